@@ -17,6 +17,7 @@ from catalog.store.changes import Position, read_head
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from catalog.store.logcursor import LogCursor
+from catalog.store.loghistory import read_cursor
 from replication.batch import origin_of
 from replication.decide import Verdict
 from replication.feedpages import Page
@@ -53,6 +54,8 @@ class Publication:
         begins: for each partition, the offset where it begins.
         ends: for each partition, the offset after the last record that was appended.
         position: the one in this node's log that was reached; `None` during the complete copy.
+        cursor: the same with what its log was like, as the mark has it.
+        loss: the reason why this node may lack what it had published before, if it lost data.
         has_conflicts: some copies were too large.
     """
 
@@ -64,6 +67,8 @@ class Publication:
     ends: list[int]
     id: uuid.UUID = field(default_factory=uuid.uuid4)
     position: Position | None = None
+    cursor: LogCursor | None = None
+    loss: str = ""
     has_conflicts: bool = False
     _waiting: dict[int, list[tuple[bytes, bytes]]] = field(default_factory=dict)
     _size: int = 0
@@ -102,7 +107,8 @@ class Publication:
         """
         last = self._waiting.pop(MARK_PARTITION, [])
         await self._append(self._waiting)
-        mark = self._mark(position, is_current=is_current)
+        self.cursor = None if position is None else await self._cursor_at(position)
+        mark = self._mark(is_current=is_current)
         await self._append({MARK_PARTITION: [*last, (MARK_KEY, write_mark(mark))]})
         self.position = position
         await self._save()
@@ -117,7 +123,12 @@ class Publication:
             raise TopicLost(f"partition {partition} has lost what was appended before")
         self.ends[partition] = after
 
-    def _mark(self, position: Position | None, *, is_current: bool) -> Mark:
+    async def _cursor_at(self, position: Position) -> LogCursor:
+        database = self.context.database
+        async with database.pools.feed.acquire() as connection:
+            return await read_cursor(connection, database.node.instance, position)
+
+    def _mark(self, *, is_current: bool) -> Mark:
         node = self.context.database.node
         return Mark(
             publication=self.id,
@@ -128,16 +139,17 @@ class Publication:
             digestversion=DIGEST_VERSION,
             begins=self.begins,
             ends=tuple(self.ends),
-            position=None if position is None else LogCursor.at(node.instance, position),
+            position=self.cursor,
             is_current=is_current,
             at=datetime.now(UTC),
+            loss=self.loss,
         )
 
     async def _save(self) -> None:
         """Save the cursor after the cluster has acknowledged everything before it."""
         added, refused = self._added, self._refused
         self._added, self._refused = [], []
-        cursor = None if self.position is None else str(self._written(self.position))
+        cursor = None if self.cursor is None else str(self._written(self.cursor))
         async with self.context.database.transaction() as connection:
             now = datetime.now(UTC)
             await links.save_progress(
@@ -149,12 +161,12 @@ class Publication:
                 await linkconflicts.add(connection, self.link.id, refused)
                 self.has_conflicts = True
 
-    def _written(self, position: Position) -> Written:
+    def _written(self, cursor: LogCursor) -> Written:
         return Written(
             publication=self.id,
             begins=self.begins,
             ends=tuple(self.ends),
-            position=LogCursor.at(self.context.database.node.instance, position),
+            position=cursor,
         )
 
 

@@ -13,6 +13,7 @@ from catalog.store import links
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition, LinkReplaced
+from catalog.store.loghistory import why_lost
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.ownlog import LOG, next_page
@@ -75,6 +76,9 @@ class PublishRunner(PushRunner):
                 raise rival
         written = _read_written(link.cursor)
         reason = why_anew(written, mark, bounds, self._database.node.instance)
+        loss = await self._loss_since(mark)
+        if not reason and loss:
+            reason = f"this node lost what it had published: {loss}"
         if not reason and not await self._reaches(written):
             reason = "the change log does not reach back to what was published last"
         publication = Publication(
@@ -89,11 +93,23 @@ class PublishRunner(PushRunner):
         if written is not None and not reason:
             publication.id, publication.begins = written.publication, written.begins
             publication.position = written.position.position
+            publication.loss = "" if mark is None else mark.loss
             return publication
+        publication.loss = loss
         await self._report("copying")
         number = await publish_everything(publication)
         await self._remember("published", f"{number} copies: {reason}")
         return publication
+
+    async def _loss_since(self, mark: Mark | None) -> str:
+        """The reason why this node lacks something that it had when it wrote a mark; "" if it lacks
+        nothing, or another instance wrote it."""
+        if mark is None or mark.instance != self._database.node.instance:
+            return ""
+        if mark.position is None:
+            return mark.loss
+        async with self._database.pools.tasks.acquire() as connection:
+            return await why_lost(connection, mark.position)
 
     async def _reaches(self, written: Written | None) -> bool:
         """Whether this node's log goes on from there."""

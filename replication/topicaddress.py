@@ -27,9 +27,16 @@ class TopicUnusable(ClientError):
 
 
 class TopicLost(ClientError):
-    """A topic does not have what it had: it was deleted, truncated or written anew."""
+    """A topic does not have what it had: it was deleted, truncated or written anew.
+
+    `loss` is the reason why its source lost data, if it did.
+    """
 
     is_retryable = True
+
+    def __init__(self, message: str, hint: str = "", *, loss: str = "") -> None:
+        super().__init__(message, hint)
+        self.loss = loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ LARGEST_RECORD = 8 * 1024 * 1024
 """The most bytes of a copy in a topic."""
 MOST_PARTITIONS = 100
 _LONGEST_MARK = 16 * 1024
+_LONGEST_LOSS = 300
 _LONGEST_KEY = 4096
 _MOST_OFFSET = 2**63 - 1
 _OFFSETS = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -50,6 +51,8 @@ class Mark:
         position: the one in the source's log; `None` while the complete copy is being written.
         is_current: the source had no further changes.
         at: the time by the source's clock.
+        loss: the reason why the publication may lack what the one before it had, if the source lost
+            data.
     """
 
     publication: uuid.UUID
@@ -63,6 +66,7 @@ class Mark:
     position: LogCursor | None
     is_current: bool
     at: datetime
+    loss: str = ""
 
 
 def key_of(origin: Origin) -> bytes:
@@ -90,6 +94,7 @@ def write_mark(mark: Mark) -> bytes:
             "position": None if mark.position is None else str(mark.position),
             "current": mark.is_current,
             "at": format_time(mark.at),
+            **({"loss": mark.loss} if mark.loss else {}),
         }
     )
 
@@ -160,6 +165,7 @@ def _mark_from(data: dict[str, Any]) -> Mark:
         position=None if position is None else LogCursor.parse(position),
         is_current=data["current"] is True,
         at=parse_time(data["at"]),
+        loss=printable(str(data.get("loss", ""))[:_LONGEST_LOSS]),
     )
 
 

@@ -34,6 +34,7 @@ _LONGEST_WAIT = 20.0
 _WHOLE_WAIT = 0.9
 # Reading a whole topic again for the same conflicts is done less and less often.
 _LONGEST_PAUSE = 3600.0
+_WRITTEN_ANEW = "its source has written the topic anew"
 _FORCE = "If it is going to publish later, add the link with `?force` (`--force`)."
 
 
@@ -57,8 +58,8 @@ class TopicRunner(LinkRunner):
                 await self._read(flow)
         except TopicLost as error:
             async with self._database.transaction() as connection:
-                await links.forget_cursor(connection, self.link)
-            await self._remember("resynchronise", error.message)
+                await links.forget_cursor(connection, self.link, loss=error.loss)
+            await self._remember_anew(error.message, error.loss)
             await self._resources.timing.sleep(self._delay(1))
 
     async def _meet_source(self, topic: Topic) -> TopicFlow:
@@ -75,7 +76,9 @@ class TopicRunner(LinkRunner):
             if link is None:
                 raise LinkReplaced(self.id)
             await meet_claim(connection, link, source.authority)
-            loss = why_lost(link, instance=source.instance)
+            before = _place_in(link.cursor)
+            is_anew = before is not None and before.publication != mark.publication
+            loss = why_lost(link, instance=source.instance) or (mark.loss if is_anew else "")
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, None, loss=loss
             )
@@ -84,7 +87,7 @@ class TopicRunner(LinkRunner):
             await self._remember("another instance", detail)
         place = _place_in(cursor)
         if place is not None and place.publication != mark.publication:
-            await self._remember("resynchronise", "its source has written the topic anew")
+            await self._remember_anew(_WRITTEN_ANEW, loss)
             place = None
         if place is None:
             _check_beginning(mark, bounds)
@@ -168,6 +171,10 @@ class TopicRunner(LinkRunner):
         self._unmeasured += brought.changes
         await self._check_held(flow.flow)
 
+    async def _remember_anew(self, reason: str, loss: str) -> None:
+        event = "lost data" if loss else "resynchronise"
+        await self._remember(event, f"{reason}: {loss}" if loss else reason)
+
     def _check_publication(self, flow: TopicFlow) -> None:
         """Look whether the newest mark is of what the link reads.
 
@@ -175,7 +182,7 @@ class TopicRunner(LinkRunner):
             TopicLost
         """
         if flow.mark is not None and flow.mark.publication != flow.place.publication:
-            raise TopicLost("its source has written the topic anew")
+            raise TopicLost(_WRITTEN_ANEW, loss=flow.mark.loss)
 
     async def _conclude_copy(self, flow: TopicFlow) -> None:
         if number := await drop_doubted(flow.context, flow.link, flow.flow.policy):

@@ -328,6 +328,23 @@ async def test_what_a_source_deletes_goes_over_a_topic_and_what_it_lost_is_asked
     assert (await events_of(target, "in")).count("asked") == 1
 
 
+async def test_a_source_that_went_back_in_time_publishes_anew_and_says_so(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await copy_once(source, target, kafka, topic)
+    # As if the starts that its mark names were of another past.
+    await execute(source, "UPDATE incarnations SET id = gen_random_uuid()")
+    await write_some(source, "h")
+    async with running(source, target):
+        await link_history_is(source, "out", "published", "published")
+        await link_history_is(target, "in", "copied", "lost data", "copied")
+        await settled(target, source)
+    told = (await shown(source, "out"))["history"]
+    assert "this node lost what it had published" in told[0]["detail"]
+
+
 async def test_a_child_that_comes_before_its_parent_is_applied(
     nodes: list[Node], kafka: KafkaBroker, topic: str
 ) -> None:
