@@ -37,7 +37,7 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.printable import printable
 from catalog.model.writescope import WriteScope
 from catalog.roles import Permission
-from catalog.store import linkconflicts, links
+from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import Database
 from catalog.store.links import Link, LinkReplaced
@@ -164,10 +164,10 @@ async def post_entities(request: web.Request) -> web.Response:
     )
     try:
         if pushed.begins:
-            if (link.doubts or link.loss is not None) and not pushed.is_whole:
+            if not pushed.is_whole and await _needs_all(context, link):
                 raise PushOutOfStep(request.path, error_detail="a complete copy is needed")
             await _begin(context, link, policy, pushed)
-            return _answer(link, (), None)
+            return await _answer(context, link, (), None)
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
         applied = await _apply(context, link, policy, pushed, writable)
@@ -186,7 +186,7 @@ async def post_entities(request: web.Request) -> web.Response:
         message = f"{error.message} {error.hint}".strip()
         await _report(context, link, "refused", error=message[:1000])
         raise _stopped(pusher, error.message, request.path) from error
-    return _answer(link, findings, pushed.cursor or link.cursor, applied.changes)
+    return await _answer(context, link, findings, pushed.cursor or link.cursor, applied.changes)
 
 
 async def accepted_pusher(request: web.Request) -> Link:
@@ -333,6 +333,8 @@ async def _begin(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
         if pushed.loss:
             at = datetime.now(UTC)
             await links.remember(connection, link, at, "lost data", pushed.loss)
+        if not pushed.is_whole:
+            await doubtedcopies.keep_among(connection, link.id, ())
     if pushed.is_whole:
         await doubt_copies(context, link, policy, overruled=link.doubts)
     await _report(context, link, "copying", copies=pushed.expected)
@@ -450,10 +452,25 @@ async def _report_current(context: Context, link: Link, *, is_saved: bool) -> No
     await _report(context, link, "current", currentat=datetime.now(UTC))
 
 
-def _answer(
-    link: Link, findings: Sequence[CopyFinding], cursor: str | None, changes: int = 0
+async def _needs_all(context: Context, link: Link) -> bool:
+    """Whether a copy of what differs would not do: some of what is here is doubted."""
+    if link.doubts or link.loss is not None:
+        return True
+    if link.cursor is not None:
+        return False
+    async with context.database.pool.acquire(timeout=30) as connection:
+        return await doubtedcopies.has_overruled(connection, link.id)
+
+
+async def _answer(
+    context: Context,
+    link: Link,
+    findings: Sequence[CopyFinding],
+    cursor: str | None,
+    changes: int = 0,
 ) -> web.Response:
-    end = {"cursor": cursor, "changes": changes, "doubts": link.doubts or link.loss is not None}
+    doubts = await _needs_all(context, link)
+    end = {"cursor": cursor, "changes": changes, "doubts": doubts}
     shown = [*map(_show_finding, findings), end]
     body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
     return web.Response(body=body, content_type=MEDIA_TYPE)

@@ -68,7 +68,12 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
 async def keep_among(connection: Connection, link: str, origins: Collection[str]) -> bool:
     """Forget doubted copies but overruled ones of these origins; return whether any are left."""
     await connection.execute(_queries.keep_among, link, list(origins))
-    return bool(await connection.fetchval(_queries.any, link))
+    return await has_overruled(connection, link)
+
+
+async def has_overruled(connection: Connection, link: str) -> bool:
+    """Whether a link doubts any copies that are overruled."""
+    return bool(await connection.fetchval(_queries.any_overruled, link))
 
 
 async def settle(connection: Connection, link: str, origins: Collection[str]) -> frozenset[bytes]:

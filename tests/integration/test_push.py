@@ -415,6 +415,29 @@ async def test_a_target_that_went_back_to_a_backup_gets_what_it_lost(nodes: list
     assert [event["event"] for event in history] == ["copied"]
 
 
+async def test_a_complete_copy_that_broke_off_does_not_make_what_is_equal_seem_lost(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    groups = {f"g{number}": {} for number in range(30)}
+    assert (await source.send("POST", "/", {"messagegroups": groups})).status == 200
+    accepted = await accept(target, source)
+    assert (await send_lines(target, source, b"", "?begin")).status == 200
+    body = await feed_of(source) + write_end("a")
+    assert (await send_lines(target, source, body)).status == 200
+    assert (await send_lines(target, source, b"", "?begin")).status == 200
+    assert (await send_lines(target, source, b"", "?begin=differing")).status == 200
+    assert (await send_lines(target, source, write_end("b"))).status == 200
+    assert (await target.get(f"/replication/links/{accepted['id']}"))["question"] is None
+    # A complete copy that an operator has asked for has to be one.
+    reset = await target.send("POST", f"/replication/links/{accepted['id']}/reset", {})
+    assert reset.status == 200, reset.body
+    assert (await send_lines(target, source, b"", "?begin")).status == 200
+    answer = await send_lines(target, source, b"", "?begin=differing")
+    assert (answer.status, answer.error) == (409, "push_out_of_step")
+    assert await _holds(target, 30)
+
+
 @pytest.mark.parametrize("remedy", ["allow", "reset"])
 async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
     nodes: list[Node], remedy: str

@@ -34,9 +34,9 @@ SELECT id FROM link
 -- Forget the copies that a link doubted but for those of these origins that are overruled.
 DELETE FROM doubted_copies WHERE link = $1 AND (origin <> ALL ($2::text[]) OR NOT overruled)
 
--- name: any
--- Whether a link doubts any copies.
-SELECT EXISTS (SELECT FROM doubted_copies WHERE link = $1)
+-- name: any_overruled
+-- Whether a link doubts any copies that are overruled.
+SELECT EXISTS (SELECT FROM doubted_copies WHERE link = $1 AND overruled)
 
 -- name: settle
 -- The authority has told of these origins.
