@@ -95,10 +95,17 @@ def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
         signer: signs those of its authority. Others have the signatures that they came with.
     """
     tombstones = [tombstone for write in writes for tombstone in write.tombstones]
+    digests = {
+        (change.authority, change.origin, change.epoch): change.digest
+        for write in writes
+        for change in write.changes
+        if change.action == "deleted"
+    }
     entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
     return Rows(
         tombstones=[
-            _tombstone_columns(part, signer) for part in _parts(tombstones, _TOMBSTONES_AT_ONCE)
+            _tombstone_columns(part, digests, signer)
+            for part in _parts(tombstones, _TOMBSTONES_AT_ONCE)
         ],
         revived=columns_of(origin for write in writes for origin in write.revived),
         signed=[each for write in writes for each in write.signed],
@@ -241,9 +248,11 @@ def _default_version(resource: Entity) -> str:
 
 
 def _tombstone_columns(
-    tombstones: Sequence[Tombstone], signer: EntitySigner | None
+    tombstones: Sequence[Tombstone],
+    known: Mapping[tuple[str, str, int], bytes],
+    signer: EntitySigner | None,
 ) -> list[list[Any]]:
-    digests = [t.digest for t in tombstones]
+    digests = [known.get((t.authority, t.origin, t.epoch)) or t.digest for t in tombstones]
     signed = [
         _signature_of(t, digest, signer) for t, digest in zip(tombstones, digests, strict=True)
     ]
