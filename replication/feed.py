@@ -32,9 +32,9 @@ from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, Database
 from catalog.store.logcursor import LogCursor
-from catalog.store.loghistory import read_cursor, why_lost
+from catalog.store.loghistory import read_cursor
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
-from replication.feedpages import MOST_CHANGES, FeedPages, LogLost, Page, read_copies
+from replication.feedpages import MOST_CHANGES, FeedPages, LogLost, Page, ServerLeft, read_copies
 from replication.provenance import Copy, CopyFilter
 from replication.selection import paths_to
 from replication.wire import OriginsBody, is_scope, is_type, read_request
@@ -77,9 +77,9 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
     limit = max(1, min(MOST_CHANGES, read_number(request, "limit", MOST_CHANGES)))
     wait = min(LONGEST_WAIT, float(read_number(request, "wait", 0)))
     cursor = _read_cursor(request, context)
-    await _check_past(request, context, cursor)
     position, told = cursor.position, request.query["after"]
     pages = pages_of(context.database)
+    await pages.check(request.path, cursor)
     if not wait:
         page = await pages.read(request.path, position, limit)
         told = page.cursor or told
@@ -101,6 +101,8 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
         except TimeoutError:
             if not waiting.expired():
                 raise
+        except ServerLeft:
+            copies, behind = (), 0
     return await _send_page(request, context, copies, told, behind)
 
 
@@ -290,15 +292,3 @@ def _read_cursor(request: web.Request, context: Context) -> LogCursor:
     if not cursor.is_of(context.database.node.instance):
         raise LogLost(request.path, error_detail="it is from the log of another instance")
     return cursor
-
-
-async def _check_past(request: web.Request, context: Context, cursor: LogCursor) -> None:
-    """Check that the log goes on from a cursor, as far as it reaches back.
-
-    Raises:
-        LogLost
-    """
-    database = context.database
-    async with database.pool_for(database.pools.feed).acquire() as connection:
-        if reason := await why_lost(connection, cursor):
-            raise LogLost(request.path, error_detail=reason)

@@ -17,7 +17,8 @@ from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.copies import load_with_ancestors
 from catalog.store.database import Connection, Database, wait_for
-from catalog.store.loghistory import read_cursor
+from catalog.store.logcursor import LogCursor
+from catalog.store.loghistory import read_cursor, why_lost
 from replication.provenance import Copy, CopyFilter
 
 MOST_CHANGES = 1000
@@ -29,6 +30,7 @@ _WOKEN_AT_ONCE = 2
 # Readers that wait share their pages, so those that ask for fewer changes get one of these.
 _SHARED_LIMITS = (1000, 100, 10, 1)
 _MOST_SHARED = 16
+_MOST_CHECKED = 64
 
 
 class CursorGone(XRegistryError):
@@ -45,6 +47,10 @@ class LogLost(CursorGone):
 
     name = "log_lost"
     template = "The log has lost what came before this cursor: <error_detail>."
+
+
+class ServerLeft(ServerBusy):
+    """Another database server answers than the one whose log a reader waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +146,31 @@ class FeedPages:
         # The follower has seen no change between these.
         self._end = self._seen = Position(0, 0)
         self._shared: dict[tuple[Position, int], asyncio.Future[Page]] = {}
+        # Cursors that the log of the present server goes on from.
+        self._checked: set[tuple[int, str]] = set()
 
     @property
     def waiting(self) -> int:
         """The number of readers that wait."""
         return len(self._waiting)
+
+    async def check(self, path: str, cursor: LogCursor) -> None:
+        """Check that the log goes on from a cursor, as far as it reaches back.
+
+        Many readers come with the same cursor, and no server goes back in time while it runs.
+
+        Raises:
+            LogLost
+        """
+        key = self._database.servers_left, str(cursor)
+        if key in self._checked:
+            return
+        async with self._database.pool_for(self._database.pools.feed).acquire() as connection:
+            if reason := await why_lost(connection, cursor):
+                raise LogLost(path, error_detail=reason)
+        if len(self._checked) >= _MOST_CHECKED:
+            self._checked.clear()
+        self._checked.add(key)
 
     async def read(self, path: str, after: Position, limit: int) -> Page:
         """Read the page after a position.
@@ -253,15 +279,20 @@ class FeedPages:
 
         It ends between two looks, since a connection is lost whose query is cancelled.
         """
-        pause = _FIRST_PAUSE
+        pause, left = _FIRST_PAUSE, self._database.servers_left
         try:
             while self._waiting:
+                if self._database.servers_left != left:
+                    return self._dismiss()
                 ticket, seen = self._database.signal.ticket(), self._seen
                 try:
                     page = await self._look()
                 except ServerBusy:
                     await self._database.recovered()
                     continue
+                except CursorGone:
+                    # The log ends before what was seen, or begins after that.
+                    return self._dismiss()
                 if page.end > seen:
                     await self._wake(seen)
                 if page.end > seen and page.seen == page.end:
@@ -272,6 +303,12 @@ class FeedPages:
         finally:
             self._follower = None
             self._shared.clear()
+
+    def _dismiss(self) -> None:
+        """End all waits: readers come again with their cursors, which are checked then."""
+        for woken in self._waiting:
+            if not woken.done():
+                woken.set_exception(ServerLeft("/replication/changes"))
 
     async def _look(self) -> Page:
         """Read the page after what was seen; readers that wait share it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import structlog
 
 from catalog.client import ClientError, Credential, CursorExpired
@@ -56,6 +58,8 @@ async def check_moved(
         SourceUnusable, TargetUnusable: it does not answer, is another catalog or another node, or
             has lost data.
     """
+    # What was lost before is known; it does not tell the new place from the old one.
+    link = replace(link, loss=None)
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         peer = peer_at(url, session, seconds, credential=credential)

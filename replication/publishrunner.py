@@ -15,7 +15,7 @@ from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition, LinkReplaced
 from catalog.store.loghistory import why_lost
 from replication.feed import pages_of
-from replication.feedpages import MOST_CHANGES, CursorGone, Page
+from replication.feedpages import MOST_CHANGES, CursorGone, Page, ServerLeft
 from replication.ownlog import LOG, next_page
 from replication.publish import (
     Publication,
@@ -123,10 +123,13 @@ class PublishRunner(PushRunner):
         loop, pages = asyncio.get_running_loop(), pages_of(self._database)
         interval = self._resources.context.settings.pull_interval_seconds
         page: Page | None = None
+        left = self._database.servers_left
         position, told_at = publication.position, loop.time() - interval
         assert position is not None, "everything was published"
         while True:
             self.wakeup.clear()
+            if self._database.servers_left != left:
+                raise ServerLeft(LOG)
             page = page or await pages.read(LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
             if await publish_page(publication, page, is_current=is_last):

@@ -16,7 +16,7 @@ from catalog.store.links import Link, LinkReplaced
 from catalog.store.loghistory import why_lost
 from replication.confirmations import SAVE_SECONDS
 from replication.feed import pages_of
-from replication.feedpages import MOST_CHANGES, CursorGone, Page
+from replication.feedpages import MOST_CHANGES, CursorGone, Page, ServerLeft
 from replication.handshake import describe, shake_hands
 from replication.linkerrors import class_of
 from replication.linkrunner import LinkRunner, SnapshotNeeded
@@ -159,9 +159,12 @@ class PushRunner(LinkRunner):
         loop, pages = asyncio.get_running_loop(), pages_of(self._database)
         interval = self._resources.context.settings.pull_interval_seconds
         page: Page | None = None
+        left = self._database.servers_left
         told_at, reported_at = -interval, float("-inf")
         while True:
             self.wakeup.clear()
+            if self._database.servers_left != left:
+                raise ServerLeft(LOG)
             page = page or await pages.read(LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
             number = await push_page(flow, page)

@@ -130,6 +130,8 @@ def set_(
     members = ("scope", "types", "labels", "prefix", "map", "addresses")
     shown = ", ".join(f"{name}: {link[name] or '-'}" for name in members)
     out.print(f"Link [bold]{cell(id)}[/] is changed. {cell(shown)}.")
+    if source:
+        out.print(f"It goes on at {cell(source)}.")
 
 
 def _pair(text: str, example: str) -> tuple[str, str]:

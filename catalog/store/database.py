@@ -148,6 +148,8 @@ class Database:
         self.availability = availability
         self.node = node
         self.signal = Signal(shared)
+        # How often another server answered than before, or the same one after a restart.
+        self.servers_left = 0
         # Set when some process may have changed the configuration.
         self.reconfigured = asyncio.Event()
 

@@ -83,6 +83,9 @@ async def test_a_link_does_not_move_to_another_node_or_to_a_catalog_that_lost_da
         later = "overlay(cursor placing '9' from 10 for 1)"
         await execute(target, f"UPDATE links SET cursor = {later}")
         assert "the log ends before it" in await refusal(new.url)
+        await execute(target, "UPDATE links SET loss = 'another loss'")
+        assert "the log ends before it" in await refusal(new.url)
+        await execute(target, "UPDATE links SET loss = NULL")
         link = await target.get("/replication/links/from")
         assert link["source"] == old.url
         forced = await target.send("PATCH", "/replication/links/from?force", {"source": new.url})
