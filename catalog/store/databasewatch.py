@@ -107,6 +107,7 @@ class Watch:
         """
         server: datetime = await connection.fetchval(_servers.server)
         if self._server not in (None, server):
+            await connection.execute(_servers.return_cursors)
             await connection.execute(_servers.begin_incarnation)
             self._database.servers_left += 1
             await self._database.pools.leave_server()
