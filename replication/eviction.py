@@ -78,10 +78,15 @@ async def await_earlier_batches(context: Context) -> None:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
 
 
-async def drop_doubted(context: Context, link: Link, policy: Policy) -> int:
+async def drop_doubted(
+    context: Context, link: Link, policy: Policy, *, is_allowed: bool = False
+) -> int:
     """Drop the copies of the sender's authority that it does not have itself, as it has said.
 
     They stay unless an operator has set up the link since the last copy, or has allowed it.
+
+    Args:
+        is_allowed: an operator has answered the question about them elsewhere.
 
     Returns:
         the number of entities that were dropped.
@@ -92,7 +97,8 @@ async def drop_doubted(context: Context, link: Link, policy: Policy) -> int:
     async with context.database.pool.acquire(timeout=30) as connection:
         left = await doubtedcopies.read_left(connection, link.id, policy.sender)
     losses = [Origin(policy.sender, each.origin) for each in left if each.xid is not None]
-    await check_losses(context, link, policy, losses)
+    if not is_allowed:
+        await check_losses(context, link, policy, losses)
     if left and (link.doubts or any(each.overruled for each in left)):
         return await _drop_doubted(context, link, policy.sender)
     if left:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ssl
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,6 +20,7 @@ from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
+from catalog.store import allowances
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
 from catalog.store.loghistory import read_incarnation
@@ -28,6 +30,7 @@ from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
+_MOST_ALLOWANCES, _LONGEST_DIGEST = 100, 64
 _OFFERS = (
     *("changes", "snapshot", "digests", "repair", "entities", "types", "labels"),
     "signatures",
@@ -59,6 +62,7 @@ class Handshake:
     entities: int | None
     push_bytes: int | None
     offers: frozenset[str] = frozenset()
+    allowances: Mapping[str, str] = field(default_factory=dict)
 
 
 async def get_handshake(request: web.Request) -> web.Response:
@@ -68,6 +72,7 @@ async def get_handshake(request: web.Request) -> web.Response:
     async with database.pool.acquire(timeout=30) as connection:
         head = await read_head(connection)
         incarnation = await read_incarnation(connection)
+        allowed = await allowances.read(connection)
         if "count" in request.query:
             counted["entities"] = await count_entities(connection)
     return json_response(
@@ -80,6 +85,7 @@ async def get_handshake(request: web.Request) -> web.Response:
             "digestversion": DIGEST_VERSION,
             "log": {"dropped": str(head.dropped), "now": str(head.now)},
             "offers": _OFFERS,
+            "allowances": allowed,
             "pushbytes": request.app[CONTEXT].settings.push_bytes,
             **counted,
         }
@@ -143,7 +149,19 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
         entities=entities if type(entities) is int and 0 <= entities < _MOST_ENTITIES else None,
         push_bytes=push_bytes if type(push_bytes) is int and push_bytes > 0 else None,
         offers=frozenset(map(str, offers)) if isinstance(offers, list) else frozenset(),
+        allowances=_read_allowances(data.get("allowances")),
     )
+
+
+def _read_allowances(told: object) -> dict[str, str]:
+    """The digests of what the operators of a catalog have allowed it to lose, by authority."""
+    if not isinstance(told, dict) or len(told) > _MOST_ALLOWANCES:
+        return {}
+    return {
+        authority: digest
+        for authority, digest in told.items()
+        if is_authority(authority) and isinstance(digest, str) and len(digest) <= _LONGEST_DIGEST
+    }
 
 
 async def probe(

@@ -40,6 +40,7 @@ from replication.pinning import admitted, meet_claim, met
 from replication.provenance import Policy
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 from replication.readdressing import readdress_endpoints
+from replication.relayedallowances import follow_allowances
 from replication.renaming import rename_groups
 from replication.resync import resynchronise
 from replication.sourceloss import why_lost
@@ -95,6 +96,7 @@ class LinkRunner:
         self._probation = contextlib.AsyncExitStack()
         self._is_known_current = self._has_polled = False
         self._may_conflict, self._checked_at = True, float("-inf")
+        self._allowances_at = float("-inf")
 
     def reconsider(self) -> None:
         """Retry conflicts soon."""
@@ -139,6 +141,7 @@ class LinkRunner:
             await self._drop_doubted(flow)
             await self._leave_unlabelled(flow)
             while True:
+                cursor = await self._follow_allowances(flow, cursor)
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, SnapshotNeeded) as error:
             loss = why_lost(self.link, error=error)
@@ -211,6 +214,22 @@ class LinkRunner:
         brought = await (bootstrap_labelled if flow.link.definition.labels else bootstrap)(flow)
         await self._remember("copied", brought.text)
         return brought.cursor
+
+    async def _follow_allowances(self, flow: Flow, cursor: str) -> str:
+        """Follow a relay, now and then, in what it was allowed to lose; return the cursor."""
+        now = asyncio.get_running_loop().time()
+        pause = _PULLS_PER_CHECK * self._resources.context.settings.pull_interval_seconds
+        if now - self._allowances_at < pause or not flow.link.definition.authorities:
+            return cursor
+        self._allowances_at = now
+        source = await shake_hands(self._peer)
+        if source.instance != flow.source.instance:
+            return cursor
+        followed = await follow_allowances(replace(flow, source=source))
+        for authority, brought in followed.items():
+            cursor, self._is_known_current = brought.cursor, False
+            await self._remember("allowed", f"at its source, about {authority}: {brought.text}")
+        return cursor
 
     async def _leave_unlabelled(self, flow: Flow) -> None:
         number = await leave_unlabelled(self._resources.context, flow.link, flow.policy)

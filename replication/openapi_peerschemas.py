@@ -122,6 +122,10 @@ def _handshake() -> Json:
             "digestversion": about({"const": DIGEST_VERSION}, "The rule of digests"),
             "log": object_of({"dropped": TEXT, "now": TEXT}),
             "offers": about(array_of(TEXT), "Parts of this protocol; unknown ones are ignored"),
+            "allowances": about(
+                {"type": "object", "additionalProperties": TEXT},
+                "What operators have allowed authorities to lose, as digests of questions",
+            ),
             "pushbytes": about(COUNT, "The largest body of copies that it takes"),
             "entities": counted,
         },

@@ -31,7 +31,7 @@ class Resynchronised:
     brought: Brought
 
 
-async def resynchronise(flow: Flow) -> Resynchronised | None:
+async def resynchronise(flow: Flow, *, is_allowed: bool = False) -> Resynchronised | None:
     """Bring what differs, and save the cursor of the time before the comparison.
 
     What is here of the source's authority and differs is doubted first if an operator has set up
@@ -39,6 +39,9 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
     source does not have at all is left to `drop_doubted`.
 
     A link that selects other entities than before fetches what differs, however much it is.
+
+    Args:
+        is_allowed: an operator has answered the question about what goes elsewhere.
 
     Returns:
         `None` if a complete copy is needed; nothing was done then.
@@ -55,8 +58,11 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
     wanted = _wanted(found)
     if flow.link.former is None and len(wanted) > _LARGEST_SHARE * found.rows:
         return None
-    losses = losses_in(found, flow.link)
-    await check_losses(flow.context, flow.link, flow.policy, losses, pending=len(found.differing))
+    if not is_allowed:
+        losses = losses_in(found, flow.link)
+        await check_losses(
+            flow.context, flow.link, flow.policy, losses, pending=len(found.differing)
+        )
     await _expect(flow, len(wanted))
     is_doubting = await _doubt(flow, found)
     brought = await _fetch(flow, wanted, is_bulk=is_doubting)

@@ -270,6 +270,13 @@ CREATE TABLE access_tokens (
     usedat timestamp with time zone
 );
 
+CREATE TABLE allowances (
+    authority text NOT NULL COLLATE "C",
+    digest text NOT NULL,
+    link text,
+    is_followed boolean NOT NULL
+);
+
 CREATE TABLE audit (
     txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
     seq bigint NOT NULL,
@@ -1298,6 +1305,9 @@ ALTER TABLE ONLY access_tokens
 
 ALTER TABLE ONLY access_tokens
     ADD CONSTRAINT access_tokens_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY allowances
+    ADD CONSTRAINT allowances_pkey PRIMARY KEY (authority);
 
 ALTER TABLE ONLY audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (txid, seq) INCLUDE (outcome);

@@ -172,7 +172,11 @@ RETURNING id
 -- Store the state of a link. It counts errors of the class $8, and $10 refusals for their number.
 -- One that begins to copy counts from zero, and expects $9 copies. One that is current has caught up
 -- with its source, whatever that had lost.
-WITH caught_up AS (DELETE FROM link_losses WHERE link = $1 AND $3 = 'current')
+WITH caught_up AS (
+    DELETE FROM link_losses WHERE link = $1 AND $3 = 'current'
+), followed AS (
+    UPDATE allowances SET is_followed = true WHERE link = $1 AND $3 = 'current' AND NOT is_followed
+)
 UPDATE links SET
     loss = CASE WHEN $3 <> 'current' THEN loss END,
     state = $3,
