@@ -312,6 +312,44 @@ async def test_a_catalog_behind_a_relay_follows_what_was_allowed_there_without_a
         assert await questions(leaf) == 0
 
 
+async def test_a_catalog_with_keys_of_an_authority_believes_no_relay_about_its_losses(
+    urls: list[str],
+) -> None:
+    async with (
+        start_member(urls[0]) as source,
+        start_member(urls[1]) as relay,
+        start_member(urls[2], pull_interval_seconds=0.1) as leaf,
+    ):
+        assert (await source.send("PUT", "/replication/signing", {"on": True})).status == 200
+        await write_groups(source)
+        await link(relay, source, id="from")
+        await link(leaf, relay, id="from", authorities=["*"])
+        async with running(relay, leaf):
+            await eventually(lambda: carries(leaf, source))
+        key = (await source.get("/replication/signing"))["key"]
+        body = {"authority": source.database.node.authority, "key": key}
+        trusted = await leaf.send("POST", "/replication/trust", body)
+        assert trusted.status < 300, trusted.body
+        await lose(source, "^g[2345]")
+        await become_another(source, relay)
+        async with running(relay):
+            await asked(relay)
+            await allow(relay)
+            await link_is(relay, "from", "current")
+        assert list((await relay.get("/replication"))["allowances"]) == [body["authority"]]
+        async with running(leaf):
+            await link_is(leaf, "from", "current")
+            await relay.put("/messagegroups/later")
+            await eventually(lambda: has(leaf, "/messagegroups/later"))
+        assert await live(leaf) == LIVE + 1
+        history = (await shown(leaf))["history"]
+        assert "allowed" not in [event["event"] for event in history]
+
+
+async def has(node: Node, path: str) -> bool:
+    return (await node.send("GET", path)).status == 200
+
+
 @pytest.mark.parametrize("is_another", [False, True])
 async def test_a_pusher_that_lost_data_is_stopped_until_an_operator_allows_it(
     urls: list[str], is_another: bool

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.store.changes import Position
+from catalog.store.logcursor import LogCursor
 from replication.pushcursor import read_push_cursor, write_push_cursor
 
 _LAST = 2**63 - 1
@@ -20,15 +21,15 @@ _POSITIONS = st.builds(Position, st.integers(0, _LAST), st.integers(0, _LAST))
 def test_a_cursor_leads_back_to_its_position(
     instance: uuid.UUID, position: Position, link: str
 ) -> None:
-    cursor = write_push_cursor(instance, position, link)
-    assert read_push_cursor(instance, link, cursor) == position
+    cursor = write_push_cursor(instance, LogCursor.at(instance, position), link)
+    assert read_push_cursor(instance, link, cursor) == LogCursor.at(instance, position)
 
 
 @given(st.tuples(_INSTANCES, _LINKS), st.tuples(_INSTANCES, _LINKS), _POSITIONS)
 def test_a_cursor_of_another_link_or_log_leads_nowhere(
     mine: tuple[uuid.UUID, str], other: tuple[uuid.UUID, str], position: Position
 ) -> None:
-    cursor = write_push_cursor(other[0], position, other[1])
+    cursor = write_push_cursor(other[0], LogCursor.at(other[0], position), other[1])
     assert (read_push_cursor(*mine, cursor) is None) == (mine != other)
 
 
