@@ -27,6 +27,7 @@ from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
+from replication.feed import cursor_at
 from tests.conftest import copying
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
@@ -117,6 +118,11 @@ class Node:
                 if len(changes) == await self.logged():
                     return changes
                 await asyncio.sleep(0.01)  # between two looks at the log
+
+    async def first_cursor(self) -> str:
+        """The feed's cursor before the first change of this node's log."""
+        async with self.database.pool.acquire() as connection:
+            return await cursor_at(self.context, connection, Position(0, 0))
 
     async def logged(self) -> int:
         """How many changes were logged, whether they can be read already or not."""

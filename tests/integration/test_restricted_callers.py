@@ -16,9 +16,8 @@ from catalog.events.dispatcher import run_deliveries
 from catalog.roles import Grant, Role
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from catalog.store.accesstokens import remove_token
-from catalog.store.changes import Position
 from catalog.subscriptions.routes import routes as subscription_routes
-from replication.feed import cursor_at, pages_of
+from replication.feed import pages_of
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.test_subscriptions_life import AnsweringSink, definition, sink
@@ -234,7 +233,7 @@ async def test_a_poll_that_waits_is_answered_by_the_rights_of_now(
     follower = await holder(node, "replicator", "/messagegroups/a", "/messagegroups/b")
     await admin.put("/messagegroups/before")
     await node.changes()
-    cursor = cursor_at(node.context, Position(0, 0))
+    cursor = await node.first_cursor()
     feed = f"/replication/changes?wait=30&after={cursor}"
     waiting = asyncio.create_task(follower.send("GET", feed))
     await until(lambda: pages_of(node.database).waiting)

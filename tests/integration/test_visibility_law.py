@@ -25,8 +25,6 @@ from catalog.model.visibility import Visibility, visibility
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.roles import PATH_PERMISSIONS, Permission, covers
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
-from catalog.store.changes import Position
-from replication.feed import cursor_at
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node
 
@@ -340,7 +338,7 @@ async def answered(node: Node, request: Request, **headers: str) -> Answer:
     """The answer to a request, in which what only this node tells is filled in."""
     path, own = request.path, node.database.node.authority
     if path.startswith("/replication/changes"):
-        path += f"&after={cursor_at(node.context, Position(0, 0))}"
+        path += f"&after={await node.first_cursor()}"
     if "@" in path:
         path = f"/services/{service_id(own, path.partition('@')[2])}"
     body = orjson.dumps(request.body).replace(b"OWN", own.encode()) if request.body else None
@@ -356,7 +354,7 @@ async def answer_of(node: Node, request: Request, **headers: str) -> Any:
     if request.path.startswith(("/replication/changes", "/replication/snapshot", "/replication/f")):
         body = answer.body.splitlines()[:-1]  # the last line is a cursor
     elif request.path.startswith("/replication?"):
-        body = {**answer.json, "instance": "", "log": "", "base": ""}
+        body = {**answer.json, "instance": "", "incarnation": "", "log": "", "base": ""}
     else:
         return answer.status, shown, body
     assert answer.status == 200
