@@ -221,6 +221,16 @@ class DatabaseUnavailable(ServerBusy, name="database_unavailable", home=CONCORD)
     template = "The database of this catalog cannot be reached at the moment; try again soon."
 
 
+class StorageFull(ServerBusy, name="storage_full", home=CONCORD):
+    """The disk of the database has no space left. Nothing was written."""
+
+    template = (
+        "The disk of this catalog's database is full, so nothing was written. Its operator has to "
+        "free space."
+    )
+    headers = MappingProxyType({"Retry-After": "30"})
+
+
 class OutcomeUnknown(DatabaseUnavailable, name="outcome_unknown"):
     """The database was lost during a commit, which may have succeeded."""
 

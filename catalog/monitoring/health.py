@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 
 from aiohttp import web
 
-from catalog.context import CONTEXT
+from catalog.config import Settings
+from catalog.context import CONTEXT, Context
 from catalog.http.responses import json_response
 from catalog.model.errors import ServerBusy
 from catalog.store.monitoring import ping
 
 _MOST_SECONDS = 2.0
+# Two segments of PostgreSQL's log: it ends when it finds no space for the next one.
+_LEAST_BYTES = 32 * 2**20
 
 
 async def get_live(_: web.Request) -> web.Response:
@@ -20,18 +24,35 @@ async def get_live(_: web.Request) -> web.Response:
 
 
 async def get_ready(request: web.Request) -> web.Response:
-    """`GET /health/ready`: 200 if the database answers within two seconds, else 503."""
-    database = request.app[CONTEXT].database
-    reason = ""
-    if database.availability.is_away:
-        reason = "the database is away"
-    else:
-        try:
-            async with asyncio.timeout(_MOST_SECONDS), database.pool.acquire() as connection:
-                await ping(connection)
-        except (ServerBusy, TimeoutError):
-            reason = f"the database does not answer within {_MOST_SECONDS:.0f} seconds"
-    if reason:
+    """`GET /health/ready`: 200 if the database answers within two seconds and can store, else 503.
+
+    The disk is full if a write found it so since there was space last, or if that of the node's own
+    database has less than 32 MiB left.
+    """
+    context = request.app[CONTEXT]
+    if reason := await _reason_to_wait(context):
         headers = {"Retry-After": "1"}
         return json_response({"status": "waiting", "reason": reason}, status=503, headers=headers)
     return json_response({"status": "ready"})
+
+
+async def _reason_to_wait(context: Context) -> str:
+    """Why the node can do nothing for clients; "" if it can."""
+    availability = context.database.availability
+    if availability.is_full or _lacks_space(context.settings):
+        return "the disk of the database is full: free space there"
+    if availability.is_away:
+        return "the database is away"
+    try:
+        async with asyncio.timeout(_MOST_SECONDS), context.database.pool.acquire() as connection:
+            await ping(connection)
+    except (ServerBusy, TimeoutError):
+        return f"the database does not answer within {_MOST_SECONDS:.0f} seconds"
+    return ""
+
+
+def _lacks_space(settings: Settings) -> bool:
+    directory = settings.data_dir.expanduser()
+    if settings.database_url is not None or not directory.exists():
+        return False
+    return shutil.disk_usage(directory).free < _LEAST_BYTES

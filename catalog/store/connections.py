@@ -15,6 +15,7 @@ from asyncpg.exceptions import (
     CannotConnectNowError,
     CrashShutdownError,
     DatabaseDroppedError,
+    DiskFullError,
     InterfaceError,
     InternalClientError,
     InvalidCachedStatementError,
@@ -25,7 +26,7 @@ from asyncpg.exceptions import (
     TooManyConnectionsError,
 )
 
-from catalog.model.concorderrors import DatabaseUnavailable
+from catalog.model.concorderrors import DatabaseUnavailable, StorageFull
 from catalog.model.errors import ServerBusy
 from catalog.model.visibility import Visibility, visibility
 from catalog.store.queries import Queries
@@ -79,6 +80,7 @@ class Availability:
         self._is_here.set()
         self._away_since = 0.0
         self._last_problem = ""
+        self.is_full = False
 
     @property
     def is_away(self) -> bool:
@@ -104,6 +106,18 @@ class Availability:
             self._last_problem = ""
             self._is_here.set()
             _log.info("the database is back", seconds=round(seconds, 1))
+
+    def fill(self, cause: str) -> None:
+        """Note that a write failed because the disk of the database is full."""
+        if not self.is_full:
+            self.is_full = True
+            _log.error("the disk of the database is full", cause=cause)
+
+    def free(self) -> None:
+        """Note that the disk of the database has space."""
+        if self.is_full:
+            self.is_full = False
+            _log.info("the disk of the database has space again")
 
     async def wait(self) -> None:
         """Wait while the database is away."""
@@ -135,9 +149,10 @@ class Connections:
         Raises:
             DatabaseUnavailable: there is no connection, or it was lost meanwhile.
             ServerBusy: none became free within `timeout` seconds.
+            StorageFull: the disk of the database is full.
         """
         if self._availability.is_away:
-            raise DatabaseUnavailable("/")
+            raise StorageFull("/") if self._availability.is_full else DatabaseUnavailable("/")
         await self._wait_for_turn(timeout)
         self.used += 1
         try:
@@ -191,6 +206,9 @@ class Connections:
         """Log why a user could not use the database, unless an outage has been logged."""
         try:
             yield
+        except StorageFull as error:
+            self._availability.fill(str(error.__cause__))
+            raise
         except DatabaseUnavailable as error:
             if not self._availability.is_away:
                 cause = error.__cause__ or error
@@ -314,9 +332,14 @@ def loss_of(connection: Connection) -> Iterator[None]:
     Raises:
         DatabaseUnavailable: the connection was lost.
         StatementsOutdated: try again.
+        StorageFull: the disk of the database is full.
     """
     try:
         yield
+    except DiskFullError as error:
+        if is_servers_end(error):
+            cut(connection)
+        raise StorageFull("/") from error
     # Outside of transactions, asyncpg tries again itself.
     except (InvalidCachedStatementError, OutdatedSchemaCacheError) as error:
         raise StatementsOutdated("/") from error
@@ -327,6 +350,11 @@ def loss_of(connection: Connection) -> Iterator[None]:
         if not is_closed(connection):
             raise
         raise DatabaseUnavailable("/") from error
+
+
+def is_servers_end(error: BaseException | None) -> bool:
+    """Whether an error of the server ended the server too, as a full disk of its log does."""
+    return getattr(error, "severity_en", "") == "PANIC"
 
 
 def is_closed(connection: Connection) -> bool:

@@ -20,7 +20,7 @@ from asyncpg.exceptions import UniqueViolationError
 from catalog.model.author import Author, author
 from catalog.model.caller import caller
 from catalog.model.change import Change
-from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
+from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown, StorageFull
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.visibility import visibility
 from catalog.store.auditnotes import note_author
@@ -35,6 +35,7 @@ from catalog.store.connections import (
     cut,
     give_up,
     is_closed,
+    is_servers_end,
 )
 from catalog.store.connections import Connection as Connection
 from catalog.store.queries import Queries
@@ -243,6 +244,10 @@ class Database:
             if getattr(error, "constraint_name", "") != "entities_sibling":
                 raise
             raise _clash(error) from error
+        except StorageFull as error:
+            if is_committing and is_servers_end(error.__cause__):
+                raise OutcomeUnknown("/") from error
+            raise
         except (TimeoutError, DatabaseUnavailable) as error:
             if is_committing:
                 raise OutcomeUnknown("/") from error

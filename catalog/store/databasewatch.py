@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from random import Random
 
-from asyncpg.exceptions import ConnectionDoesNotExistError
+from asyncpg.exceptions import ConnectionDoesNotExistError, DiskFullError
 
 from catalog.model.backoff import Backoff
 from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
@@ -136,6 +136,8 @@ class Watch:
         database.reconfigured.set()
         woken.set()
         while not connection.is_closed():
+            if self._availability.is_full:
+                await self._seek_space(connection)
             if await wait_for(woken, _BEAT_SECONDS):
                 woken.clear()
                 await connection.execute(_changes.announce)
@@ -143,3 +145,18 @@ class Watch:
             else:
                 await connection.execute(_leadership.heartbeat)
         raise ConnectionDoesNotExistError
+
+    async def _seek_space(self, connection: Connection) -> None:
+        """Note that the disk of the database has space again, if it has.
+
+        The statement writes to a temporary file, since a failed write to the server's own log
+        would end the server.
+        """
+        try:
+            async with connection.transaction():
+                await connection.execute(_servers.spill_soon)
+                await connection.fetchval(_servers.spill)
+        except DiskFullError:
+            await self._sleep(_BEAT_SECONDS)
+        else:
+            self._availability.free()

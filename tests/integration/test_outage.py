@@ -18,6 +18,7 @@ from catalog.context import CONTEXT
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
 from catalog.model.modelsource import default_model
+from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Watch, leave_alone
 from catalog.store.embedded import EmbeddedPostgres, start_embedded
@@ -37,6 +38,12 @@ COMMIT_FOR_EVER = """
         'BEGIN PERFORM pg_sleep(600); RETURN NULL; END';
     CREATE CONSTRAINT TRIGGER wait_for_ever AFTER INSERT ON changes
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait_for_ever()"""
+# What PostgreSQL says where a file cannot grow.
+FULL_DISK = """
+    CREATE FUNCTION fail_for_space() RETURNS trigger LANGUAGE plpgsql AS
+        $$BEGIN RAISE 'No space left on device' USING ERRCODE = '53100'; END$$;
+    CREATE TRIGGER fail_for_space BEFORE INSERT ON changes
+        FOR EACH ROW EXECUTE FUNCTION fail_for_space()"""
 BUSY = """
     SELECT pid FROM pg_stat_activity WHERE datname = current_database()
         AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE $1"""
@@ -67,7 +74,7 @@ async def server(directory: Path) -> AsyncIterator[EmbeddedPostgres]:
 @pytest.fixture
 async def node(server: EmbeddedPostgres) -> AsyncIterator[Node]:
     lost = [web.post(path, _lose) for path in ("/lost", "/lost/after/write")]
-    routes = [*replication_routes, *lost]
+    routes = [*replication_routes, *monitoring_routes, *lost]
     async with start_node(server.dsn, routes=routes) as node:
         await node.put(GROUP)
         yield node
@@ -171,6 +178,43 @@ async def test_a_hanging_database_is_noticed_and_its_return_too(
             send_to_server(directory, signal.SIGCONT)
         assert (await waiting).status == 200
         await answers(node, 200)
+
+
+async def test_a_node_whose_disk_is_full_says_so_and_goes_on_when_there_is_space(
+    node: Node, server: EmbeddedPostgres
+) -> None:
+    async with watched(node.database), operator(server) as connection:
+        await connection.execute(FULL_DISK)
+        try:
+            for method, path in (("PUT", "/messagegroups/full"), ("DELETE", GROUP)):
+                answer = await node.send(method, path, {} if method == "PUT" else None)
+                assert_unavailable(answer, "storage_full")
+                assert "disk" in answer.json["title"]
+            assert (await node.send("GET", GROUP)).status == 200
+        finally:
+            await connection.execute("DROP FUNCTION fail_for_space CASCADE")
+        await eventually(_is_ready(node))
+        await node.put("/messagegroups/full")
+
+
+async def test_a_node_is_not_ready_while_a_write_found_its_disk_full(node: Node) -> None:
+    """Nor does it say that its database is away, if that ended for this reason."""
+    node.database.availability.fill("a test")
+    ready = await node.send("GET", "/health/ready")
+    assert (ready.status, ready.headers["Retry-After"]) == (503, "1")
+    assert "disk of the database is full" in ready.json["reason"]
+    node.database.availability.lose("a test")
+    assert_unavailable(await node.send("GET", GROUP), "storage_full")
+    assert (
+        "disk of the database is full" in (await node.send("GET", "/health/ready")).json["reason"]
+    )
+
+
+def _is_ready(node: Node) -> Any:
+    async def is_ready() -> bool:
+        return (await node.send("GET", "/health/ready")).status == 200
+
+    return is_ready
 
 
 def _is_away(node: Node) -> Any:

@@ -97,3 +97,11 @@ ROLLBACK
 -- name: end_statement
 -- End the transaction that the server began for a statement which was prepared, and never run.
 SELECT 1
+
+-- name: spill_soon
+-- Have this transaction write what it sorts or collects to a temporary file early.
+SET LOCAL work_mem = '64kB'
+
+-- name: spill
+-- Collect some 16 MB, which is what a segment of the server's log needs.
+SELECT count(*) FROM generate_series(1, 1000000)
