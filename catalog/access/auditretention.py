@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.auditlog import drop_oldest_of_audit
+from catalog.store.clockpoints import aged
 from catalog.store.database import Database
 from catalog.store.leadership import take_over
 
@@ -23,7 +24,7 @@ async def run_audit_retention(context: Context) -> None:
     """Drop what need not be kept, for ever, in one process of the node at a time."""
     while True:
         try:
-            dropped = await drop_once(context.database, context.settings, datetime.now(UTC))
+            dropped = await drop_once(context.database, context.settings)
         except (ServerBusy, TimeoutError):
             await context.database.recovered()
         else:
@@ -31,7 +32,7 @@ async def run_audit_retention(context: Context) -> None:
 
 
 async def drop_once(
-    database: Database, settings: Settings, now: datetime, *, most_refused: int = MOST_REFUSED
+    database: Database, settings: Settings, *, most_refused: int = MOST_REFUSED
 ) -> int:
     """Drop a batch, unless another process does so; return the number of rows."""
     async with (
@@ -40,6 +41,6 @@ async def drop_once(
     ):
         if not is_alone:
             return 0
-        before = now - timedelta(days=settings.audit_days)
+        before = (await aged(connection, timedelta(days=settings.audit_days))).at
         most = settings.audit_entries
         return await drop_oldest_of_audit(connection, before, most, most_refused, limit=_BATCH)

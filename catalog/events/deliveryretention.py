@@ -10,6 +10,7 @@ import structlog
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
+from catalog.store.clockpoints import aged
 from catalog.store.database import Database
 from catalog.store.deadletters import aged_subscriptions, drop_aged
 from catalog.store.deliveryattempts import trim_attempts
@@ -47,10 +48,10 @@ async def trim_once(database: Database, settings: Settings, now: datetime) -> tu
     ):
         if not is_alone:
             return 0, 0
-        oldest = now - timedelta(days=settings.delivery_attempt_days)
+        oldest = (await aged(connection, timedelta(days=settings.delivery_attempt_days))).at
         most, since = settings.delivery_attempts, now - _RECENT
         attempts = await trim_attempts(connection, oldest, most, since=since)
-        before = now - timedelta(days=settings.dead_letter_days)
+        before = (await aged(connection, timedelta(days=settings.dead_letter_days))).at
         ids = await aged_subscriptions(connection, before, _BATCH)
     return attempts, sum([await _drop_aged(database, id, before) for id in ids])
 

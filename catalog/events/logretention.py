@@ -4,12 +4,15 @@ number."""
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import time
+from collections.abc import Callable
+from datetime import timedelta
 
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import Retention, drop_oldest
+from catalog.store.clockpoints import HOUR, PassedTime, aged
 from catalog.store.database import Database
 from catalog.store.leadership import take_over
 from catalog.store.subscriptionlog import drop_oldest_of_subscriptions
@@ -18,6 +21,7 @@ from catalog.store.subscriptionlog import drop_oldest_of_subscriptions
 _BATCH = 2000
 _PAUSE_SECONDS = 10.0
 _SHORT_PAUSE_SECONDS = 0.1
+_LEAST_POINTS = 12
 
 
 async def run_log_retention(context: Context) -> None:
@@ -26,16 +30,19 @@ async def run_log_retention(context: Context) -> None:
     A link of another node whose cursor is dropped with it copies everything again.
     """
     retention = retention_from(context.settings)
+    passed = passed_time_for(context.settings)
     while True:
         try:
-            dropped = await drop_once(context.database, retention)
+            dropped = await drop_once(context.database, retention, passed)
         except (ServerBusy, TimeoutError):
             await context.database.recovered()
         else:
             await asyncio.sleep(_SHORT_PAUSE_SECONDS if dropped == _BATCH else _PAUSE_SECONDS)
 
 
-async def drop_once(database: Database, retention: Retention, *, limit: int = _BATCH) -> int:
+async def drop_once(
+    database: Database, retention: Retention, passed: PassedTime, *, limit: int = _BATCH
+) -> int:
     """Drop a batch of each log, unless another process does so; return the number of changes."""
     async with (
         database.pool.acquire() as connection,
@@ -43,10 +50,25 @@ async def drop_once(database: Database, retention: Retention, *, limit: int = _B
     ):
         if not is_alone:
             return 0
-        now = datetime.now(UTC)
-        before, most = now - retention.age, retention.count
-        await drop_oldest_of_subscriptions(connection, before, most, limit=limit)
-        return await drop_oldest(connection, retention, now, limit=limit)
+        await passed.note(connection)
+        before = (await aged(connection, retention.age)).txid
+        await drop_oldest_of_subscriptions(connection, before, retention.count, limit=limit)
+        return await drop_oldest(connection, retention, limit=limit)
+
+
+def passed_time_for(
+    settings: Settings, *, monotonic: Callable[[], float] = time.monotonic
+) -> PassedTime:
+    """The measure of time for all that the settings keep for a time.
+
+    Points are closer together than an hour only where something is kept for less than half a day.
+    """
+    days = (
+        *(settings.log_days, settings.log_held_days, settings.audit_days),
+        *(settings.dead_letter_days, settings.delivery_attempt_days),
+    )
+    shortest, longest = timedelta(days=min(days)), timedelta(days=max(days))
+    return PassedTime(min(HOUR, shortest / _LEAST_POINTS), longest, monotonic=monotonic)
 
 
 def retention_from(settings: Settings) -> Retention:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from catalog.config import Settings
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
+from catalog.store.clockpoints import read_jumps
 from catalog.store.healthfacts import (
     Facts,
     long_transactions,
@@ -26,6 +27,7 @@ _LONG_TRANSACTION_SECONDS = 60.0
 _NEAR = 0.8
 _DAY_SECONDS = 86_400
 _MOST_TOLD = 20
+_TOLD_JUMP, _TOLD_WITHIN = timedelta(days=1), timedelta(days=7)
 _DURABILITY = ("fsync", "full_page_writes")
 
 
@@ -108,16 +110,26 @@ async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """The difference between the clocks of this machine and of the database."""
+    """The difference between the clocks of this machine and of the database, and their jumps."""
     async with checked.database() as connection:
         before = datetime.now(UTC)
         there = await read_clock(connection)
         after = datetime.now(UTC)
+        jumps = await read_jumps(connection, _TOLD_JUMP, _TOLD_WITHIN)
     skew = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
     if skew > _MOST_SKEW_SECONDS:
         text = f"this machine and the database differ by {skew:.1f} seconds"
         remedy = "Synchronise both with NTP (chrony, systemd-timesyncd)."
         return [Diagnosis(subject="clock", level="error", text=text, remedy=remedy)]
+    if jumps:
+        last = jumps[0]
+        where = "ahead" if last.seconds > 0 else "back"
+        text = (
+            f"that of the database went {abs(last.seconds) / _DAY_SECONDS:,.0f} days {where} by "
+            f"{last.at:%Y-%m-%d %H:%M} UTC, or no node ran: nothing was dropped for that"
+        )
+        remedy = "Synchronise it with NTP (chrony, systemd-timesyncd), unless the node was off."
+        return [Diagnosis(subject="clock", level="warning", text=text, remedy=remedy)]
     return [Diagnosis(subject="clock", level="ok", text="it agrees with that of the database")]
 
 

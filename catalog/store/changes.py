@@ -10,6 +10,7 @@ from typing import Any
 
 from catalog.model.change import Change
 from catalog.model.tracecontext import TraceContext
+from catalog.store.clockpoints import aged
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
@@ -67,6 +68,8 @@ def trace_attributes(logged: LoggedChange) -> Mapping[str, str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
     """The changes that stay in the log: those within `age` that are among the last `count`.
+
+    Ages are measured times: see `catalog/store/clockpoints.py`.
 
     Those that a subscription has yet to deliver stay within `held_age` and `held_count`.
     """
@@ -166,18 +169,16 @@ def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
     ]
 
 
-async def drop_oldest(
-    connection: Connection, retention: Retention, now: datetime, *, limit: int
-) -> int:
+async def drop_oldest(connection: Connection, retention: Retention, *, limit: int) -> int:
     """Delete up to `limit` of the oldest changes that need not be kept; return how many.
 
     Readers see the log begin later in the same transaction. Tombstones stay.
     """
     dropped: int | None = await connection.fetchval(
         _queries.drop_oldest,
-        now - retention.age,
+        (await aged(connection, retention.age)).txid,
         retention.count,
-        now - retention.held_age,
+        (await aged(connection, retention.held_age)).txid,
         retention.held_count,
         limit,
     )

@@ -441,6 +441,13 @@ ALTER TABLE changes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE clock_points (
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    measured double precision NOT NULL,
+    jump double precision
+);
+
 CREATE TABLE conflicts (
     link text NOT NULL,
     authority text NOT NULL COLLATE "C",
@@ -1317,6 +1324,9 @@ ALTER TABLE ONLY authority_keys
 
 ALTER TABLE ONLY changes
     ADD CONSTRAINT changes_pkey PRIMARY KEY (txid, seq);
+
+ALTER TABLE ONLY clock_points
+    ADD CONSTRAINT clock_points_pkey PRIMARY KEY (txid);
 
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_pkey PRIMARY KEY (link, authority, origin);

@@ -59,9 +59,9 @@ async def read_subscription_log(
 
 
 async def drop_oldest_of_subscriptions(
-    connection: Connection, before: datetime, most: int, *, limit: int
+    connection: Connection, before: int, most: int, *, limit: int
 ) -> int:
-    """Delete up to `limit` entries from before a time or beyond the last `most`; return how
+    """Delete up to `limit` entries of transactions before one or beyond the last `most`; return how
     many. Readers see the log begin later in the same transaction."""
     dropped: int | None = await connection.fetchval(_queries.drop_oldest, before, most, limit)
     return dropped or 0

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,7 +97,7 @@ class RunDatabases:
         async with self.connect(name) as connection, connection.transaction():
             await connection.execute("LOCK TABLE changes IN SHARE ROW EXCLUSIVE MODE")
             rows = [LogRow(**row) for row in await connection.fetch(_LOG)]
-            await drop_oldest(connection, _LEAST, datetime.now(UTC), limit=len(rows) + 1)
+            await drop_oldest(connection, _LEAST, limit=len(rows) + 1)
         return rows
 
     async def back_up(self, name: str, file: Path) -> None:

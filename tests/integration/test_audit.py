@@ -16,6 +16,7 @@ from catalog.model.author import Author
 from catalog.model.refusals import MOST_KINDS
 from replication.routes import routes as replication_routes
 from tests.integration.auditing import Caller, as_role
+from tests.integration.clockpoints import store_point
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
 
@@ -326,10 +327,13 @@ async def test_old_entries_go_and_refusals_displace_no_others(node: Node, admin:
             'token', '', '', '', '', 'PUT', '/' || n, '{}', 401, 'x', 1
         FROM generate_series(0, 99) n ORDER BY n DESC""",
     )
-    settings, now = node.context.settings, datetime.now(UTC)
-    assert await drop_once(node.database, settings, now, most_refused=1000) == 0
+    settings = node.context.settings
+    assert await drop_once(node.database, settings, most_refused=1000) == 0
+    now = datetime.now(UTC)
+    await store_point(node.database, now - timedelta(hours=80), timedelta(0))
+    await store_point(node.database, now, timedelta(hours=80))
     at_most = settings.model_copy(update={"audit_entries": 40, "audit_days": 80 / 24})
-    assert await drop_once(node.database, at_most, now + timedelta(minutes=1), most_refused=5) > 0
+    assert await drop_once(node.database, at_most, most_refused=5) > 0
     kept = await admin.audit("?limit=500")
     assert [each["path"] for each in kept if each["outcome"] == "refused"] == [
         f"/{n}" for n in range(1, 11, 2)
@@ -337,4 +341,4 @@ async def test_old_entries_go_and_refusals_displace_no_others(node: Node, admin:
     assert [each["path"] for each in kept if each["outcome"] == "done"] == [
         f"/{n}" for n in range(0, 80, 2)
     ]
-    assert await drop_once(node.database, at_most, now, most_refused=5) == 0
+    assert await drop_once(node.database, at_most, most_refused=5) == 0

@@ -28,6 +28,7 @@ from catalog.store.deadletters import (
 )
 from catalog.store.deliveryattempts import Attempt, add_attempts, page_attempts
 from catalog.store.subscriptions import SubscriptionDefinition, create, delete, get
+from tests.integration.clockpoints import store_point
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -225,6 +226,10 @@ async def test_old_attempts_and_dead_letters_are_dropped(database: Database) -> 
         await add_attempts(connection, given, most=10)
         before = await get(connection, ID)
     await put(database, failed("a1", at=old), failed("a2", waits=True), failed("b1"))
+    many = settings.model_copy(update={"delivery_attempts": 10})
+    assert await trim_once(database, many, NOW) == (0, 0), "a day has yet to be measured"
+    await store_point(database, NOW - timedelta(days=1), timedelta(0))
+    await store_point(database, NOW, timedelta(days=1))
     assert await trim_once(database, settings, NOW) == (2, 1)
     assert await attempts_of(database) == [3, 2]
     assert await states(database) == {"a2": "due", "b1": "dead"}

@@ -19,12 +19,14 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from catalog.config import Settings
+from catalog.events.logretention import drop_once, passed_time_for
 from catalog.monitoring import databasechecks
 from catalog.monitoring.databasechecks import DATABASE_CHECKS
 from catalog.monitoring.diagnosis import CheckedNode, Diagnosis, examine
 from catalog.monitoring.machinechecks import expiry
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, execute, link, start_member
+from tests.integration.test_log_retention import EVERYTHING
 from tests.integration.test_recovery import start_as
 
 DURABILITY = ("fsync", "full_page_writes")
@@ -126,6 +128,17 @@ async def test_who_answers_at_the_urls_of_a_node_and_of_its_links_is_told(urls: 
     assert code == 1
     texts = {each["subject"]: each["text"] for each in faults}
     assert texts[url].startswith("a copy of this node's database answers there")
+
+
+async def test_a_clock_that_jumped_is_told(urls: list[str]) -> None:
+    async with start_member(urls[0]) as node:
+        await drop_once(node.database, EVERYTHING, passed_time_for(node.context.settings))
+        await execute(node, "UPDATE clock_points SET at = at - interval '100 days'")
+        await drop_once(node.database, EVERYTHING, passed_time_for(node.context.settings))
+        _, faults = await doctor(urls[0], CONCORD_PUBLIC_URL=node.url)
+    [told] = faults
+    assert (told["subject"], told["level"]) == ("clock", "warning")
+    assert "went 100 days ahead by" in told["text"]
 
 
 @contextlib.asynccontextmanager

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 
 from catalog.config import Settings
 from catalog.events import logretention
-from catalog.events.logretention import drop_once, retention_from, run_log_retention
+from catalog.events.logretention import (
+    drop_once,
+    passed_time_for,
+    retention_from,
+    run_log_retention,
+)
 from catalog.store.changes import Head, Retention, read_head
 from catalog.store.database import Database
 from catalog.store.subscriptions import SubscriptionDefinition, create
+from tests.integration.clockpoints import store_point
 from tests.integration.conftest import Node
 from tests.integration.federation import eventually, execute
 from tests.integration.test_dispatcher import Sink, delivering
@@ -36,6 +43,11 @@ async def head_of(node: Node) -> Head:
         return await read_head(connection)
 
 
+async def drop(node: Node, retention: Retention, **options: int) -> int:
+    passed = passed_time_for(node.context.settings)
+    return await drop_once(node.database, retention, passed, **options)
+
+
 async def subscribe(node: Node, sink: str = "http://127.0.0.1:9/") -> str:
     id = str(uuid.uuid4())
     async with node.database.transaction() as connection:
@@ -46,14 +58,14 @@ async def subscribe(node: Node, sink: str = "http://127.0.0.1:9/") -> str:
 async def test_what_is_within_age_and_number_stays(node: Node) -> None:
     await write_groups(node, 3)
     before = await node.changes()
-    assert await drop_once(node.database, EVERYTHING) == 0
+    assert await drop(node, EVERYTHING) == 0
     assert await node.changes() == before
 
 
 async def test_the_log_keeps_the_last_changes(node: Node) -> None:
     await write_groups(node, 5)
     before = await node.changes()
-    assert await drop_once(node.database, replace(EVERYTHING, count=3)) == len(before) - 3
+    assert await drop(node, replace(EVERYTHING, count=3)) == len(before) - 3
     assert await node.logged() == 3
     assert (await head_of(node)).dropped == before[-4].position
 
@@ -62,17 +74,18 @@ async def test_batches_are_small(node: Node) -> None:
     await write_groups(node, 5)
     least = replace(EVERYTHING, count=1)
     number = await node.logged()
-    assert await drop_once(node.database, least, limit=3) == 3
+    assert await drop(node, least, limit=3) == 3
     assert await node.logged() == number - 3
-    assert await drop_once(node.database, least) == number - 4
+    assert await drop(node, least) == number - 4
 
 
 async def test_old_changes_leave_the_log_but_the_newest_stays(node: Node) -> None:
     """It names the state of the catalog, by which answers are tagged."""
     await write_groups(node, 3)
     newest = (await node.changes())[-1]
-    await execute(node, "UPDATE changes SET at = at - interval '31 days'")
-    await drop_once(node.database, EVERYTHING)
+    assert await drop(node, EVERYTHING) == 0
+    await store_point(node.database, datetime.now(UTC), 31 * DAY)
+    assert await drop(node, EVERYTHING) > 0
     async with node.database.pool.acquire() as connection:
         rows = await connection.fetch("SELECT txid, seq FROM changes")
     assert [(row["txid"], row["seq"]) for row in rows] == [
@@ -80,11 +93,36 @@ async def test_old_changes_leave_the_log_but_the_newest_stays(node: Node) -> Non
     ]
 
 
+@pytest.mark.parametrize("days", [100, -100])
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_clock_that_jumps_makes_nothing_older_than_an_hour(
+    node: Node, days: int, is_restarted: bool
+) -> None:
+    """Neither while it is wrong, nor when it is right again."""
+    await write_groups(node, 3)
+    number, seconds = await node.logged(), 0.0
+    running = passed_time_for(node.context.settings, monotonic=lambda: seconds)
+    await drop_once(node.database, EVERYTHING, running)
+    for moved in (-days, days):
+        await execute(node, "UPDATE clock_points SET at = at + $1::interval", moved * DAY)
+        seconds += 3600
+        passed = passed_time_for(node.context.settings) if is_restarted else running
+        with structlog.testing.capture_logs() as logs:
+            assert await drop_once(node.database, EVERYTHING, passed) == 0
+        [told] = [entry for entry in logs if "jumped" in entry["event"]]
+        assert round(told["jumpseconds"] / 86_400) == -moved
+        assert told["countedseconds"] == 3600
+    assert await node.logged() == number
+    async with node.database.pool.acquire() as connection:
+        measured = await connection.fetchval("SELECT max(measured) FROM clock_points")
+        assert measured == pytest.approx(7200, abs=1)
+
+
 async def test_tombstones_stay(node: Node) -> None:
     await write_groups(node, 1)
     await node.send("DELETE", "/messagegroups/g0")
     await node.changes()
-    await drop_once(node.database, replace(EVERYTHING, count=1))
+    await drop(node, replace(EVERYTHING, count=1))
     async with node.database.pool.acquire() as connection:
         assert await connection.fetchval("SELECT count(*) FROM tombstones") == 1
 
@@ -108,14 +146,14 @@ async def test_changes_stay_for_a_subscription_within_a_bound(
     await write_groups(node, 4)
     number = await node.logged()
     retention = replace(EVERYTHING, **{"count": 1, **bound})
-    assert await drop_once(node.database, retention) == (passed if stays else number - 1)
+    assert await drop(node, retention) == (passed if stays else number - 1)
 
 
 async def test_a_subscription_that_is_left_behind_is_told_and_goes_on(node: Node) -> None:
     async with Sink() as sink:
         id = await subscribe(node, sink.url)
         await write_groups(node, 3)
-        await drop_once(node.database, replace(EVERYTHING, count=1, held_count=1))
+        await drop(node, replace(EVERYTHING, count=1, held_count=1))
         async with delivering(node.context):
             await node.put("/messagegroups/late", {})
 
@@ -154,7 +192,7 @@ async def test_a_cached_answer_is_not_given_when_the_log_of_its_writes_is_gone(
     )
     await write_last_change_of_another_process(node)
     await node.changes()
-    await drop_once(node.database, replace(EVERYTHING, count=1))
+    await drop(node, replace(EVERYTHING, count=1))
 
     async def is_new() -> bool:
         return bool((await node.get("/messagegroups/g0"))["epoch"] == 7)
@@ -194,7 +232,7 @@ async def test_one_process_drops_at_a_time(node: Node) -> None:
             "SELECT pg_advisory_lock(hashtextextended('concord log retention', 0))"
         )
         try:
-            assert await drop_once(node.database, replace(EVERYTHING, count=1)) == 0
+            assert await drop(node, replace(EVERYTHING, count=1)) == 0
         finally:
             await connection.execute("SELECT pg_advisory_unlock_all()")
 

@@ -44,8 +44,9 @@ LEFT JOIN (
 
 -- name: drop_oldest
 -- Delete up to $5 of the oldest changes, and let the log begin after them. A change is kept if it
--- is later than $1 and among the last $2, and also if the slowest subscription has yet to pass it
--- and it is later than $3 and among the last $4. The newest one always stays: it names the state
+-- is of the transaction $1 or a later one and among the last $2, and also if the slowest
+-- subscription has yet to pass it and it is of the transaction $3 or a later one and among the last
+-- $4. The newest one always stays: it names the state
 -- of the catalog.
 WITH newest AS (
     SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
@@ -54,7 +55,7 @@ WITH newest AS (
     WHERE log = 'changes' AND state IN ('pending', 'active', 'paused')
     ORDER BY txid, seq LIMIT 1
 ), oldest AS (
-    SELECT txid, seq, at FROM changes
+    SELECT txid, seq FROM changes
     WHERE (txid, seq) > ((SELECT dropped_txid FROM node), (SELECT dropped_seq FROM node))
         AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     ORDER BY txid, seq
@@ -62,8 +63,8 @@ WITH newest AS (
 ), kept AS (
     SELECT o.txid, o.seq
     FROM oldest o CROSS JOIN newest n LEFT JOIN slowest s ON true
-    WHERE (o.at > $1 AND o.seq > n.seq - $2)
-        OR ((o.txid, o.seq) > (s.txid, s.seq) AND o.at > $3 AND o.seq > n.seq - $4)
+    WHERE (o.txid >= $1 AND o.seq > n.seq - $2)
+        OR ((o.txid, o.seq) > (s.txid, s.seq) AND o.txid >= $3 AND o.seq > n.seq - $4)
         OR (o.txid, o.seq) >= (n.txid, n.seq)
     ORDER BY o.txid, o.seq
     LIMIT 1

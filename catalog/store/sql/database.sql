@@ -34,7 +34,7 @@ WHERE state IN ('pending', 'active', 'paused') AND CASE log
 -- Delete both logs: their positions could be assigned a second time. The audit stays, and comes
 -- before all that follows.
 WITH gone AS (DELETE FROM subscription_events), moved AS (UPDATE audit SET txid = 0),
-    forgotten AS (DELETE FROM incarnations)
+    forgotten AS (DELETE FROM incarnations), unmeasured AS (DELETE FROM clock_points)
 DELETE FROM changes
 
 -- name: renew_instance

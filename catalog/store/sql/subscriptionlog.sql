@@ -13,17 +13,17 @@ LEFT JOIN LATERAL (
 ORDER BY e.txid, e.seq
 
 -- name: drop_oldest
--- Delete up to $3 of the oldest entries that are earlier than $1 or not among the last $2, and let
+-- Delete up to $3 of the oldest entries that are of transactions before $1 or not among the last $2, and let
 -- the log begin after them; how many.
 WITH newest AS (
     SELECT seq FROM subscription_events ORDER BY txid DESC, seq DESC LIMIT 1
 ), oldest AS (
-    SELECT txid, seq, at FROM subscription_events
+    SELECT txid, seq FROM subscription_events
     WHERE txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     ORDER BY txid, seq LIMIT $3
 ), kept AS (
     SELECT o.txid, o.seq FROM oldest o CROSS JOIN newest n
-    WHERE o.at > $1 AND o.seq > n.seq - $2
+    WHERE o.txid >= $1 AND o.seq > n.seq - $2
     ORDER BY o.txid, o.seq LIMIT 1
 ), gone AS (
     DELETE FROM subscription_events e USING oldest o
