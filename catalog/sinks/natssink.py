@@ -30,7 +30,7 @@ from catalog.sinks.subjectorder import send_by_subject
 from catalog.store.subscriptions import Subscription
 
 _MOST_EVENTS = 100
-_STRUCTURED_TYPE = "application/cloudevents+json; charset=utf-8"
+_STRUCTURED_HEADERS = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
 # Everything that can be seen, but for the quotation mark and the percent sign (3.1.3.2).
 _UNQUOTED = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 # The message is larger than the stream takes.
@@ -74,6 +74,7 @@ class NatsSink:
     ) -> None:
         self._shared = shared
         self._settings = NatsSettings.model_validate(subscription.definition.settings)
+        self._delivery = f"{subscription.id}/{subscription.course}"
         parts = urlsplit(subscription.definition.sink)
         self._server = NatsServer(
             host=parts.hostname or "",
@@ -134,12 +135,23 @@ class NatsSink:
 
     def _message(self, event: OutgoingEvent, connection: NatsConnection) -> NatsMessage:
         is_structured = self._settings.contentmode == "structured"
-        headers = _structured_headers(event) if is_structured else _binary_headers(event)
+        headers = _STRUCTURED_HEADERS if is_structured else _binary_headers(event)
+        named = {**headers, "Nats-Msg-Id": self._message_id(event)}
         return NatsMessage(
             subject=self._settings.subject,
             payload=event.structured if is_structured else event.data,
-            headers=headers if connection.takes_headers else {},
+            headers=named if connection.takes_headers else {},
         )
+
+    def _message_id(self, event: OutgoingEvent) -> str:
+        """The name by which a stream recognises an event that is sent again.
+
+        Source and id together identify an event. A stream drops a second message of one name, so
+        that the name also has the subscription and its last replay: each subscription that writes
+        to the stream delivers an event of its own, and a replay delivers the event once more.
+        """
+        source, id = event.texts["source"], event.texts["id"]
+        return "#".join(_quoted(part) for part in (self._delivery, source, id))
 
 
 def _count_fitting(messages: Sequence[NatsMessage], most_bytes: int) -> int:
@@ -148,21 +160,8 @@ def _count_fitting(messages: Sequence[NatsMessage], most_bytes: int) -> int:
     return next(sizes, len(messages))
 
 
-def _structured_headers(event: OutgoingEvent) -> Mapping[str, str]:
-    return {"Content-Type": _STRUCTURED_TYPE, "Nats-Msg-Id": _identity(event)}
-
-
 def _binary_headers(event: OutgoingEvent) -> Mapping[str, str]:
-    attributes = {f"ce-{name}": _quoted(value) for name, value in event.texts.items()}
-    return {**attributes, "Nats-Msg-Id": _identity(event)}
-
-
-def _identity(event: OutgoingEvent) -> str:
-    """The name by which a stream recognises a repeat.
-
-    Only source and id together identify an event, and several nodes may share a stream.
-    """
-    return f"{_quoted(event.texts['source'])}#{_quoted(event.texts['id'])}"
+    return {f"ce-{name}": _quoted(value) for name, value in event.texts.items()}
 
 
 def _quoted(value: str) -> str:

@@ -76,6 +76,31 @@ async def test_a_stream_recognises_an_event_that_is_sent_again(broker: NatsBroke
     assert [each.get_data()["number"] for each in await broker.read("stored.a", 3)] == [1, 2, 3]
 
 
+async def test_a_stream_keeps_the_events_of_each_subscription(
+    node: Node, broker: NatsBroker
+) -> None:
+    topics = ("stored.a", "stored.b")
+    for topic in topics:
+        await contract.subscribe(node, broker, topic, "structured")
+    for number in range(5):
+        await node.put(f"/messagegroups/{number}")
+    for topic in topics:
+        assert len(await broker.read(topic, 5)) == 5
+
+
+async def test_a_stream_keeps_what_a_replay_sends(node: Node, broker: NatsBroker) -> None:
+    path = await contract.subscribe(node, broker, "stored.a", "binary")
+    for number in range(5):
+        await node.put(f"/messagegroups/{number}")
+    first = await broker.read("stored.a", 5)
+
+    answer = await node.send("POST", f"{path}/replay", {"from": "earliest"})
+
+    assert answer.status == 200, answer.body
+    again = await broker.read("stored.a", 10)
+    assert [each.get_id() for each in again] == [each.get_id() for each in first] * 2
+
+
 async def test_a_stream_that_is_full_refuses_for_now(broker: NatsBroker) -> None:
     async with connected(broker.server) as client:
         stream = client.jetstream()
