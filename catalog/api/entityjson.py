@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 
 from catalog.api.inline import Inline, inlines
-from catalog.api.protocolcapability import shown_capabilities
 from catalog.http.leftout import json_or_none
 from catalog.http.responses import to_json
 from catalog.model.capabilities import SPECVERSION
@@ -111,7 +110,7 @@ class EntityRenderer:
         }
         _add_attributes(shown, entity)
         if "capabilities" in inline:
-            shown["capabilities"] = shown_capabilities(self.configuration.capabilities)
+            shown["capabilities"] = self.configuration.capabilities.as_json()
         if "model" in inline:
             shown["model"] = self.model.expanded()
         if "modelsource" in inline:

@@ -12,7 +12,6 @@ import orjson
 import structlog
 from aiohttp import web
 
-from catalog.api.protocolcapability import without_protocols
 from catalog.client.connection import read_limited
 from catalog.config import Settings
 from catalog.configuring.configure import ConfigurationChange
@@ -68,8 +67,6 @@ async def read_reconfiguration(
         raise InvalidAttribute("/", name="modelsource", error_detail="it needs to be an object")
     if not (capabilities is ABSENT or capabilities is None or isinstance(capabilities, dict)):
         raise CapabilityError("/capabilities", error_detail="they need to be an object")
-    if isinstance(capabilities, dict):
-        capabilities = without_protocols(capabilities)
     resolved = None
     if isinstance(modelsource, dict):
         await aside(0, check_model_size, modelsource, context.settings)

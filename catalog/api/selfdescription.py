@@ -8,7 +8,6 @@ from aiohttp import hdrs, web
 
 from catalog.api.entityread import answer_plan
 from catalog.api.inline import Inline
-from catalog.api.protocolcapability import offered_capabilities, shown_capabilities
 from catalog.api.readflags import read_flags
 from catalog.api.readplan import ReadPlan
 from catalog.api.reconfigure import reconfigure
@@ -21,6 +20,7 @@ from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response, to_json
 from catalog.http.writeconditions import check_tag
 from catalog.longwork import in_thread
+from catalog.model.capabilities import describe
 from catalog.model.xid import Xid
 
 _EXPORTED = ("*", "capabilities", "modelsource")
@@ -44,22 +44,22 @@ async def put_modelsource(request: web.Request) -> web.Response:
 
 
 async def get_capabilities(request: web.Request) -> web.Response:
-    return json_response(shown_capabilities(request.app[CONTEXT].capabilities))
+    return json_response(request.app[CONTEXT].capabilities.as_json())
 
 
 async def put_capabilities(request: web.Request) -> web.Response:
     """Replace all capabilities, or some (core/http.md, "PATCH and PUT /capabilities")."""
-    check_tag(request, strong_tag(to_json(shown_capabilities(request.app[CONTEXT].capabilities))))
+    check_tag(request, strong_tag(to_json(request.app[CONTEXT].capabilities.as_json())))
     given = await read_object(request)
     configuration, outcome = await reconfigure(
         request, capabilities=given, patch=request.method == hdrs.METH_PATCH
     )
-    shown = shown_capabilities(configuration.capabilities)
+    shown = configuration.capabilities.as_json()
     return json_response(shown, headers=interaction_headers(outcome))
 
 
 async def get_offered(request: web.Request) -> web.Response:
-    return json_response(offered_capabilities(request.app[CONTEXT].offered))
+    return json_response(describe(request.app[CONTEXT].offered))
 
 
 async def get_registries(request: web.Request) -> web.Response:

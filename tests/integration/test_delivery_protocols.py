@@ -1,4 +1,4 @@
-"""What a node can speak is told alike by its capabilities, its OpenAPI document and the command."""
+"""The delivery protocols of a node are told alike by its OpenAPI document and the command."""
 
 from __future__ import annotations
 
@@ -26,27 +26,6 @@ def _without_amqp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS, "AMQP", amqp)  # type: ignore[arg-type]
 
 
-async def test_the_capabilities_name_what_is_installed(node: Node) -> None:
-    shown = await node.get("/capabilities")
-    offered = await node.get("/capabilitiesoffered")
-
-    assert {"HTTP", "HTTPS"} <= {*shown["subscriptionprotocols"]} <= {*PROTOCOLS}
-    assert offered["subscriptionprotocols"]["enum"] == shown["subscriptionprotocols"]
-    assert (await node.get("/?inline=capabilities"))["capabilities"] == shown
-
-
-async def test_clients_send_the_capability_back_and_do_not_change_it(node: Node) -> None:
-    shown = await node.get("/capabilities")
-
-    assert await node.put("/capabilities", shown) == shown
-    for value in (["http"], ["*"], None, [], [*PROTOCOLS]):
-        answer = await node.send("PATCH", "/capabilities", {"subscriptionprotocols": value})
-        assert (answer.status, answer.json) == (200, shown)
-    for unknown in (["GOPHER"], "HTTP", {"HTTP": True}, [1]):
-        answer = await node.send("PATCH", "/capabilities", {"subscriptionprotocols": unknown})
-        assert assert_problem(answer)["type"].endswith("#capability_value")
-
-
 @pytest.mark.usefixtures("_without_amqp")
 async def test_a_protocol_whose_extra_is_not_installed_is_told_and_refused(node: Node) -> None:
     body = {"protocol": "AMQP", "sink": "amqp://example.com/queue"}
@@ -54,7 +33,6 @@ async def test_a_protocol_whose_extra_is_not_installed_is_told_and_refused(node:
     problem = assert_problem(await node.send("POST", "/subscriptions", body))
 
     assert MISSING in problem["title"]
-    assert "AMQP" not in (await node.get("/capabilities"))["subscriptionprotocols"]
     schemas = (await node.get("/openapi.json"))["components"]["schemas"]
     assert schemas["protocolsettings.AMQP"]["x-delivery-protocol"] == {
         "name": "AMQP",
