@@ -16,7 +16,7 @@ from catalog.store.healthfacts import (
     read_server,
 )
 from catalog.store.monitoring import Row, read_figures
-from catalog.store.schemamigration import applied_migrations, can_go_on_from, migrations
+from catalog.store.schemamigration import OfAnotherVersion, check_version
 
 # SQL-standard bodies of functions, and bit_xor.
 _LEAST_MAJOR = 14
@@ -33,7 +33,7 @@ _DURABILITY = ("fsync", "full_page_writes")
 
 async def check_server(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The version and the settings of PostgreSQL."""
-    async with checked.database() as connection:
+    async with checked.server() as connection:
         facts = await read_server(connection)
     found = [*_faults_of_server(facts), *_faults_of_pool(facts, checked.settings)]
     return found or [
@@ -91,17 +91,20 @@ def _faults_of_pool(facts: Facts, settings: Settings) -> Iterator[Diagnosis]:
 
 async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The migrations of the database, and whether its node takes writes."""
-    async with checked.database() as connection:
-        applied = await applied_migrations(connection)
+    async with checked.server() as connection:
+        try:
+            await check_version(connection)
+        except OfAnotherVersion as error:
+            return [
+                Diagnosis(
+                    subject="schema",
+                    level="error",
+                    text=f"{error}: what depends on the schema was not checked",
+                    remedy="`concord migrate`, or start the node, brings an older or empty one up "
+                    "to date. For another one, run its version, or restore a backup of before.",
+                )
+            ]
         node = await read_node(connection)
-    if not can_go_on_from(applied):
-        text = "another version of Concord has migrated it, which is newer or not a release"
-        remedy = "Run that version, or restore a backup of before."
-        return [Diagnosis(subject="schema", level="error", text=text, remedy=remedy)]
-    if missing := len(migrations()) - len(applied):
-        text = f"{missing} migrations of this version are missing"
-        remedy = "`concord migrate`, or start the node, which does the same."
-        return [Diagnosis(subject="schema", level="warning", text=text, remedy=remedy)]
     if node is not None and node["gate"] != "open":
         text = "the node takes no writes, as it has yet to recover its own entities"
         remedy = "`concord recover --from URL`; `concord recover status` tells how far it is."
@@ -135,7 +138,7 @@ async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Open transactions of any database of the server: readers of the log wait for them."""
-    async with checked.database() as connection:
+    async with checked.server() as connection:
         found = await long_transactions(connection, _LONG_TRANSACTION_SECONDS)
     return [
         Diagnosis(

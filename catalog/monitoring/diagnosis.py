@@ -12,6 +12,7 @@ from catalog.config import Settings
 from catalog.model.masking import described
 from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection, DatabaseUnusable
+from catalog.store.schemamigration import OfAnotherVersion, check_version
 
 Level = Literal["ok", "warning", "error"]
 
@@ -47,18 +48,29 @@ class CheckedNode:
         self._free = asyncio.Semaphore(_MOST_CONNECTIONS)
 
     def database(self) -> AbstractAsyncContextManager[Connection]:
-        """A connection to the database, which is left as it is.
+        """A connection to the database of a catalog of this version, which is left as it is.
+
+        Raises:
+            OfAnotherVersion
+            DatabaseUnusable
+        """
+        return self._connected(is_checked=True)
+
+    def server(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection to the database, whatever it has.
 
         Raises:
             DatabaseUnusable
         """
-        return self._connected()
+        return self._connected(is_checked=False)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Connection]:
+    async def _connected(self, *, is_checked: bool) -> AsyncIterator[Connection]:
         if self.dsn is None:
             raise DatabaseUnusable("there is none yet")
         async with self._free, connected(self.dsn) as connection:
+            if is_checked:
+                await check_version(connection)
             yield connection
 
 
@@ -83,6 +95,9 @@ async def _make(checked: CheckedNode, check: Check, seconds: float) -> Sequence[
             return await check(checked)
     except TimeoutError:
         text, remedy = f"it could not be checked within {seconds:g} seconds", ""
+    except OfAnotherVersion:
+        # The check of the schema tells that.
+        return []
     except DatabaseUnusable as error:
         # All checks that need it find the same, which is told once.
         subject = "database"

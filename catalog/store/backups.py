@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from asyncpg.exceptions import PostgresError
+
 from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection
+from catalog.store.dumpedrows import KnownRelations, RowsUnusable, load_rows
 from catalog.store.keyrotation import count_secrets
 from catalog.store.postgrestools import PostgresTools
 from catalog.store.queries import Queries
-from catalog.store.schemamigration import AppliedMigration, applied_migrations
+from catalog.store.schemamigration import (
+    AppliedMigration,
+    OfAnotherVersion,
+    applied_migrations,
+    can_go_on_from,
+    migrate,
+)
 
 _LONG_SECONDS = 3600.0
 _queries = Queries("backups")
@@ -69,6 +79,7 @@ async def dump(
 
     Raises:
         DatabaseInTheWay: there is no catalog.
+        OfAnotherVersion: this version does not know all that the catalog has.
         DatabaseUnusable, ToolFailed
     """
     async with connected(dsn) as connection:
@@ -77,6 +88,8 @@ async def dump(
             raise DatabaseInTheWay("there is no catalog in the database")
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             snapshot = await connection.fetchval(_queries.export_snapshot)
+            if not can_go_on_from(await applied_migrations(connection)):
+                raise OfAnotherVersion("another version of Concord has migrated the database")
             found = await _describe(connection)
             begin(found)
             tools = PostgresTools.for_server(found.server)
@@ -113,30 +126,53 @@ async def check_target(dsn: str, catalog: DumpedCatalog, *, replaces: bool) -> N
 async def load(
     dsn: str, chunks: Iterable[bytes], catalog: DumpedCatalog, *, awaits_recovery: bool
 ) -> None:
-    """Load a dump in one transaction in place of what the database has.
+    """Load the rows of a dump in one transaction in place of what the database has.
 
-    The catalog is another instance then, so that its peers compare everything with it anew. One
-    that `awaits_recovery` takes no writes until it has its own later entities back.
+    The migrations that made the catalog make its schema, so nothing that the dump says is executed:
+    it brings rows, by a role that may only add them. The catalog is another instance then, so that
+    its peers compare everything with it anew. One that `awaits_recovery` takes no writes until it
+    has its own later entities back.
 
     Raises:
-        ToolFailed: nothing was changed.
+        RowsUnusable, ToolFailed: nothing was changed.
+        DatabaseUnusable
     """
-    ending = _queries.await_recovery if awaits_recovery else _queries.take_writes
-    async with connected(dsn) as connection:
+    async with connected(dsn) as connection, connection.transaction():
+        await connection.execute(_queries.keep_nodes_out)
+        await connection.execute(_queries.clear)
+        await migrate(connection, only={migration.number for migration in catalog.migrations})
+        known = KnownRelations(
+            tables=frozenset(await connection.fetchval(_queries.tables)),
+            sequences=frozenset(await connection.fetchval(_queries.sequences)),
+        )
+        await connection.execute(_queries.set_aside)
         server = await connection.fetchval(_queries.server)
-    await PostgresTools.for_server(server).load(
-        dsn,
-        chunks,
-        before=[_queries.keep_nodes_out, _queries.clear],
-        after=[
-            _queries.find_own_names,
-            _queries.verify,
+        tools = PostgresTools.for_server(server)
+        async with _adding_only(connection), tools.rows_of(chunks) as script:
+            await load_rows(connection, script, known)
+        await connection.execute(_queries.expect, str(catalog.contents))
+        try:
+            await connection.execute(_queries.put_back)
+            await connection.execute(_queries.verify)
+        except PostgresError as error:
+            raise RowsUnusable(f"its rows are not those of a whole catalog: {error}") from error
+        for statement in (
             _queries.be_another,
             _queries.forget_recovery,
-            ending,
-        ],
-        settings={"concord.contents": str(catalog.contents)},
-    )
+            _queries.await_recovery if awaits_recovery else _queries.take_writes,
+        ):
+            await connection.execute(statement)
+
+
+@contextlib.asynccontextmanager
+async def _adding_only(connection: Connection) -> AsyncIterator[None]:
+    """Do all within a context as a role that may only add rows, if the user is a superuser."""
+    if not await connection.fetchval(_queries.is_superuser):
+        yield
+        return
+    await connection.execute(_queries.become_adder)
+    yield
+    await connection.execute(_queries.be_oneself)
 
 
 async def _describe(connection: Connection) -> DumpedCatalog:

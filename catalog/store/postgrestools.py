@@ -8,8 +8,9 @@ import re
 import shutil
 import subprocess
 import tempfile
+from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,9 @@ from catalog.store.postgresprocess import EmbeddedPostgresError, executables
 
 CHUNK = 256 * 1024
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
-_NAMES = ("pg_dump", "pg_restore", "psql")
+_NAMES = ("pg_dump", "pg_restore")
 _VERSION_SECONDS = 30
 _LONGEST_MESSAGE = 2000
-# Older servers do not know this setting, which every script of pg_restore 17 and later begins with.
-_NEWER_SETTING = b"SET transaction_timeout = 0;\n"
-_KNOWS_NEWER_SETTING = 17
 
 
 class ToolFailed(Exception):
@@ -55,7 +53,7 @@ class PostgresTools:
         if not usable:
             has = ", ".join(map(str, sorted(found))) or "none"
             raise ToolFailed(
-                f"pg_dump, pg_restore and psql of PostgreSQL {server} or later are needed (there "
+                f"pg_dump and pg_restore of PostgreSQL {server} or later are needed (there "
                 f"are: {has}). Install the client programs of PostgreSQL {server}, for example "
                 f"the package postgresql-client-{server}"
             )
@@ -74,59 +72,25 @@ class PostgresTools:
             while chunk := await process.stdout.read(CHUNK):
                 take(chunk)
 
-    async def load(
-        self,
-        dsn: str,
-        dump: Iterable[bytes],
-        *,
-        before: Iterable[str],
-        after: Iterable[str],
-        settings: Mapping[str, str],
-    ) -> None:
-        """Load a dump in one transaction: all of it, or nothing.
-
-        Args:
-            dsn: the database.
-            dump: the parts of what `dump` has made.
-            before: statements that come before it in the transaction.
-            after: statements that come behind it.
-            settings: of the session, without spaces.
+    @asynccontextmanager
+    async def rows_of(self, dump: Iterable[bytes]) -> AsyncIterator[StreamReader]:
+        """The script that pg_restore makes of the rows of a dump, which is given in parts.
 
         Raises:
-            ToolFailed
+            ToolFailed: it cannot read the dump.
         """
-        quieter = {"client_min_messages": "warning", **settings}
-        named = [f"-c {key}={value}" for key, value in quieter.items()]
-        quiet = ("--no-psqlrc", "--quiet", "--single-transaction", "--file=-", "--no-password")
-        strict = "--set=ON_ERROR_STOP=1"
-        kept_out = ("--format=custom", "--schema=public", "--no-owner", "--no-privileges")
+        options = ("--format=custom", "--schema=public", "--data-only", "--file=-")
+        owned = ("--no-owner", "--no-privileges")
         async with self._running(
-            "psql", *quiet, strict, dsn=dsn, stdin=PIPE, stdout=subprocess.DEVNULL, settings=named
-        ) as loading:
+            "pg_restore", *options, *owned, stdin=PIPE, stdout=PIPE
+        ) as process:
+            assert process.stdout is not None
+            feeding = asyncio.create_task(_feed(process, dump))
             try:
-                await _write(loading, _script(before))
-                async with (
-                    self._running(
-                        "pg_restore", *kept_out, "--file=-", stdin=PIPE, stdout=PIPE
-                    ) as reading,
-                    asyncio.TaskGroup() as tasks,
-                ):
-                    tasks.create_task(_feed(reading, dump))
-                    tasks.create_task(self._relay(reading, loading))
-                await _write(loading, _script(after))
-            # psql has ended, and says why.
-            except* (BrokenPipeError, ConnectionResetError):
-                pass
-            _close(loading)
-
-    async def _relay(self, reading: Process, loading: Process) -> None:
-        assert reading.stdout is not None
-        head = True
-        while chunk := await reading.stdout.read(CHUNK):
-            if head and self.server < _KNOWS_NEWER_SETTING:
-                chunk = chunk.replace(_NEWER_SETTING, b"")
-            head = False
-            await _write(loading, chunk)
+                yield process.stdout
+                await feeding
+            finally:
+                feeding.cancel()
 
     @asynccontextmanager
     async def _running(
@@ -134,7 +98,6 @@ class PostgresTools:
         program: str,
         *arguments: str,
         dsn: str | None = None,
-        settings: Iterable[str] = (),
         **streams: int,
     ) -> AsyncIterator[Process]:
         """Run a program as long as a context, which closes its input.
@@ -150,7 +113,7 @@ class PostgresTools:
             arguments = (*arguments, f"--dbname={url}")
             # Everybody on the machine sees arguments.
             environment |= {"PGPASSWORD": password} if password else {}
-            environment["PGOPTIONS"] = " ".join(filter(None, (options, *settings)))
+            environment["PGOPTIONS"] = options
         with tempfile.TemporaryFile("w+", errors="replace") as messages:
             process = await asyncio.create_subprocess_exec(
                 str(self.directory / program),
@@ -208,10 +171,6 @@ def _apart(dsn: str) -> tuple[str, str, str]:
     bare = parts._replace(netloc=f"{name}{at}{hosts}", query=urlencode(rest, quote_via=quote))
     secret = unquote(password) or given.get("password", "")
     return bare.geturl(), secret, given.get("options", "")
-
-
-def _script(statements: Iterable[str]) -> bytes:
-    return "".join(f"{statement};\n" for statement in statements).encode()
 
 
 async def _write(process: Process, data: bytes) -> None:

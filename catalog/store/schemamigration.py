@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -17,6 +17,10 @@ _queries = Queries("schemamigration")
 
 class MigrationError(DatabaseUnusable):
     """Another version of Concord has migrated the database."""
+
+
+class OfAnotherVersion(DatabaseUnusable):
+    """A database has not the schema of this version; the text says which one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +65,30 @@ def can_go_on_from(applied: Iterable[AppliedMigration]) -> bool:
     return all(known.get(one.number) == one.checksum for one in applied)
 
 
-async def migrate(connection: Connection) -> list[str]:
+async def check_version(connection: Connection) -> None:
+    """Return if a database has the schema of this version.
+
+    Raises:
+        OfAnotherVersion
+    """
+    if not await connection.fetchval(_queries.is_there):
+        raise OfAnotherVersion("it has no catalog yet")
+    applied = await applied_migrations(connection)
+    if not can_go_on_from(applied):
+        raise OfAnotherVersion(
+            "another version of Concord has migrated it, which is newer or not a release"
+        )
+    if missing := len(migrations()) - len(applied):
+        raise OfAnotherVersion(f"it is of an older version: it lacks {missing} migrations")
+
+
+async def migrate(connection: Connection, *, only: Collection[int] | None = None) -> list[str]:
     """Apply the missing migrations in one transaction, and return their names.
 
     Processes that start together wait for each other on an advisory lock.
+
+    Args:
+        only: the numbers of those to apply; `None` stands for all.
 
     Raises:
         MigrationError: a newer version migrated the database, or an applied file has changed
@@ -78,6 +102,8 @@ async def migrate(connection: Connection) -> list[str]:
         }
         missing = []
         for migration in migrations():
+            if only is not None and migration.number not in only:
+                continue
             checksum = checksums.pop(migration.number, None)
             if checksum is None:
                 missing.append(migration)

@@ -21,7 +21,7 @@ from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
 from catalog.events.dispatcher import run_deliveries
-from catalog.events.logretention import drop_once
+from catalog.events.logretention import drop_once, passed_time_for
 from catalog.events.supervisor import LoopTiming
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Retention
@@ -173,7 +173,7 @@ async def drop_log(node: Node) -> None:
     await node.changes()
     age = timedelta(days=1)
     least = Retention(age=age, count=1, held_age=age, held_count=1)
-    await drop_once(node.database, least)
+    await drop_once(node.database, least, passed_time_for(node.context.settings))
 
 
 async def write_some(node: Node, group: str, *, messages: int = 2) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import os
+import tempfile
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
+from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
     databases,
@@ -173,6 +177,125 @@ def _damage(file: Path, damage: str) -> None:
         with zipfile.ZipFile(file, "w") as archive:
             for name, data in parts.items():
                 archive.writestr(name, data)
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory in which the account of the database's server may write, too."""
+    with tempfile.TemporaryDirectory() as made:
+        directory = Path(made)
+        directory.chmod(0o777)
+        yield directory
+
+
+@pytest.mark.parametrize(
+    "crafted",
+    [
+        "COPY public.tombstones FROM PROGRAM 'echo x > {path}'; --",
+        "CREATE TABLE x (); COPY x TO PROGRAM 'cat > {path}'; --",
+        "\\! touch {path} --",
+        "COPY public.links (id, definition) FROM stdin; --",
+        "COPY pg_catalog.pg_authid (rolname) FROM stdin; --",
+        "SELECT pg_catalog.setval('public.x', 1, true); --",
+    ],
+)
+async def test_nothing_in_a_crafted_file_is_executed(
+    urls: list[str], tmp_path: Path, open_directory: Path, crafted: str
+) -> None:
+    file, sign = tmp_path / "backup", open_directory / "executed"
+    async with start_as(urls[0]) as node:
+        await write_some(node, "g")
+        await back_up(file, urls[0])
+        before = await digest_rows(node)
+    _craft(file, b"COPY public.tombstones (", crafted.format(path=sign).encode())
+    assert "Nothing was changed" in await refused(file, urls[0], "--replace")
+    assert not sign.exists()
+    async with start_as(urls[0]) as node:
+        assert await digest_rows(node) == before
+    assert await roles_left(urls[0]) == 0
+
+
+def _craft(file: Path, begin: bytes, instead: bytes) -> None:
+    """Write something else in place of a statement of the dump, and the checksum of that."""
+    with zipfile.ZipFile(file) as archive:
+        dump, manifest = archive.read("database.dump"), archive.read("manifest.json")
+    at = dump.index(begin)
+    length = dump.index(b"FROM stdin;\n", at) + len(b"FROM stdin;\n") - at
+    assert len(instead) < length
+    dump = dump[:at] + instead.ljust(length - 1) + b"\n" + dump[at + length :]
+    told = orjson.loads(manifest)
+    told["dump"]["sha256"] = hashlib.sha256(dump).hexdigest()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("database.dump", dump)
+        archive.writestr("manifest.json", orjson.dumps(told))
+
+
+async def roles_left(url: str) -> int:
+    connection = await asyncpg.connect(url)
+    try:
+        count = "SELECT count(*) FROM pg_roles WHERE starts_with(rolname, 'concord_restore')"
+        return int(await connection.fetchval(count))
+    finally:
+        await connection.close()
+
+
+async def test_what_a_database_has_beside_its_catalog_does_not_come_back(
+    urls: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "backup"
+    async with start_as(urls[0]) as node:
+        await node.put("/messagegroups/g")
+        await execute(node, "CREATE FUNCTION beside() RETURNS int LANGUAGE sql RETURN 1")
+        await back_up(file, urls[0])
+    await empty(urls[1])
+    await restore(file, urls[1], "--alone")
+    async with start_as(urls[1]) as node, node.database.pool.acquire() as connection:
+        assert await connection.fetchval("SELECT to_regproc('beside')") is None
+    assert await roles_left(urls[1]) == 0
+
+
+async def test_a_restored_catalog_has_the_schema_that_its_migrations_make(
+    urls: list[str], tmp_path: Path
+) -> None:
+    """The views that restrict clients, triggers, foreign keys and indexes, too."""
+    file = tmp_path / "backup"
+    async with start_as(urls[0]) as node:
+        await write_some(node, "g")
+        before = await objects_of(node)
+    await back_up(file, urls[0])
+    await restore(file, urls[0], "--replace", "--alone")
+    async with start_as(urls[0]) as node:
+        assert await objects_of(node) == before
+
+
+async def objects_of(node: Node) -> list[str]:
+    """The definitions of all that a schema is made of."""
+    async with node.database.pool.acquire() as connection:
+        rows = await connection.fetch(
+            """
+            SELECT format('%s %s', c.oid::regclass, pg_get_viewdef(c.oid)) AS text FROM pg_class c
+            WHERE c.relkind = 'v' AND c.relnamespace::regnamespace::text IN ('public', 'visible')
+            UNION ALL SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i
+            JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relnamespace = 'public'::regnamespace
+            UNION ALL SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid))
+            FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+            UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+            ORDER BY 1"""
+        )
+    return [row["text"] for row in rows]
+
+
+async def test_the_catalog_of_a_version_that_is_not_known_is_not_backed_up(
+    urls: list[str], tmp_path: Path
+) -> None:
+    async with start_as(urls[0]) as node:
+        newer = "INSERT INTO migrations (number, name, checksum) VALUES (9999, 'newer', '')"
+        await execute(node, newer)
+    result = await concord("backup", tmp_path / "backup", "--database-url", urls[0])
+    assert result.exit_code == 2
+    assert "Another version of Concord has migrated the database" in result.output
+    assert "Back it up with that version" in result.output
+    assert not os.listdir(tmp_path)
 
 
 async def test_a_subscription_misses_nothing_on_a_server_that_has_counted_less(

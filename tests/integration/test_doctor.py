@@ -141,6 +141,29 @@ async def test_a_clock_that_jumped_is_told(urls: list[str]) -> None:
     assert "went 100 days ahead by" in told["text"]
 
 
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("INSERT INTO migrations VALUES (9999, 'newer', '')", "which is newer or not a release"),
+        ("UPDATE migrations SET checksum = ''", "which is newer or not a release"),
+        ("DELETE FROM migrations WHERE number > 1", "it is of an older version: it lacks "),
+        ("DROP TABLE migrations", "it has no catalog yet"),
+    ],
+)
+async def test_of_the_database_of_another_version_that_is_all_that_is_told(
+    urls: list[str], statement: str, text: str
+) -> None:
+    """Whatever has become of the tables that its other checks read."""
+    async with start_member(urls[0]) as node:
+        await execute(node, statement)
+        await execute(node, "DROP TABLE clock_points, links, subscriptions CASCADE")
+    code, faults = await doctor(urls[0], CONCORD_PUBLIC_URL="http://127.0.0.1:9")
+    assert code == 1
+    [told] = [each for each in faults if each["subject"] != "http://127.0.0.1:9"]
+    assert (told["subject"], told["level"]) == ("schema", "error")
+    assert text in told["text"]
+
+
 @contextlib.asynccontextmanager
 async def refusing() -> AsyncIterator[str]:
     """A server that lets nobody in."""

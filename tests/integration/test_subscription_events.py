@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.context import Context
-from catalog.events.logretention import drop_once, retention_from
+from catalog.events.logretention import drop_once, passed_time_for, retention_from
 from catalog.store.changes import Position, Retention
 from catalog.store.subscriptionlog import read_subscription_log
 from catalog.store.subscriptions import (
@@ -125,13 +125,13 @@ async def test_the_log_of_subscriptions_is_bounded(context: Context) -> None:
     for _ in range(5):
         await subscribe(context, "http://127.0.0.1:9/")
     kept = retention_from(context.settings)
-    await drop_once(context.database, kept)
+    await drop_once(context.database, kept, passed_time_for(context.settings))
     assert len(await actions(context)) == 5
     few = Retention(age=timedelta(days=1), count=2, held_age=timedelta(days=1), held_count=2)
     before = await actions(context)
     async with asyncio.timeout(20):
         while await actions(context) != before[3:]:
-            await drop_once(context.database, few)
+            await drop_once(context.database, few, passed_time_for(context.settings))
             await asyncio.sleep(0.01)  # open transactions of other tests hold back what is dropped
     async with context.database.pool.acquire() as connection:
         row = await connection.fetchrow("SELECT * FROM node")

@@ -85,8 +85,8 @@ def restore(
     """Bring a node's catalog back from a file, while no process of the node runs.
 
     The file is checked as a whole first, then everything is restored in one transaction, or
-    nothing. A file can do in the database all that the database's user can: restore only what is
-    yours.
+    nothing. Of a file come rows of known tables only; nothing in it is executed. It brings the
+    tokens and rules that let people in, so restore only what is yours.
 
     The catalog is another instance then. Its peers notice that, compare digests, and go on. What
     the node has acknowledged after the backup may be at catalogs that follow it: it takes no writes
@@ -166,16 +166,22 @@ def _expected_errors() -> Iterator[None]:
     from catalog.commands.backup.archive import ArchiveUnusable
     from catalog.store.backups import DatabaseInTheWay
     from catalog.store.connections import DatabaseUnusable
+    from catalog.store.dumpedrows import RowsUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
     from catalog.store.postgrestools import ToolFailed
+    from catalog.store.schemamigration import OfAnotherVersion
 
     try:
         yield
-    except (ArchiveUnusable, DatabaseInTheWay, ToolFailed) as error:
+    except (ArchiveUnusable, DatabaseInTheWay, RowsUnusable, ToolFailed) as error:
         text = str(error)
         raise CommandError(f"{text[0].upper()}{text[1:]}.", "Nothing was changed.") from None
     except EmbeddedPostgresError as error:
         raise CommandError(str(error)) from None
+    except OfAnotherVersion as error:
+        text = str(error)
+        message = f"{text[0].upper()}{text[1:]}: this one does not know all that is in it."
+        raise CommandError(message, "Back it up with that version.") from None
     except DatabaseUnusable as error:
         message = f"The database cannot be used: {error}."
         raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None

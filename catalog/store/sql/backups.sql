@@ -43,6 +43,7 @@ DO $$
 DECLARE
     found record;
 BEGIN
+    DROP SCHEMA IF EXISTS visible CASCADE;
     FOR found IN
         SELECT c.oid, c.relkind, c.relname FROM pg_class c
         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S')
@@ -69,9 +70,98 @@ BEGIN
 END
 $$
 
--- name: find_own_names
--- Let names be those of the role again: the script of pg_restore has emptied the search path.
-RESET search_path
+-- name: tables
+-- The names of all tables of the catalog.
+SELECT coalesce(array_agg(relname::text), '{}') FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+
+-- name: sequences
+-- The names of all its sequences.
+SELECT coalesce(array_agg(relname::text), '{}') FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind = 'S'
+
+-- name: set_aside
+-- Empty all tables but that of migrations, and drop what rows would have to meet one by one, in
+-- whatever order they come: foreign keys, triggers, and indexes that are no constraints.
+DO $$
+DECLARE
+    found record;
+BEGIN
+    CREATE TEMPORARY TABLE set_aside ON COMMIT DROP AS
+    SELECT 1 AS step, format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) AS away,
+        format('ALTER TABLE %s ADD CONSTRAINT %I %s',
+            conrelid::regclass, conname, pg_get_constraintdef(oid)) AS back
+    FROM pg_constraint WHERE contype = 'f' AND connamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT 2, format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass), pg_get_triggerdef(t.oid)
+    FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+    WHERE NOT tgisinternal AND c.relnamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT 3, format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid)
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE c.relnamespace = 'public'::regnamespace
+        AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid);
+    FOR found IN SELECT away FROM set_aside ORDER BY step LOOP
+        EXECUTE found.away;
+    END LOOP;
+    FOR found IN
+        SELECT oid::regclass AS name FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'migrations'
+    LOOP
+        EXECUTE format('TRUNCATE %s', found.name);
+    END LOOP;
+END
+$$
+
+-- name: put_back
+-- Make again what was set aside.
+DO $$
+DECLARE
+    found record;
+BEGIN
+    FOR found IN SELECT back FROM set_aside ORDER BY step DESC LOOP
+        EXECUTE found.back;
+    END LOOP;
+END
+$$
+
+-- name: is_superuser
+-- Whether the user may do everything, as that of an embedded server.
+SELECT current_setting('is_superuser')::boolean
+
+-- name: become_adder
+-- Make a role that may add rows and set sequences, and do nothing else, and be that role.
+DO $$
+DECLARE
+    adder CONSTANT text := 'concord_restore_' || replace(gen_random_uuid()::text, '-', '');
+BEGIN
+    EXECUTE format('CREATE ROLE %I NOLOGIN', adder);
+    EXECUTE format('GRANT USAGE ON SCHEMA public TO %I', adder);
+    EXECUTE format('GRANT INSERT ON ALL TABLES IN SCHEMA public TO %I', adder);
+    EXECUTE format('GRANT UPDATE ON ALL SEQUENCES IN SCHEMA public TO %I', adder);
+    PERFORM set_config('concord.adder', adder, true), set_config('role', adder, true);
+END
+$$
+
+-- name: be_oneself
+-- Be the user again, and drop that role.
+DO $$
+DECLARE
+    adder CONSTANT text := current_setting('concord.adder');
+BEGIN
+    PERFORM set_config('role', 'none', true);
+    EXECUTE format('DROP OWNED BY %I', adder);
+    EXECUTE format('DROP ROLE %I', adder);
+END
+$$
+
+-- name: place_sequence
+-- Let a sequence go on from a value.
+SELECT setval($1::text::regclass, $2, $3)
+
+-- name: expect
+-- Say what `verify` has to find.
+SELECT set_config('concord.contents', $1, true)
 
 -- name: verify
 -- Fail unless everything is here that the setting `concord.contents` of the session counts.

@@ -11,6 +11,10 @@ CREATE TABLE IF NOT EXISTS migrations (
     appliedat timestamptz NOT NULL DEFAULT now()
 )
 
+-- name: is_there
+-- Whether the table of applied migrations is there.
+SELECT to_regclass('public.migrations') IS NOT NULL
+
 -- name: applied
 -- The migrations that were applied to this database.
 SELECT number, name, checksum FROM migrations ORDER BY number
