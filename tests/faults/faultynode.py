@@ -44,6 +44,7 @@ class FaultyNode:
     clients: Line
     skew: float = 0.0
     process: Process | None = None
+    spawning: asyncio.Task[Process] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -55,13 +56,17 @@ class FaultyNode:
         async with asyncio.timeout(_START_SECONDS), careful_client(self.url) as client:
             while True:
                 if self.process is None or not _is_alive(self.process):
-                    self.process = await asyncio.to_thread(self._spawn)
+                    self.spawning = asyncio.create_task(asyncio.to_thread(self._spawn))
+                    self.process = await asyncio.shield(self.spawning)
                 if await client.is_ready():
                     return
                 await asyncio.sleep(_LOOK_SECONDS)  # between two looks
 
     async def kill(self) -> None:
         """kill -9."""
+        # If the start was cancelled, the thread went on.
+        if self.spawning is not None:
+            self.process = await self.spawning
         if self.process is not None:
             await asyncio.to_thread(_kill, self.process)
 

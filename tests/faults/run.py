@@ -34,6 +34,10 @@ WRITERS_OF_A_NODE = 2
 _VERSION_EVENTS = [f"io.xregistry.version.{action}" for action in ("created", "updated", "deleted")]
 
 
+class NotSetUp(Exception):
+    """The federation of a run did not start in time, so nothing was held to any promise."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """A federation while a plan is carried out.
@@ -92,9 +96,16 @@ class Run:
         self.tell(line)
 
     async def carry_out(self) -> Evidence:
-        """Run everything, and return what is known afterwards."""
+        """Run everything, and return what is known afterwards.
+
+        Raises:
+            NotSetUp
+        """
         async with AsyncExitStack() as stack:
-            await self._set_up(stack)
+            try:
+                await self._set_up(stack)
+            except* TimeoutError as error:
+                raise NotSetUp from error
             self.began = asyncio.get_running_loop().time()
             await self._disturb()
             self.note("faults end")

@@ -26,7 +26,7 @@ from tests.faults.evidence import Evidence
 from tests.faults.faultplan import FaultPlan
 from tests.faults.faultynode import FAKETIME
 from tests.faults.linkmodes import MODES
-from tests.faults.run import Run
+from tests.faults.run import NotSetUp, Run
 
 RUN_SECONDS = 15.0
 
@@ -38,8 +38,12 @@ async def run_seed(
     broker: KafkaBroker | None,
     *,
     is_verbose: bool = False,
-) -> list[Violation]:
-    """Carry out the plan of a seed; say what happened; keep its files if a promise was broken."""
+) -> list[Violation] | None:
+    """Carry out the plan of a seed; say what happened; keep its files if a promise was broken.
+
+    Returns:
+        the promises that were broken; `None` if the federation did not start in time.
+    """
     kinds = [kind for kind in MODES if kind != "kafka" or broker is not None]
     plan = FaultPlan.of(seed, RUN_SECONDS, kinds=kinds)
     print(f"SEED={seed}: {plan}", flush=True)
@@ -54,6 +58,10 @@ async def run_seed(
     )
     try:
         evidence = await run.carry_out()
+    except NotSetUp:
+        print("  it could not be set up in time: this machine is too busy", flush=True)
+        shutil.rmtree(files)
+        return None
     # The other seeds go on.
     except Exception:
         print("\n".join(run.timeline), traceback.format_exc(), sep="\n", flush=True)
@@ -91,19 +99,26 @@ def report(plan: FaultPlan, evidence: Evidence, found: list[Violation]) -> str:
 async def soak(
     minutes: float, seed: int | None, directory: Path, broker: KafkaBroker | None
 ) -> int:
-    """Run seeds one after the other; return how many broke a promise."""
+    """Run seeds one after the other; return how many broke a promise.
+
+    If none could be set up, nothing was proved, which counts as one.
+    """
     if FAKETIME is None:
         print("Clocks are right: the package faketime is not installed.")
-    ends, broken, number = time.monotonic() + 60 * minutes, 0, 0
+    ends, found = time.monotonic() + 60 * minutes, list[list[Violation] | None]()
     async with RunDatabases.start(directory / "postgresql") as databases:
         if seed is not None:
-            return bool(await run_seed(seed, databases, directory, broker, is_verbose=True))
-        while time.monotonic() < ends:
+            found.append(await run_seed(seed, databases, directory, broker, is_verbose=True))
+        while seed is None and time.monotonic() < ends:
             chosen = secrets.randbelow(2**31)
-            broken += bool(await run_seed(chosen, databases, directory, broker))
-            number += 1
-    print(f"{number} runs, of which {broken} broke a promise.")
-    return broken
+            found.append(await run_seed(chosen, databases, directory, broker))
+    runs = [each for each in found if each is not None]
+    broken = sum(map(bool, runs))
+    print(
+        f"{len(runs)} runs, of which {broken} broke a promise; "
+        f"{len(found) - len(runs)} more could not be set up in time."
+    )
+    return broken if runs else 1
 
 
 @contextlib.contextmanager

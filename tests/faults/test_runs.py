@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.brokers.kafka import KafkaBroker
+from tests.faults import faultynode
 from tests.faults.checker import violations
 from tests.faults.databases import RunDatabases
 from tests.faults.evidence import Evidence
 from tests.faults.faultplan import FaultPlan
 from tests.faults.run import Run
-from tests.faults.soak import report
+from tests.faults.soak import report, run_seed
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 SECONDS = 6.0
@@ -55,6 +57,18 @@ async def test_a_chain_of_kafka_a_walk_and_writes_keeps_every_promise(
     found = violations(evidence)
     assert not found, report(plan, evidence, found)
     _assert_written(evidence, plan)
+
+
+async def test_a_federation_that_does_not_start_in_time_breaks_no_promise(
+    databases: RunDatabases,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(faultynode, "_START_SECONDS", 0.01)
+    assert await run_seed(1, databases, tmp_path, None) is None
+    assert "could not be set up in time" in capsys.readouterr().out
+    assert not os.listdir(tmp_path)
 
 
 def _assert_written(evidence: Evidence, plan: FaultPlan) -> None:
