@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.model.xid import group_path
+from catalog.store.links import Link
 from replication.decide import CONFLICTS, Verdict
 from replication.wire import is_scope
 
@@ -44,10 +45,38 @@ _REMEDIES: dict[Verdict, str] = {
     ),
 }
 
+# Where this node accepts what another one pushes, that one decides what it sends again.
+_OF_PUSHES_TO_HERE: dict[Verdict, str] = {
+    Verdict.COLLIDED: (
+        "Give its group another name here: `concord accept remove {link}`, then `concord accept "
+        "add` with `--map {group}={group}-2`, or with a prefix for all groups: `--prefix NAME-`."
+    ),
+    Verdict.DIVERGED: (
+        "Fetch it from its authority: follow that directly, or let the operator of the authority "
+        "run `concord link reset` with the link that pushes here."
+    ),
+}
+# Where this node sends, the conflict is at the target, and so are the commands that end it.
+_OF_TARGETS: dict[Verdict, str] = {
+    Verdict.COLLIDED: (
+        "At the target, its group needs another name: its operator accepts the pushes of this node "
+        "with `--map {group}={group}-2` or `--prefix NAME-` (`concord accept add`)."
+    ),
+    Verdict.DIVERGED: "The target needs to fetch it from its authority: let it follow that.",
+    Verdict.AHEAD: (
+        "If this node has lost data, recover it from the target (`concord recover`). If the copy "
+        "at the target was forged, its operator drops it there (`concord accept remove --drop`)."
+    ),
+    Verdict.LEAPT: (
+        "Find out how it came to such an epoch here: no number of writes leads to that. If it is "
+        "right, the target's operator takes it (`concord accept remove --drop`, then `add`)."
+    ),
+}
+
 assert _REMEDIES.keys() >= CONFLICTS, "each conflict has a remedy"
 
 
-def remedy_of(verdict: str, link: str, origin: str) -> str:
+def remedy_of(verdict: str, link: Link, origin: str) -> str:
     """The remedy of a conflict of a link; "" for a verdict without one.
 
     Args:
@@ -58,4 +87,9 @@ def remedy_of(verdict: str, link: str, origin: str) -> str:
         return ""
     # Ids have no characters that a shell would take for its own.
     group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
-    return _REMEDIES[known[verdict]].format(link=link, group=group)
+    remedies = _REMEDIES
+    if link.definition.sends:
+        remedies = {**_REMEDIES, **_OF_TARGETS}
+    elif link.definition.mode == "accept":
+        remedies = {**_REMEDIES, **_OF_PUSHES_TO_HERE}
+    return remedies[known[verdict]].format(link=link.id, group=group)

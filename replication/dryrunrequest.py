@@ -49,7 +49,7 @@ async def try_link(request: web.Request, link: Link) -> web.Response:
         raise SourceUnusable(request.path, source=source, error_detail=detail) from error
     if found is None:
         return json_response({"isdecided": False, "reason": _UNDECIDED})
-    return json_response(_show(found, link.id))
+    return json_response(_show(found, link))
 
 
 async def _try(context: Context, link: Link) -> DryRun | None:
@@ -67,7 +67,7 @@ async def _try(context: Context, link: Link) -> DryRun | None:
         return await dry_run(flow)
 
 
-def _show(found: DryRun, link: str) -> dict[str, Any]:
+def _show(found: DryRun, link: Link) -> dict[str, Any]:
     return {
         "isdecided": True,
         "rows": found.rows,
@@ -83,7 +83,7 @@ def _show(found: DryRun, link: str) -> dict[str, Any]:
     }
 
 
-def _show_finding(finding: CopyFinding, link: str) -> dict[str, Any]:
+def _show_finding(finding: CopyFinding, link: Link) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "authority": finding.origin.authority,
         "origin": finding.origin.xid,

@@ -106,7 +106,7 @@ async def create_link(request: web.Request) -> web.Response:
         )
         link = await links.create(connection, id, definition, authority)
         if link is None:
-            raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
+            raise await _taken(connection, request, id)
         link = await save_credential(connection, context.keys, link, credential)
         is_named = body.authority is not None
         await check_pin(connection, request, id, definition, authority, is_named=is_named)
@@ -218,14 +218,13 @@ async def list_conflicts(request: web.Request) -> web.Response:
         authority, _, xid = request.query["after"].partition("\n")
         after = Origin(authority, xid)
     async with context.database.pool.acquire(timeout=30) as connection:
-        if await links.get(connection, id) is None:
-            raise NotFound(request.path)
+        link = await existing_link(connection, request)
         found = await linkconflicts.load(connection, id, after, limit + 1)
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
-    shown = [_show_conflict(conflict, id) for conflict in found[:limit]]
+    shown = [_show_conflict(conflict, link) for conflict in found[:limit]]
     return json_response({"conflicts": shown}, headers=headers)
 
 
@@ -346,6 +345,18 @@ async def check_pin(
             error_detail=refusal.reason,
             detail=refusal.remedy,
         )
+
+
+async def _taken(connection: Connection, request: web.Request, id: str) -> BadRequest:
+    """The error that a link cannot have an id, since another link has it."""
+    other = await links.get(connection, id)
+    if other is not None and other.ends:
+        detail = (
+            f'link "{id}" is being removed with its replicas; wait until `concord link list` no '
+            "longer shows it, or give the new link another id"
+        )
+        return BadRequest(request.path, error_detail=detail)
+    return BadRequest(request.path, error_detail=f'There is a link "{id}" already')
 
 
 async def existing_link(connection: Connection, request: web.Request) -> Link:
@@ -470,7 +481,7 @@ def _show_progress(link: Link, now: datetime) -> dict[str, Any] | None:
     }
 
 
-def _show_conflict(conflict: LinkConflict, link: str) -> dict[str, Any]:
+def _show_conflict(conflict: LinkConflict, link: Link) -> dict[str, Any]:
     return {
         "authority": conflict.origin.authority,
         "origin": conflict.origin.xid,

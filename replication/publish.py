@@ -72,6 +72,7 @@ class Publication:
     has_conflicts: bool = False
     _waiting: dict[int, list[tuple[bytes, bytes]]] = field(default_factory=dict)
     _size: int = 0
+    _sent: int = 0
     _added: list[Origin] = field(default_factory=list)
     _refused: list[LinkConflict] = field(default_factory=list)
 
@@ -94,6 +95,7 @@ class Publication:
             self._waiting.setdefault(partition, []).append((key_of(origin_of(copy)), value))
             self._added.append(origin_of(copy))
             self._size += len(value)
+            self._sent += len(value)
             number += 1
             if self._size >= _MOST_BYTES:
                 await self._append(self._waiting)
@@ -147,13 +149,19 @@ class Publication:
 
     async def _save(self) -> None:
         """Save the cursor after the cluster has acknowledged everything before it."""
-        added, refused = self._added, self._refused
-        self._added, self._refused = [], []
+        added, refused, sent = self._added, self._refused, self._sent
+        self._added, self._refused, self._sent = [], [], 0
         cursor = None if self.cursor is None else str(self._written(self.cursor))
         async with self.context.database.transaction() as connection:
             now = datetime.now(UTC)
             await links.save_progress(
-                connection, self.link, cursor=cursor, applied=len(added), at=now
+                connection,
+                self.link,
+                cursor=cursor,
+                applied=len(added),
+                at=now,
+                copies=len(added),
+                size=sent,
             )
             if added and self.has_conflicts:
                 await linkconflicts.drop(connection, self.link.id, added)

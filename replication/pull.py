@@ -49,6 +49,10 @@ class Arrived:
         since, self.counted = received - self.counted, received
         return since
 
+    def add(self, size: int) -> None:
+        """Count, with the next batch, bytes that came by another client than the peer's."""
+        self.counted -= size
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:

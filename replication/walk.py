@@ -24,7 +24,14 @@ from replication.walkedcopies import CopyMaker, ReadEpochs
 from replication.walkedentities import WalkedEntity
 from replication.walkedregistry import WalkedRegistry
 from replication.walkedserver import AnswerMalformed, AnswerTooLarge, RequestLog, WalkedServer
-from replication.walkreader import ReadingLevels, WalkedItem, WalkPart, WalkReader, parts_of
+from replication.walkreader import (
+    ListingContradicts,
+    ReadingLevels,
+    WalkedItem,
+    WalkPart,
+    WalkReader,
+    parts_of,
+)
 
 _MOST_COPIES = 500
 _MOST_BYTES = 8 * 1024 * 1024
@@ -137,8 +144,7 @@ class Walk:
         await self._tell_faults()
         parts = parts_of(self.registry, policy.scope, policy.types)
         if policy.scope or policy.types or not await self._read_export(parts):
-            for part in parts:
-                await self._read_part(part)
+            await self._read_parts(parts)
         await self._end()
         if self._reader.faults:
             raise WalkIncomplete(
@@ -149,6 +155,7 @@ class Walk:
         self.memory.marks = self._marks
         self.memory.epochs.reads_all = False
         if self.walked.entities or self.walked.is_first:
+            self.flow.arrived.add(self.server.take_uncounted())
             await apply_by(self.flow, [], f"walked, {self.walked.entities} entities read")
         return self.walked
 
@@ -176,6 +183,7 @@ class Walk:
         flags = [("binary", "")] if self.registry.has_binary else []
         try:
             page = await self.server.read("/export", flags)
+            self._reader.check_export(parts, page.members)
         except (AnswerTooLarge, AnswerMalformed, Refused) as error:
             if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
                 raise
@@ -192,6 +200,16 @@ class Walk:
             await self._bring(self._reader.read_exported(part, page.members))
         self._mark(None, log, before, page.digest)
         return True
+
+    async def _read_parts(self, parts: list[WalkPart]) -> None:
+        while True:
+            try:
+                for part in parts:
+                    await self._read_part(part)
+            except ListingContradicts:
+                # Each kind of collection contradicts itself once: nothing is inlined after that.
+                continue
+            return
 
     async def _read_part(self, part: WalkPart) -> None:
         if await self._is_unchanged(part):
@@ -259,6 +277,7 @@ class Walk:
             await self._apply(copies, cursor)
 
     async def _apply(self, copies: list[Incoming], cursor: str | None = None) -> None:
+        self.flow.arrived.add(self.server.take_uncounted())
         applied = await apply_by(self.flow, copies, cursor)
         self.walked.brought.add(applied)
         self._conflicting |= {

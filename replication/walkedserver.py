@@ -81,7 +81,7 @@ class WalkedServer:
     the server's links lead.
 
     `log` has the requests since it was set, and `flags` are added to each of them. A server that
-    `has_pages` is to answer with less at a time.
+    `has_pages` is to answer with less at a time. `slowed` counts the answers of status 429.
 
     Args:
         source: the URL of the registry's root.
@@ -104,8 +104,10 @@ class WalkedServer:
         self.log = RequestLog()
         self.flags: Sequence[tuple[str, str]] = ()
         self.has_pages = False
+        self.slowed = 0
         self._attempts = attempts
         self._received = 0
+        self._uncounted = 0
         self._base = url.raw_path.rstrip("/")
         self._settings = settings
         self._timing = timing
@@ -148,7 +150,7 @@ class WalkedServer:
         answer = await self._send(target, largest=self._settings.max_body_bytes)
         if answer.status not in (200, 204):
             raise AnswerMalformed(f"The document is not there, but {answer.status} was answered.")
-        self._received += len(answer.body)
+        self._count(answer)
         return answer.body
 
     async def is_gone(self, path: str) -> bool:
@@ -164,9 +166,18 @@ class WalkedServer:
         return False
 
     def take_received(self) -> int:
-        """The bytes of answers since the last call."""
+        """The bytes of answers since the last call, as what bounds a walk counts them."""
         received, self._received = self._received, 0
         return received
+
+    def take_uncounted(self) -> int:
+        """The bytes of answers since the last call, as the traffic of a link counts them."""
+        uncounted, self._uncounted = self._uncounted, 0
+        return uncounted
+
+    def _count(self, answer: Answer) -> None:
+        self._received += len(answer.body)
+        self._uncounted += len(answer.body)
 
     async def is_unchanged(self, log: RequestLog) -> bool:
         """Whether the server would answer all these requests as it did."""
@@ -184,7 +195,7 @@ class WalkedServer:
     async def _read(self, target: str) -> WalkedPage:
         answer = await self._send(target)
         body = answer.body
-        self._received += len(body)
+        self._count(answer)
         if sum(map(body.count, (b",", b"[", b"{"))) > self._settings.max_body_values:
             raise AnswerTooLarge(f"An answer of {self.url} has too many values.")
         try:
@@ -235,6 +246,7 @@ class WalkedServer:
                 failures += 1
                 is_throttled = isinstance(error, Refused) and error.problem.status == 429
                 if is_throttled:
+                    self.slowed += 1
                     slower = max(_SLOWER * self._pause, _FIRST_PAUSE)
                     self._pause = min(slower, _LONGEST_PAUSE)
                 attempts = self._attempts

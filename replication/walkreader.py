@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from replication.linkbounds import Allowance
 from replication.selection import is_of_types, is_selected
 from replication.walkedentities import WalkedEntity, read_group, read_resource, read_version
 from replication.walkedregistry import WalkedRegistry
-from replication.walkedserver import GONE, AnswerTooLarge, WalkedServer
+from replication.walkedserver import GONE, AnswerMalformed, AnswerTooLarge, WalkedServer
 
 WalkedItem = WalkedEntity | MalformedCopy
 
@@ -28,6 +28,10 @@ _MOST_FAULTS = 5
 # A server answers so where it takes no such flags, or cannot inline so much.
 _UNUSABLE = frozenset({400, 405, 406, 414, 422, 501})
 _NO_ENTITY = "its path is not that of an entity"
+
+
+class ListingContradicts(AnswerMalformed):
+    """A collection lists an entity that belongs to another one, by the entity's own xid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,12 @@ class WalkReader:
         return hash(xid) in self.seen
 
     async def read_part(self, part: WalkPart) -> AsyncIterator[list[WalkedItem]]:
-        """The entities of a part, parents first; a resource comes together with its versions."""
+        """The entities of a part, parents first; a resource comes together with its versions.
+
+        Raises:
+            ListingContradicts: all parts are to be read again, as entities of those that were read
+                may have been missing. Less is inlined then.
+        """
         if not part.gid:
             told = self.registry.counts.get(part.plural)
             async for gid, body in self._members(part.path, told, part.plural):
@@ -127,6 +136,9 @@ class WalkReader:
         xid = f"/{plural}/{gid}"
         if not self._selects(xid):
             return
+        if (misplaced := self._misplaced(xid, body)) is not None:
+            yield [misplaced]
+            return
         kind = self.model.groups[plural]
         collections = {*self.registry.types[plural].resources, *kind.resources}
         read = partial(read_group, self.authority, kind, body=body, collections=collections)
@@ -153,6 +165,8 @@ class WalkReader:
         xid = f"{path}/{rid}"
         if not is_valid_id(rid) or not isinstance(body, dict):
             return [self._malformed(xid, _NO_ENTITY)]
+        if (misplaced := self._misplaced(xid, body)) is not None:
+            return [misplaced]
         try:
             meta = body.get("meta")
             if not isinstance(meta, dict):
@@ -164,7 +178,8 @@ class WalkReader:
                 return items
             async for vid, version in self._below(body, f"{xid}/versions", "versions"):
                 read = partial(read_version, self.authority, kind, body=version)
-                items.append(self._item(f"{xid}/versions", vid, read))
+                misplaced = self._misplaced(f"{xid}/versions/{vid}", version)
+                items.append(misplaced or self._item(f"{xid}/versions", vid, read))
         except Refused as error:
             if error.is_retryable or error.problem.status >= 500:
                 raise
@@ -174,10 +189,10 @@ class WalkReader:
     async def _below(
         self, body: JsonObject, path: str, plural: str
     ) -> AsyncIterator[tuple[str, Any]]:
-        """The members of a collection: those in its owner's body, or else those it is asked for."""
+        """The members of a collection: those in its owner's body, if they are as many as the body
+        tells, or else those that the server lists below the owner's path."""
         told, inlined = body.get(f"{plural}count"), body.get(plural)
-        if isinstance(inlined, dict):
-            self._check_count(path, told, len(inlined))
+        if isinstance(inlined, dict) and (type(told) is not int or told == len(inlined)):
             for id, member in inlined.items():
                 self._take()
                 yield id, member
@@ -188,38 +203,47 @@ class WalkReader:
     async def _members(self, path: str, told: Any, kind: str) -> AsyncIterator[tuple[str, Any]]:
         """The members of a collection, page by page, with as much inlined as the server can."""
         levels = self._levels_of(kind)
+        last = len(levels) - 1
+        index = min(self.levels.by_kind.get(kind, 0), last)
         ids: set[str] = set()
-        for index in range(min(self.levels.by_kind.get(kind, 0), len(levels) - 1), len(levels)):
+        while True:
             try:
-                async for id, member in self._paged(path, levels[index], ids):
-                    yield id, member
+                async for page in self._paged(path, levels[index]):
+                    if index < last:
+                        self._check_listed(path, page)
+                    for id, member in page.items():
+                        if id not in ids:
+                            ids.add(id)
+                            self._take()
+                            yield id, member
+                break
+            except ListingContradicts:
+                self.levels.by_kind[kind] = last
+                raise
             except (AnswerTooLarge, Refused) as error:
                 is_refused = isinstance(error, Refused) and error.problem.status not in _UNUSABLE
-                if is_refused or index + 1 == len(levels):
+                if is_refused or index == last:
                     raise
-                self.levels.by_kind[kind] = index + 1
-            else:
-                break
+                index += 1
+                self.levels.by_kind[kind] = index
         if path.count("/") == 1 and told != len(ids):
             # Groups may have come or gone while they were listed.
             told = (await self._nested("/")).get(f"{path[1:]}count")
         self._check_count(path, told, len(ids))
 
     async def _paged(
-        self, path: str, params: Sequence[tuple[str, str]], ids: set[str]
-    ) -> AsyncIterator[tuple[str, Any]]:
-        """The members of a collection that are not among `ids`, which they are added to."""
+        self, path: str, params: Sequence[tuple[str, str]]
+    ) -> AsyncIterator[JsonObject]:
+        """The members of a collection, page by page."""
         barren, listed, total = 0, 0, None
+        ids: set[str] = set()
         async for page in self.server.pages(path, params):
             before = len(ids)
+            ids |= page.members.keys()
             listed += len(page.members)
             total = page.total if page.total is not None else total
             self.allowance.take_bytes(self.server.take_received())
-            for id, member in page.members.items():
-                if id not in ids:
-                    ids.add(id)
-                    self._take()
-                    yield id, member
+            yield page.members
             barren = barren + 1 if len(ids) == before else 0
             if barren > _MOST_BARREN_PAGES:
                 raise ClientError(f"{self.server.url}{path} has pages without end.")
@@ -254,10 +278,17 @@ class WalkReader:
 
     async def _group(self, part: WalkPart) -> JsonObject:
         levels = self._levels_of(part.plural)
-        tried = [tuple(flag for flag in level if flag[0] != "limit") for level in levels]
+        last = len(levels) - 1
+        rest = levels[min(self.levels.by_kind.get(part.plural, 0), last) :]
+        tried = [tuple(flag for flag in level if flag[0] != "limit") for level in rest]
         for flags in dict.fromkeys(tried):
             try:
                 page = await self.server.read(part.path, flags)
+                if flags:
+                    self._check_listed(f"/{part.plural}", {part.gid: page.members})
+            except ListingContradicts:
+                self.levels.by_kind[part.plural] = last
+                raise
             except (AnswerTooLarge, Refused) as error:
                 is_refused = isinstance(error, Refused) and error.problem.status not in _UNUSABLE
                 if is_refused or not flags:
@@ -285,6 +316,45 @@ class WalkReader:
             return self._malformed(xid, str(error))
         return found
 
+    def check_export(self, parts: Sequence[WalkPart], document: JsonObject) -> None:
+        """Check that a document of the whole registry lists each entity in its own place.
+
+        Raises:
+            ListingContradicts
+        """
+        for part in parts:
+            self._check_listed(part.path, document.get(part.plural))
+
+    def _check_listed(self, path: str, members: Any) -> None:
+        """Check that a collection lists its own members only, with all that is inlined.
+
+        Raises:
+            ListingContradicts
+        """
+        if not isinstance(members, dict):
+            return
+        for id, member in members.items():
+            xid = f"{path}/{id}"
+            if (told := _other_xid(xid, member)) is not None:
+                raise ListingContradicts(f"{self.server.url}{path} lists {told[:200]}.")
+            for plural in self._collections_in(path) if isinstance(member, dict) else ():
+                self._check_listed(f"{xid}/{plural}", member.get(plural))
+
+    def _collections_in(self, path: str) -> Iterable[str]:
+        """The plural names of the collections of each member of a collection."""
+        names = path.split("/")
+        if len(names) == 2:
+            return self.registry.types[names[1]].resources
+        return ("versions",) if len(names) == 4 else ()
+
+    def _misplaced(self, xid: str, body: Any) -> MalformedCopy | None:
+        """The conflict about an entity that is listed at an xid and tells another one itself."""
+        told = _other_xid(xid, body)
+        if told is None:
+            return None
+        self._note(f"{told[:200]} is listed as {xid}")
+        return self._malformed(told, f"its server lists it as {xid}")
+
     def _malformed(self, xid: str, reason: str) -> MalformedCopy:
         self.seen.add(hash(xid))
         path = xid[:500].replace("\0", "")
@@ -301,3 +371,9 @@ class WalkReader:
     def _note(self, fault: str) -> None:
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(fault)
+
+
+def _other_xid(xid: str, member: Any) -> str | None:
+    """The xid that an entity tells of itself, if it is another one than that of its place."""
+    told = member.get("xid") if isinstance(member, dict) else None
+    return told if isinstance(told, str) and told != xid else None

@@ -67,9 +67,9 @@ class WalkRunner(LinkRunner):
     async def walk_once(self) -> Walked:
         """Walk the source, within the time that a stream may take; see `Walk.run`."""
         seconds = self._resources.context.settings.stream_timeout_seconds
+        server = self._server()
         try:
             async with asyncio.timeout(seconds) as limit:
-                server = self._server()
                 model = self._resources.context.configuration.model
                 registry = await describe_registry(server, model)
                 flow = await self._meet(registry)
@@ -87,6 +87,8 @@ class WalkRunner(LinkRunner):
                 f"{self._peer.url} could not be read within {seconds:.0f} seconds.",
                 "Narrow the link's scope.",
             ) from error
+        finally:
+            self._peer.slowed += server.slowed
 
     def _server(self) -> WalkedServer:
         return WalkedServer(

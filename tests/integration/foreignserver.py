@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -36,7 +36,9 @@ class ForeignServer:
 
     `capabilities` is what it says of itself; it does no more than that. Collections have pages of
     `page_size` members, which begin anew for ever if they are `endless`; links between them lead to
-    `public`, if that is given. It answers with tags if it `has_tags`. The request with the number
+    `public`, if that is given. It answers with tags if it `has_tags`. What it `mixes_up` are the
+    resources of a group, listed in another group whose id begins alike: those that are inlined, or
+    all. The request with the number
     `fault_at`, counted from 0, meets the `fault`: see `_misbehave`.
     """
 
@@ -52,6 +54,7 @@ class ForeignServer:
     specversion: str = "1.0-rc4"
     page_size: int = 2
     has_tags: bool = False
+    mixes_up: Literal["", "inlined", "all"] = ""
     endless: bool = False
     public: str = ""
     fault: str = ""
@@ -225,8 +228,8 @@ class ForeignServer:
             case [gid]:
                 return self._group(plural, gid, flags)
             case [gid, _]:
-                ids = self._page(request, self.groups[plural][gid]["resources"], headers)
-                return {rid: self._resource(plural, gid, rid, flags) for rid in ids}
+                listed = self._listed(plural, gid, flags, mixed=self.mixes_up == "all")
+                return {rid: listed[rid] for rid in self._page(request, listed, headers)}
             case [gid, _, rid]:
                 return self._resource(plural, gid, rid, flags)
             case [gid, _, rid, "meta"]:
@@ -309,10 +312,22 @@ class ForeignServer:
             f"{resources}count": len(group["resources"]),
         }
         if flags & {"*", resources}:
-            shown[resources] = {
-                rid: self._resource(plural, gid, rid, flags) for rid in group["resources"]
-            }
+            shown[resources] = self._listed(plural, gid, flags, mixed=bool(self.mixes_up))
+            shown[f"{resources}count"] = len(shown[resources])
         return shown
+
+    def _listed(self, plural: str, gid: str, flags: set[str], *, mixed: bool) -> Json:
+        """The resources that a group lists; mixed up, they are in the group of the longer id."""
+        groups = self.groups[plural]
+        others = {other for other in groups if mixed and other != gid}
+        owners = {other for other in others if gid.startswith(other)}
+        if not any(other.startswith(gid) for other in others):
+            owners.add(gid)
+        return {
+            rid: self._resource(plural, owner, rid, flags)
+            for owner in sorted(owners)
+            for rid in groups[owner]["resources"]
+        }
 
     def _shown(self, plural: str, gid: str, rid: str) -> Json:
         """The resource whose content a resource shows."""

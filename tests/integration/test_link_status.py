@@ -170,6 +170,37 @@ async def test_a_conflict_tells_its_remedy(pair: tuple[Node, Node]) -> None:
     assert "--prefix" in conflict["remedy"]
 
 
+@pytest.mark.parametrize("mode", ["accept", "push"])
+async def test_a_conflict_of_a_push_tells_commands_that_its_link_takes(
+    node: Node, mode: LinkMode
+) -> None:
+    """`link set` and `link reset --drop` refuse links that push or are pushed to."""
+    other = {"target": "http://127.0.0.1:1"} if mode == "push" else {}
+    origin = Origin("urn:other", "/messagegroups/g")
+    async with node.database.transaction() as connection:
+        created = await create(connection, "eu", LinkDefinition(mode=mode, **other), "urn:other")
+        assert created is not None
+        found = [
+            LinkConflict(origin, origin.xid, 1, verdict, "", created.createdat)
+            for verdict in ("collided",)
+        ]
+        await linkconflicts.add(connection, "eu", found)
+    [conflict] = (await node.get("/replication/links/eu/conflicts"))["conflicts"]
+    assert "concord accept" in conflict["remedy"]
+    assert "concord link" not in conflict["remedy"]
+
+
+async def test_a_link_that_is_being_removed_says_so_to_who_adds_another(node: Node) -> None:
+    body = {"id": "eu", "source": "http://127.0.0.1:1", "mode": "pull", "authority": "urn:other"}
+    assert (await node.send("POST", "/replication/links?force", body)).status == 201
+    assert (await node.send("DELETE", "/replication/links/eu?drop")).status == 202
+
+    again = await node.send("POST", "/replication/links?force", body)
+
+    assert again.status == 400
+    assert "is being removed with its replicas" in again.error
+
+
 async def test_the_history_of_a_link_is_bounded_by_number_and_by_age(node: Node) -> None:
     async with node.database.transaction() as connection:
         created = await create(connection, "eu", LinkDefinition(source="http://127.0.0.1:1"))

@@ -179,6 +179,32 @@ async def test_both_sides_go_on_from_where_they_were(
     assert (await shown(target, "in"))["applied"] == len(await own_rows(source))
 
 
+async def test_a_publisher_whose_broker_does_not_answer_is_not_current(
+    postgres_url: str, template: str, kafka: KafkaBroker, topic: str
+) -> None:
+    if kafka.server is None:
+        pytest.skip("the broker is not the test's own")
+    async with (
+        databases(postgres_url, template, 1) as (one,),
+        start_member(
+            one, pull_interval_seconds=60, delivery_timeout_seconds=2, backoff_cap_seconds=1
+        ) as source,
+    ):
+        await write_some(source)
+        await publish(source, kafka, topic)
+        async with running(source):
+            await link_is(source, "out", "current")
+            async with kafka.frozen():
+                await source.put("/messagegroups/later")
+                await link_is(source, "out", "waiting")
+                link = await shown(source, "out")
+                assert "did not answer" in link["error"] or "cannot be" in link["error"]
+                assert link["lag"] > 0
+            await link_is(source, "out", "current")
+            await everything_is_sent(source)
+        assert (await shown(source, "out"))["bytes"] > 1000
+
+
 async def test_a_topic_that_was_deleted_is_written_anew(
     nodes: list[Node], kafka: KafkaBroker, topic: str
 ) -> None:

@@ -21,7 +21,7 @@ from tests.integration.federation import (
     running,
     start_member,
 )
-from tests.integration.foreignserver import NO_FLAGS, fill, foreign_server
+from tests.integration.foreignserver import NO_FLAGS, ForeignServer, fill, foreign_server
 from tests.integration.walking import LINK, assert_equal, replicas, walking
 
 WAYS: dict[str, dict[str, Any] | None] = {
@@ -291,6 +291,59 @@ async def test_a_listing_that_is_not_whole_ends_a_walk_with_its_reason(
                 await walker.walk()
             await walker.walk()
             await assert_equal(node, foreign)
+
+
+def fill_alike(foreign: ForeignServer) -> None:
+    """Groups of which some have ids that begin alike."""
+    for gid in ("a", "m", "m.mqtt", "z"):
+        foreign.put_group("messagegroups", gid)
+        for number in range(3):
+            foreign.put_version(f"/messagegroups/{gid}/messages/{gid}-{number}", "1", name="n")
+
+
+@pytest.mark.parametrize("way", ["export", "pages with everything", "pages in API view"])
+@pytest.mark.parametrize("scope", [[], ["/messagegroups/m", "/messagegroups/m.mqtt"]])
+async def test_a_listing_that_contradicts_itself_is_read_group_by_group(
+    node: Node, way: str, scope: list[str]
+) -> None:
+    async with foreign_server(capabilities=WAYS[way], mixes_up="inlined") as foreign:
+        fill_alike(foreign)
+        async with walking(node, foreign, scope=scope) as walker:
+            for _ in range(2):
+                await walker.walk()
+                found = await replicas(node, foreign.url)
+                assert len(found) == (14 if scope else 28)
+                assert await walker.conflicts() == {}
+
+
+async def test_what_is_listed_in_the_wrong_group_only_is_a_conflict_under_its_own_name(
+    node: Node,
+) -> None:
+    async with foreign_server(capabilities=NO_FLAGS) as foreign:
+        fill_alike(foreign)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            before = await replicas(node, foreign.url)
+            foreign.mixes_up = "all"
+            with pytest.raises(WalkIncomplete, match="/messagegroups/m/messages/m-0 is listed as"):
+                await walker.walk()
+            assert await replicas(node, foreign.url) == before
+            expected = {f"/messagegroups/m/messages/m-{number}" for number in range(3)}
+            assert {*await walker.conflicts()} == expected
+            foreign.mixes_up = ""
+            await walker.walk()
+            assert await walker.conflicts() == {}
+
+
+async def test_the_traffic_of_a_walk_is_counted(node: Node) -> None:
+    async with foreign_server(fault="429", fault_at=6) as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            async with running(node):
+                await link_is(node, LINK, "current")
+            shown = await walker.link()
+    assert shown["bytes"] > 1000
+    assert shown["errors"]["too_many"] == 1
 
 
 @pytest.mark.parametrize("fault", ["429", "cut", "huge"])
