@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,8 +19,9 @@ _RECORD_BYTES = 64
 class TopicWriter:
     """Appends records to a topic by an idempotent producer."""
 
-    def __init__(self, topic: Topic, producer: KafkaProducer) -> None:
+    def __init__(self, topic: Topic, producer: KafkaProducer, *, seconds: float) -> None:
         self._topic = topic
+        self._seconds = seconds
         self._name = topic.address.name
         self._producer = producer
 
@@ -38,7 +40,9 @@ class TopicWriter:
         with self._topic.told():
             try:
                 for batch in batches_of([_record_of(*each) for each in records], BATCH_BYTES):
-                    offset = await self._producer.append(self._name, partition, batch)
+                    # The producer itself would go on for ever.
+                    async with asyncio.timeout(self._seconds):
+                        offset = await self._producer.append(self._name, partition, batch)
                     first, after = (offset if first < 0 else first), offset + len(batch)
             except (KafkaError, OSError) as error:
                 raise self._producer.cause_of(error) from None
@@ -52,7 +56,7 @@ async def open_writer(topic: Topic, settings: Settings) -> AsyncIterator[TopicWr
         producer = await KafkaProducer.connect(topic.address.cluster, settings)
     producer.create_no_topics()
     try:
-        yield TopicWriter(topic, producer)
+        yield TopicWriter(topic, producer, seconds=settings.delivery_timeout_seconds)
     finally:
         await producer.close()
 

@@ -190,7 +190,7 @@ async def test_a_publisher_whose_broker_does_not_answer_is_not_current(
             one, pull_interval_seconds=60, delivery_timeout_seconds=2, backoff_cap_seconds=1
         ) as source,
     ):
-        await write_some(source)
+        await write_some(source, "first")
         await publish(source, kafka, topic)
         async with running(source):
             await link_is(source, "out", "current")
