@@ -176,22 +176,33 @@ async def test_a_conflict_tells_its_remedy(pair: tuple[Node, Node]) -> None:
 
 @pytest.mark.parametrize("mode", ["accept", "push"])
 async def test_a_conflict_of_a_push_tells_commands_that_its_link_takes(
-    node: Node, mode: Mode
+    pair: tuple[Node, Node], mode: Mode
 ) -> None:
     """`link set` and `link reset --drop` refuse links that push or are pushed to."""
+    node, _ = pair
     definition = LinkDefinition(mode=mode, target="http://127.0.0.1:1" if mode == "push" else "")
     origin = Origin("urn:other", "/messagegroups/g")
     async with node.database.transaction() as connection:
         created = await create(connection, "eu", definition, "urn:other")
         assert created is not None
-        conflict = LinkConflict(origin, origin.xid, 1, "collided", "", datetime.now(UTC))
+        conflict = LinkConflict(
+            origin=origin,
+            xid=origin.xid,
+            epoch=1,
+            verdict="collided",
+            detail="",
+            at=datetime.now(UTC),
+        )
         await linkconflicts.add(connection, "eu", [conflict])
     [found] = (await node.get("/replication/links/eu/conflicts"))["conflicts"]
     assert "concord accept" in found["remedy"]
     assert "concord link" not in found["remedy"]
 
 
-async def test_a_link_that_is_being_removed_says_so_to_who_adds_another(node: Node) -> None:
+async def test_a_link_that_is_being_removed_says_so_to_who_adds_another(
+    pair: tuple[Node, Node],
+) -> None:
+    node, _ = pair
     body = {"id": "eu", "source": "http://127.0.0.1:1", "mode": "pull", "authority": "urn:other"}
     assert (await node.send("POST", "/replication/links?force", body)).status == 201
     assert (await node.send("DELETE", "/replication/links/eu?drop")).status == 202
