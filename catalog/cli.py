@@ -58,6 +58,7 @@ from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.nodetokens import give_token
+from catalog.extras import DISTRIBUTION, install_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -119,7 +120,7 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        out.print(f"concord {version('concord')}")
+        out.print(f"concord {version(DISTRIBUTION)}")
         raise typer.Exit
 
 
@@ -381,7 +382,7 @@ def reconcile(
     Exit codes: 0 equal; 1 different, even if repaired; 2 the comparison failed.
     """
     if find_spec("pyspark") is None:
-        fail("Spark is not installed.", "Install it with: pip install 'concord[spark]'")
+        fail("Spark is not installed.", f"Install it with: {install_command('spark')}")
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.job import run_reconcile
     from replication.reconcile.remotecatalog import parse_catalogs
@@ -486,7 +487,7 @@ def demo(
     if topology is DemoTopology.wide:
         raise typer.Exit(run_wide_demo(kafka=kafka, stay=stay))
     if find_spec("pyspark") is None:
-        fail("The demo needs Spark.", "Install it with: pip install 'concord[spark]'")
+        fail("The demo needs Spark.", f"Install it with: {install_command('spark')}")
     raise typer.Exit(run_demo(report=report.resolve(), stay=stay))
 
 

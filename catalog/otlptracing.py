@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.span import TraceFlags, TraceState
 
+from catalog.extras import DISTRIBUTION
 from catalog.model.printable import printable
 from catalog.model.tracecontext import TraceContext
 from catalog.tracing import Attributes, Kind, Span, Tracing
@@ -48,14 +49,14 @@ class OtlpTracing(Tracing):
 
     def __init__(self, instance: str) -> None:
         told = {
-            "service.version": version("concord"),
+            "service.version": version(DISTRIBUTION),
             "service.instance.id": f"{instance}/{os.getpid()}",
         }
         if not os.environ.get("OTEL_SERVICE_NAME"):
             told[SERVICE_NAME] = "concord"
         self._provider = TracerProvider(resource=Resource.create(told), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        self._tracer = self._provider.get_tracer("concord", version("concord"))
+        self._tracer = self._provider.get_tracer("concord", version(DISTRIBUTION))
         library = logging.getLogger("opentelemetry")
         library.propagate = False
         library.handlers = [_Complaints()]

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import structlog
 
+from catalog.extras import install_command
 from catalog.model.tracecontext import TraceContext, current_trace
 
 _log = structlog.get_logger(__name__)
@@ -145,7 +146,7 @@ def open_tracing(instance: str) -> Tracing:
     try:
         from catalog.otlptracing import OtlpTracing
     except ImportError:
-        remedy = "install it with: pip install 'concord[tracing]'"
+        remedy = f"install it with: {install_command('tracing')}"
         _log.warning("no traces are sent, since OpenTelemetry is not installed", remedy=remedy)
         return Tracing()
     return OtlpTracing(instance)

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, Unreachable
 from catalog.context import CONTEXT, Context
+from catalog.extras import DISTRIBUTION
 from catalog.http.outbound import UNREACHABLE, open_session
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
@@ -260,6 +261,6 @@ async def _fault(peer: Client, error: ClientError) -> str:
 def software() -> str:
     """The name and version of this node's software."""
     try:
-        return f"concord/{version('concord')}"
+        return f"concord/{version(DISTRIBUTION)}"
     except PackageNotFoundError:
         return "concord/0"

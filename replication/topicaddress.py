@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from catalog.client import ClientError
 from catalog.config import Settings
+from catalog.extras import install_command
 from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.kafkacluster import KafkaCluster
@@ -109,5 +110,5 @@ def why_no_topic(url: str, settings: Settings) -> str | None:
             "underscore"
         )
     if find_spec("aiokafka") is None:
-        return 'Kafka is not installed on this node: pip install "concord[kafka]"'
+        return f"Kafka is not installed on this node: {install_command('kafka')}"
     return None

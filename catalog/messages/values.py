@@ -28,8 +28,9 @@ _DURATION = re.compile(
     rf"(?:T(?=\d)(?:{_NUMBERED}H)?(?:{_NUMBERED}M)?(?:{_NUMBERED}S)?)?)",
     re.ASCII,
 )
-# Placeholders of the current time: message/spec.md, "value", has the year 0, .NET the year 1.
-_NOW = ("0000-01-01T00:00:00", "0001-01-01T00:00:00")
+# Placeholders of the current time: message/spec.md, "value", has the year 0, .NET the year 1, and
+# the Message Catalog draft writes the year last.
+_NOW = ("0000-01-01T00:00:00", "0001-01-01T00:00:00", "01-01-0000T00:00:00")
 _BOOLEANS = {"true": True, "false": False}
 
 

@@ -6,6 +6,7 @@ the same document (`#/pointer`), or in another one that the caller fetches.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ MAX_CHAIN = 16
 MAX_DOCUMENTS = 100
 MAX_MEMBERS = 100_000
 MAX_SOURCE_DEPTH = 128
+# Other requests have a turn after so many members.
+_MEMBERS_AT_ONCE = 200
 
 Fetch = Callable[[str], Awaitable[Any]]
 
@@ -73,6 +76,8 @@ class _Resolution:
         resolved: dict[str, Any] = {}
         for name, value in source.items():
             self._spend(spot)
+            if self.members_left % _MEMBERS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if name in ("$include", "$includes"):
                 for reference in _references(name, value, spot):
                     included = await self.include(reference, spot, chain, depth)
@@ -97,8 +102,11 @@ class _Resolution:
     ) -> dict[str, Any]:
         """Resolve the object that a directive in the document of `spot` refers to."""
         self._spend(spot)
-        url, fragment = urldefrag(reference)
-        address = urljoin(spot.document, url) if url else spot.document
+        try:
+            url, fragment = urldefrag(reference)
+            address = urljoin(spot.document, url) if url else spot.document
+        except ValueError as error:
+            raise broken(reference, f"it is no URL: {error}") from error
         target = _Spot(address, _pointer(fragment))
         if target in chain:
             raise broken(reference, "it includes itself")

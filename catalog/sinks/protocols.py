@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from catalog.config import Settings
 from catalog.encryption import KeyRing, SecretUnreadable
+from catalog.extras import install_command
 from catalog.keyfile import key_ring
 from catalog.sinks.amqpsettings import AMQP
 from catalog.sinks.closedsink import ClosedSink
@@ -35,10 +36,10 @@ PROTOCOLS: Mapping[str, DeliveryProtocol] = {
 
 def why_missing(protocol: DeliveryProtocol) -> str | None:
     """A sentence that says how to install a protocol, or `None` if it is installed."""
-    if protocol.library is None or find_spec(protocol.library) is not None:
+    if protocol.extra is None or protocol.library is None or find_spec(protocol.library):
         return None
     name = next(iter(protocol.schemes))
-    return f'{name} is not installed on this node: pip install "concord[{protocol.extra}]"'
+    return f"{name} is not installed on this node: {install_command(protocol.extra)}"
 
 
 class Sinks:

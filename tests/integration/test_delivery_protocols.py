@@ -12,11 +12,12 @@ from jsonschema_rs import Draft202012Validator
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
+from catalog.extras import install_command
 from catalog.sinks import protocols
 from catalog.sinks.protocols import PROTOCOLS
 from tests.integration.conftest import Node, assert_problem
 
-MISSING = 'AMQP is not installed on this node: pip install "concord[amqp]"'
+MISSING = f"AMQP is not installed on this node: {install_command('amqp')}"
 
 
 @pytest.fixture

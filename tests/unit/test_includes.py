@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -207,3 +208,24 @@ async def test_a_model_keeps_its_source_and_is_built_from_what_is_resolved() -> 
 def test_a_model_with_unresolved_includes_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(ModelError):
         load_model(source)
+
+
+@pytest.mark.parametrize("reference", ["http://[x]/", "http://[x]/#/a", "//[::1"])
+async def test_a_reference_that_is_no_url_is_refused(reference: str) -> None:
+    assert "it is no URL" in await refusal({"groups": {"$include": reference}})
+
+
+async def test_others_have_turns_while_includes_are_resolved() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    wide = {f"a{number}": {} for number in range(20_000)}
+    await resolved({"$include": "d"}, d=wide)
+    counting.cancel()
+    assert turns >= 50

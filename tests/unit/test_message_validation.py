@@ -136,6 +136,7 @@ ATTRIBUTES: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] =
     ({"source": {"value": "/{a}"}, "id": {"value": "{a}"}}, {"id": "s"}, []),
     ({"source": {"value": "/{a}"}, "id": {"value": "{a}"}}, {}, [("/id", "placeholder")]),
     ({"time": {"type": "timestamp", "value": "0000-01-01T00:00:00Z"}}, {}, []),
+    ({"time": {"type": "timestamp", "value": "01-01-0000T00:00:00Z"}}, {}, []),
     (
         {"time": {"value": "0001-01-01T00:00:00+00:00", "required": True}},
         {"time": "2030-01-01T00:00:00Z"},

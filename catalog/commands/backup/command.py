@@ -13,6 +13,7 @@ import typer
 from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
+from catalog.extras import DISTRIBUTION
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -126,7 +127,7 @@ async def _back_up(settings: Settings, file: Path) -> BackupManifest:
             def begin(catalog: DumpedCatalog) -> None:
                 progress.update(task, description=f"{catalog.contents.entities:,} entities")
 
-            writer.finish(await dump(dsn, take, begin=begin), f"concord/{version('concord')}")
+            writer.finish(await dump(dsn, take, begin=begin), f"concord/{version(DISTRIBUTION)}")
     with _expected_errors(), open_archive(file) as (manifest, _):
         return manifest
 

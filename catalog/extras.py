@@ -1,0 +1,16 @@
+"""The extras of this distribution: libraries that only some nodes need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DISTRIBUTION = "concord-catalog"
+"""The name of the package on PyPI."""
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra, of the checkout that runs or else of the release."""
+    checkout = Path(__file__).parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        return f"{checkout / '.venv/bin/pip'} install -e '{checkout}[{extra}]'"
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
