@@ -10,7 +10,6 @@ DISTRIBUTION = "concord-catalog"
 
 def install_command(extra: str) -> str:
     """The command that installs an extra, of the checkout that runs or else of the release."""
-    checkout = Path(__file__).parents[1]
-    if (checkout / "pyproject.toml").is_file():
-        return f"{checkout / '.venv/bin/pip'} install -e '{checkout}[{extra}]'"
+    if Path(__file__).parents[1].joinpath("pyproject.toml").is_file():
+        return f".venv/bin/pip install -e '.[{extra}]'"
     return f"pip install '{DISTRIBUTION}[{extra}]'"

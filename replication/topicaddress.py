@@ -110,5 +110,5 @@ def why_no_topic(url: str, settings: Settings) -> str | None:
             "underscore"
         )
     if find_spec("aiokafka") is None:
-        return f"Kafka is not installed on this node: {install_command('kafka')}"
+        return f"Kafka is not installed: {install_command('kafka')}"
     return None

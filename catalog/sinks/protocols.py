@@ -39,7 +39,7 @@ def why_missing(protocol: DeliveryProtocol) -> str | None:
     if protocol.extra is None or protocol.library is None or find_spec(protocol.library):
         return None
     name = next(iter(protocol.schemes))
-    return f"{name} is not installed on this node: {install_command(protocol.extra)}"
+    return f"{name} is not installed: {install_command(protocol.extra)}"
 
 
 class Sinks:

@@ -17,7 +17,7 @@ from catalog.sinks import protocols
 from catalog.sinks.protocols import PROTOCOLS
 from tests.integration.conftest import Node, assert_problem
 
-MISSING = f"AMQP is not installed on this node: {install_command('amqp')}"
+MISSING = f"AMQP is not installed: {install_command('amqp')}"
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import pytest
 
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
 from catalog.limits import Limits
+from catalog.store.links import LinkDefinition, Mode, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
 from replication.conflictremedies import remedy_of
 from replication.decide import CONFLICTS, Verdict
@@ -73,7 +75,10 @@ def test_errors_are_told_apart_by_whose_fault_they_are() -> None:
 
 def test_each_conflict_has_a_remedy() -> None:
     for verdict in CONFLICTS | {Verdict.REFUSED}:
-        assert remedy_of(verdict.value, "eu", "/messagegroups/g/messages/m").endswith(".")
-    assert "--prefix" in remedy_of("collided", "eu", "/messagegroups/g")
-    assert "concord link reset eu" in remedy_of("diverged", "eu", "")
-    assert remedy_of("what a later version says", "eu", "") == ""
+        for mode in get_args(Mode):
+            link = unsaved("eu", LinkDefinition(mode=mode), None)
+            assert remedy_of(verdict.value, link, "/messagegroups/g/messages/m").endswith(".")
+    link = unsaved("eu", LinkDefinition(), None)
+    assert "--prefix" in remedy_of("collided", link, "/messagegroups/g")
+    assert "concord link reset eu" in remedy_of("diverged", link, "")
+    assert remedy_of("what a later version says", link, "") == ""
