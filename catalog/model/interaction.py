@@ -19,6 +19,7 @@ from catalog.model.errors import (
     MisplacedEpoch,
     ResourcesOnly,
     TooManyVersions,
+    UnknownAttribute,
     UnknownResourceType,
     XRegistryError,
 )
@@ -36,6 +37,9 @@ THE_NEW_ONE = "request"
 
 # The attributes that the `ignore` flag can remove from a body, by the kind of entity.
 _OF_ANY = frozenset({"epoch"})
+# Shown beside the default version of a resource, and ignored where a version is made of that.
+_LINKS_OF_RESOURCES = frozenset({"metaurl", "versionsurl", "versionscount"})
+_COLLECTIONS_OF_RESOURCES = ("meta", "versions")
 _OF_REGISTRY = _OF_ANY | {"capabilities", "modelsource"}
 _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
@@ -283,13 +287,19 @@ class Interaction:
     ) -> None:
         """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`).
 
-        Attributes of the resource that a GET shows beside its default version are ignored.
+        The links to its meta entity and versions, which a GET shows beside its default version, are
+        ignored.
+
+        Raises:
+            UnknownAttribute: the body has content of the resource, not of a version.
         """
         vid = body.get("versionid")
         if vid is not None:
             check_version_id(xid, vid)
-        ignored = _of_resources_only(_resource_type(model, xid))
-        body = {name: value for name, value in body.items() if name not in ignored}
+        for name in _COLLECTIONS_OF_RESOURCES:
+            if body.get(name) is not None:
+                raise UnknownAttribute(str(xid), name=name)
+        body = {name: value for name, value in body.items() if name not in _LINKS_OF_RESOURCES}
         self.put_version(model, xid, vid or "", body, patch=document is not None, document=document)
 
     def put_version(

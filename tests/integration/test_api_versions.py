@@ -243,6 +243,15 @@ async def test_post_of_an_existing_version_updates_it(node: Node) -> None:
     assert (await node.get(FILE))["versionscount"] == 1
 
 
+@pytest.mark.parametrize("name", ["meta", "versions"])
+async def test_a_post_of_a_version_refuses_content_of_the_resource(node: Node, name: str) -> None:
+    await node.put(f"{FILE}/versions/1")
+    answer = await node.send("POST", FILE, {"versionid": "2", name: {}})
+    assert (answer.status, answer.error) == (400, "unknown_attribute")
+    links = {"metaurl": "x", "versionsurl": "y", "versionscount": 7}
+    assert (await node.send("POST", FILE, {"versionid": "2", **links})).status == 201
+
+
 async def test_versions_beyond_the_limit_go_oldest_first_but_never_the_default(
     node: Node,
 ) -> None:
