@@ -27,7 +27,8 @@ async def get_metrics(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     context.metrics.read()
     registry = CollectorRegistry()
-    registry.register(StoredMetrics(await _figures_of(context)))
+    is_up, figures = await _read_figures(context)
+    registry.register(StoredMetrics(figures, is_up=is_up))
     if directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         # The sum of all processes of this node, whose values are in files there.
         MultiProcessCollector(registry, path=directory)  # type: ignore[no-untyped-call]
@@ -38,16 +39,17 @@ async def get_metrics(request: web.Request) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": content_type})
 
 
-async def _figures_of(context: Context) -> StoredFigures | None:
-    """The stored figures; `None` while the database does not answer: the rest is told then.
+async def _read_figures(context: Context) -> tuple[bool, StoredFigures | None]:
+    """Whether the database answers, and its figures.
 
-    So it is told to callers who may see some groups only: the figures name links and others'
-    subscriptions.
+    Callers who may see some groups only get no figures: these name links and subscriptions of
+    others.
     """
-    if visibility.get() is not None:
-        return None
     try:
         async with asyncio.timeout(_MOST_SECONDS), context.database.pool.acquire() as connection:
-            return await read_figures(connection, most=_MOST_TOLD)
+            if visibility.get() is not None:
+                await connection.fetchval("SELECT 1")
+                return True, None
+            return True, await read_figures(connection, most=_MOST_TOLD)
     except (ServerBusy, TimeoutError):
-        return None
+        return False, None

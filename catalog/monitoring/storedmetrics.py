@@ -11,14 +11,15 @@ from catalog.store.monitoring import Row, StoredFigures
 
 
 class StoredMetrics(Collector):
-    """The figures of a database at one time; `None` stands for a database that does not answer."""
+    """The figures of a database at one time; `None` if they are not told."""
 
-    def __init__(self, figures: StoredFigures | None) -> None:
+    def __init__(self, figures: StoredFigures | None, *, is_up: bool) -> None:
         self._figures = figures
+        self._is_up = is_up
 
     def collect(self) -> Iterator[Metric]:
         is_up = GaugeMetricFamily("concord_database_up", "Whether the database answers")
-        is_up.add_metric((), float(self._figures is not None))
+        is_up.add_metric((), float(self._is_up))
         yield is_up
         if self._figures is not None:
             yield from _sizes(self._figures.log)

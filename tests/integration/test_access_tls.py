@@ -126,3 +126,30 @@ def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
         with pytest.raises(TlsUnusable, match="CONCORD_TLS_CERT"):
             server_tls(Settings(tls_cert=path, tls_key=path))
     assert server_tls(Settings()) is None
+
+
+@pytest.mark.parametrize(
+    ("ciphers", "is_served"),
+    [("ECDHE+AESGCM", True), ("kECDHE:!AESGCM:!AESCCM:!CHACHA20:!ARIAGCM", False)],
+)
+async def test_tls_1_2_has_no_suites_with_cbc(
+    database_url: str, tmp_path: Path, ciphers: str, is_served: bool
+) -> None:
+    ours = CertificateAuthority()
+    ours.write_server(tmp_path)
+    settings = Settings(
+        port=0,
+        database_url=database_url,
+        tls_cert=tmp_path / "server.pem",
+        tls_key=tmp_path / "server.key",
+    )
+    context = client_tls(ours, None)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(ciphers)
+    async with tls_node(settings) as (url, _), aiohttp.ClientSession() as session:
+        try:
+            async with session.get(f"{url}/health/live", ssl=context) as answer:
+                assert is_served
+                assert answer.status == 200
+        except aiohttp.ClientConnectorError:
+            assert not is_served

@@ -13,6 +13,7 @@ import pytest
 
 from catalog.access.owntokens import make_token
 from catalog.events.dispatcher import run_deliveries
+from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.roles import Grant, Role
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from catalog.store.accesstokens import remove_token
@@ -78,7 +79,10 @@ async def holder(node: Node, role: Role, *paths: str, expiresat: datetime | None
 @pytest.fixture
 async def node(database_url: str) -> AsyncIterator[Node]:
     async with start_node(
-        database_url, routes=routes, open=False, allow_private_addresses=True
+        database_url,
+        routes=[*routes, *monitoring_routes],
+        open=False,
+        allow_private_addresses=True,
     ) as node:
         yield node
 
@@ -252,3 +256,11 @@ async def test_a_poll_that_waits_is_answered_by_the_rights_of_now(
     assert (await admin.send("DELETE", f"/access/tokens/{follower.id}")).status == 204
     await admin.put("/messagegroups/b", {"name": "second"})
     assert (await waiting).status == 401
+
+
+async def test_metrics_tell_a_restricted_caller_that_the_database_answers(node: Node) -> None:
+    restricted = await holder(node, "reader", "/messagegroups/a")
+    told = await restricted.send("GET", "/metrics")
+    assert told.status == 200
+    assert b"concord_database_up 1.0" in told.body
+    assert b"concord_link_" not in told.body
