@@ -50,7 +50,8 @@ class Limits(BaseSettings):
     """Most types of groups and resources in a model"""
     max_model_values: PositiveInt = 20_000
     """Most JSON values in a modelsource, with what it includes and imports"""
-    max_depth: PositiveInt = 64
+    # The parser that finds keys twice reads no more levels.
+    max_depth: PositiveInt = Field(64, le=200)
     """Deepest nesting of a request's JSON"""
     page_size: PositiveInt = 500
     """Entities in a page; `limit` may ask for less, not for more"""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jiter
 import orjson
 
 LARGEST_BYTES = 64 * 1024 * 1024
@@ -17,6 +20,8 @@ STDIN = Path("-")
 _BRACE = re.compile(rb"\s*\{")
 _YAML = (".yaml", ".yml")
 _LARGEST_INTEGER = 2**63
+# The values that the aliases of a YAML document may stand for in all.
+_MOST_REPEATED = 100_000
 _PLAIN = {
     "null": (re.compile(r"(?:~|null|Null|NULL|)\Z"), [*"~nN", ""]),
     "bool": (re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), [*"tTfF"]),
@@ -87,18 +92,30 @@ def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:
     """Parse JSON of bounded depth.
 
     Raises:
-        NotParsable: it is not JSON in UTF-8, or nested too deep.
+        NotParsable: it is not JSON in UTF-8, nested too deep, or an object has a key twice.
     """
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise NotParsable(str(error)) from error
+    # Most texts have fewer brackets than levels are allowed, and need no walk.
+    if text.count(b"{") + text.count(b"[") > deepest and _is_deeper(value, deepest):
+        raise NotParsable(f"it is nested deeper than {deepest} levels")
+    try:
+        # orjson keeps the last of two values of one key.
+        jiter.from_json(text, catch_duplicate_keys=True, cache_mode="keys")
+    except ValueError as error:
+        raise NotParsable(str(error)) from error
+    return value
+
+
+def _is_deeper(value: Any, deepest: int) -> bool:
     level = [value]
-    for _ in range(deepest + 1):
+    for _ in range(deepest):
         level = [item for outer in level for item in _inside(outer)]
         if not level:
-            return value
-    raise NotParsable(f"it is nested deeper than {deepest} levels")
+            return False
+    return True
 
 
 def _inside(outer: Any) -> Iterator[Any]:
@@ -111,32 +128,65 @@ def parse_yaml(text: bytes, deepest: int = DEEPEST) -> Any:
     """Parse one YAML document by the rules of YAML 1.2 for JSON: times and `no` stay text.
 
     Raises:
-        NotParsable: it is not YAML, nested too deep, or uses aliases, which could make a
-            short text huge, or tags.
+        NotParsable: it is not YAML, nested too deep, has a key twice, uses tags, or its aliases
+            stand for too much.
     """
     import yaml
 
     try:
-        _check_events(text, deepest)
-        return yaml.load(text, _loader())
+        has_aliases = _check_events(text, deepest)
+        value = yaml.load(text, _loader())
+        # Each alias gets a value of its own, as in JSON.
+        return orjson.loads(orjson.dumps(value)) if has_aliases else value
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise NotParsable(" ".join(str(error).split())) from error
 
 
-def _check_events(text: bytes, deepest: int) -> None:
-    """Check the events of a text before objects are built from it."""
+@dataclass(slots=True)
+class _Extent:
+    """The number of values in a node with all that is in it, and its levels of nesting."""
+
+    anchor: str | None
+    values: int = 1
+    levels: int = 0
+
+    def add(self, inner: _Extent) -> None:
+        self.values += inner.values
+        self.levels = max(self.levels, inner.levels + 1)
+
+
+def _check_events(text: bytes, deepest: int) -> bool:
+    """Check the events of a text before objects are built from it; whether it has aliases."""
     import yaml
 
-    depth = 0
+    anchored: dict[str, _Extent] = {}
+    outer: list[_Extent] = []
+    repeated = 0
     for event in yaml.parse(text, yaml.CSafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise NotParsable("it has an alias (*), which JSON has no form for")
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
+            outer.append(_Extent(event.anchor))
+            found = outer[-1]
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchored:
+                raise NotParsable(f"the alias *{event.anchor} stands for what it is in")
+            found = anchored[event.anchor]
+            repeated += found.values
+            if repeated > _MOST_REPEATED:
+                raise NotParsable(f"its aliases stand for more than {_MOST_REPEATED} values")
+        elif isinstance(event, yaml.ScalarEvent):
+            found = _Extent(event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > deepest:
+            found = outer.pop()
+        else:
+            continue
+        is_begun = isinstance(event, yaml.CollectionStartEvent)
+        if len(outer) + found.levels > deepest:
             raise NotParsable(f"it is nested deeper than {deepest} levels")
+        if not is_begun and outer:
+            outer[-1].add(found)
+        if not is_begun and found.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            anchored[found.anchor] = found
+    return repeated > 0
 
 
 @cache
@@ -152,7 +202,14 @@ def _loader() -> Any:
                     raise yaml.constructor.ConstructorError(
                         None, None, "a key is no text", key.start_mark
                     )
-            return {key.value: self.construct_object(value, deep) for key, value in node.value}
+            built = {key.value: self.construct_object(value, deep) for key, value in node.value}
+            if len(built) < len(node.value):
+                keys = Counter(key.value for key, _ in node.value)
+                [(twice, _)] = keys.most_common(1)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {twice!r} is there twice", node.start_mark
+                )
+            return built
 
         def construct_integer(self, node: Any) -> int | float:
             value = int(node.value)

@@ -6,10 +6,10 @@ import asyncio
 import zlib
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.documents import serialization
 from catalog.http.bodymemory import BODY_MEMORY, HeldBody, held_body
 from catalog.http.characters import check_json_texts
 from catalog.http.inflate import CODINGS, inflate
@@ -180,19 +180,14 @@ def parse_json(body: bytes, limits: Limits) -> Any:
     """Parse JSON of bounded size and depth.
 
     Raises:
-        ParsingData: it is not JSON in UTF-8, or nested too deep.
+        ParsingData: it is not JSON in UTF-8, nested too deep, or an object has a key twice.
         LimitExceeded: it has too many values.
     """
     check_number_of_values(body, limits.max_body_values)
     try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        return serialization.parse_json(body, limits.max_depth)
+    except serialization.NotParsable as error:
         raise ParsingData(error_detail=str(error)) from error
-    # Most bodies have fewer brackets than levels are allowed, and need no walk.
-    max_depth = limits.max_depth
-    if body.count(b"{") + body.count(b"[") > max_depth and _is_deeper(value, max_depth):
-        raise ParsingData(error_detail=f"it is nested deeper than {max_depth} levels")
-    return value
 
 
 def check_number_of_values(
@@ -207,17 +202,3 @@ def check_number_of_values(
     """
     if len(body) > most and body.count(b",") + body.count(b"{") + body.count(b"[") > most:
         raise LimitExceeded(limit=str(most), things="JSON values", setting=setting)
-
-
-def _is_deeper(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit + 1):
-        level = [outer for outer in level if isinstance(outer, dict | list)]
-        if not level:
-            return False
-        level = [
-            item
-            for outer in level
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return True

@@ -152,7 +152,9 @@ async def test_the_root_is_a_document_and_head_tells_of_it(node: Node) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"a: &a [x, x]\nb: [*a, *a]\n", "alias"),
+        (b"a: &a [*a]\n", "stands for what it is in"),
+        (b"a: &a {b: {c: {}}}\nd: [" + b"*a," * 40_000 + b"]\n", "aliases"),
+        (b"name: a\nname: b\n", "the key 'name' is there twice"),
         (b"a: " + b"[" * 5000, "deeper"),
         (b"a: !!python/object:os.system x", "tag"),
         (b"? [a, b]\n: 1\n", "key is no text"),
@@ -182,3 +184,19 @@ async def test_a_document_that_is_too_large_to_be_made_whole_is_refused(
         assert (await node.send("GET", "/export")).status == 200
         answer = await node.send("GET", "/export", Accept=YAML)
         assert (answer.status, answer.error) == (406, "too_large")
+
+
+async def test_aliases_of_yaml_stand_for_what_they_name(node: Node) -> None:
+    body = b"messagegroups:\n  a: {labels: &labels {team: one}}\n  b: {labels: *labels}\n"
+    answer = await node.send("POST", "/", body=body, Content_Type=YAML)
+    assert answer.status == 200, answer.body
+    assert (await node.get("/messagegroups/b"))["labels"] == {"team": "one"}
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"name": "a", "name": "b"}', b'{"labels": {"a": "", "\\u0061": ""}}']
+)
+async def test_a_key_that_is_there_twice_is_refused(node: Node, body: bytes) -> None:
+    answer = await node.send("PUT", "/messagegroups/g", body=body, Content_Type="application/json")
+    assert (answer.status, answer.error) == (400, "parsing_data")
+    assert "duplicate key" in assert_problem(answer)["title"]

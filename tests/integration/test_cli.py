@@ -397,12 +397,20 @@ def test_what_a_node_refuses_for_a_reason_of_its_own_is_not_in_doubt(
     assert "Not sent: " in result.stderr
 
 
+# Each line has ten of those of the line before.
+LAUGHS = "a: &a0 [x]\n" + "".join(
+    f"b{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
         ("deep.json", "[" * 100, "deeper than 64"),
         ("deep.yaml", "[" * 100, "deeper than 64"),
-        ("laughs.yaml", "a: &a [x]\nb: [*a, *a]", "alias"),
+        ("laughs.yaml", LAUGHS, "aliases stand for more than"),
+        ("twice.yaml", "a: 1\nb: {c: 1, c: 2}", "the key 'c' is there twice"),
+        ("twice.json", '{"a": 1, "b": {"c": 1, "c": 2}}', 'duplicate key "c"'),
         ("code.yaml", "a: !!python/name:os.system", "not valid YAML"),
     ],
 )
