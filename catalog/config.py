@@ -133,7 +133,7 @@ class Settings(Limits):
     """The settings of a node; those that bound others are in `Limits`.
 
     `Settings()` reads the environment; only the command line does that. An empty variable
-    counts as not set. README's tables show each field's description.
+    counts as not set. docs/settings.md shows each field's description.
     """
 
     model_config = SettingsConfigDict(

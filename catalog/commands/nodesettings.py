@@ -29,7 +29,7 @@ def read_settings(values: dict[str, Any]) -> Settings:
             # What concerns several settings names them itself.
             name = "_".join(map(str, ("concord", *each["loc"]) if each["loc"] else ())).upper()
             err.print(f"[red]{name or 'Settings'}[/]: {cell(each['msg'])}")
-        fail("The settings are not valid.", "README.md has a table of all of them.")
+        fail("The settings are not valid.", "docs/settings.md has a table of all of them.")
 
 
 @app.command()

@@ -15,7 +15,7 @@ from catalog.cli import app
 from tests.pages import FOLLOWED, PROGRAM, ROOT, Block, blocks, name_of, pages
 
 COMMANDS = ("sh", "console")
-DRAWINGS = ("", "text")
+DRAWINGS = ("", "text", "mermaid")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")

@@ -1,4 +1,4 @@
-"""README says of each setting what the settings say."""
+"""The page of settings says of each setting what the settings say."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic.fields import FieldInfo
 from catalog.config import Settings
 from catalog.limits import Limits
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 PREFIX = "| `CONCORD_"
 
 
-def test_readme_has_exactly_the_rows_that_the_settings_have(
+def test_the_page_has_exactly_the_rows_that_the_settings_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     fields = {n: f for n, f in Settings.model_fields.items() if n not in Limits.model_fields}
     expected = [_row(name, field) for name, field in (fields | Limits.model_fields).items()]
-    rows = [line for line in README.read_text().splitlines() if line.startswith(PREFIX)]
-    assert rows == expected, "README's rows should be:\n" + "\n".join(expected)
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith(PREFIX)]
+    assert rows == expected, "The page's rows should be:\n" + "\n".join(expected)
 
 
 def _row(name: str, field: FieldInfo) -> str:

@@ -27,8 +27,9 @@ COPIED = ("catalog", "examples", "replication", "tests", "pyproject.toml", ".git
 SHELL = ("bash", "-euo", "pipefail", "-c")
 # They go on until they are interrupted, as the reader leaves them in a terminal of their own.
 LASTING = {"concord serve": "Concord serves", "concord subscription listen": "Listening to"}
-# A replica has what its source has a moment later; a reader who is too early looks again.
-EVENTUAL = ("concord get", "concord link list")
+# A replica has what its source has a moment later, and what a revoked key has signed is signed
+# anew; a reader who is too early looks again.
+EVENTUAL = ("concord get", "concord link list", "concord verify")
 EVENTUAL_SECONDS = 30
 # A first start, and Spark, on a busy machine.
 START_SECONDS = 180
@@ -227,6 +228,9 @@ def _commit(directory: Path) -> None:
     README,
     CONTRIBUTING,
     EXAMPLE,
+    DIALECTS,
+    MESSAGES,
+    AS_CODE,
     JOINING,
     RECOVERY,
     SUBSCRIPTIONS,
@@ -257,6 +261,13 @@ def test_a_team_can_work_as_the_example_says(copy: Path) -> None:
     with reading_in(example, copy.parent / "home") as reader:
         reader.leave_running(Command(line=0, text="concord serve"), LASTING["concord serve"])
         reader.follow(EXAMPLE)
+
+
+@pytest.mark.parametrize("page", [DIALECTS, MESSAGES, AS_CODE], ids=lambda page: page.stem)
+def test_a_publisher_can_do_all_that_a_page_says(copy: Path, page: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.leave_running(Command(line=0, text="concord serve"), LASTING["concord serve"])
+        reader.follow(page)
 
 
 def test_an_operator_can_join_two_catalogs(copy: Path) -> None:
