@@ -1,4 +1,4 @@
-"""Finds out what a link would do, by digests alone, and writes nothing.
+"""Finds out what a link would do, by digests alone or by a walk, and writes nothing.
 
 The decisions are those of a real run, about copies of which nothing but the digest is known. What
 their content alone shows, as a value of a wrong type, shows when they come.
@@ -27,6 +27,7 @@ from replication.placement import groups_of, place_copies
 from replication.provenance import Copy, Policy
 from replication.pull import Flow
 from replication.resync import losses_in
+from replication.walk import Walk
 
 _FIRST = 20
 _AT_ONCE = 1000
@@ -74,6 +75,28 @@ async def dry_run(flow: Flow) -> DryRun | None:
         if each.origin.xid not in gone:
             result.add("deleted", _finding(each))
     losses = losses_in(found, flow.link)
+    result.question = await find_question(flow.context, flow.link, flow.policy, losses)
+    return result
+
+
+async def dry_walk(walk: Walk) -> DryRun:
+    """Walk a server, and decide about what differs.
+
+    Raises:
+        ClientError: the server does not answer now, or does not list what it has.
+    """
+    flow = walk.flow
+    copies, gone = await walk.preview()
+    result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
+    malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
+    readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
+    async with flow.context.database.snapshot() as connection:
+        placed = await _place(connection, flow, readable)
+        await _decide_all(connection, flow.policy, [*placed, *malformed], result)
+    losses = [Origin(flow.source.authority, xid) for xid in gone]
+    for origin in losses:
+        finding = CopyFinding(origin=origin, xid=origin.xid, epoch=0, verdict=Verdict.APPLY)
+        result.add("deleted", finding)
     result.question = await find_question(flow.context, flow.link, flow.policy, losses)
     return result
 

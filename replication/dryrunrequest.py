@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiohttp import web
 
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
+from catalog.events.supervisor import LoopTiming
 from catalog.http.outbound import open_session
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
@@ -16,14 +18,20 @@ from catalog.store.links import Link
 from replication.batch import CopyFinding
 from replication.conflictremedies import remedy_of
 from replication.credentials.peeraccess import access_of
-from replication.dryrun import DryRun, dry_run
+from replication.dryrun import DryRun, dry_run, dry_walk
 from replication.handshake import describe, peer_at, shake_hands
 from replication.linkbounds import LinkGate
 from replication.pinning import meet_claim, met
 from replication.pull import Flow
 from replication.sourceloss import why_lost
+from replication.walk import Walk, WalkMemory
+from replication.walkedregistry import describe_registry
+from replication.walkedserver import WalkedServer
+from replication.walkrunner import server_identity
 
-_MODES = frozenset({"pull", "events"})
+_MODES = frozenset({"pull", "events", "walk"})
+# The rest of a request's time is for the decisions about what the walk read.
+_WALKED_SHARE = 0.8
 _UNDECIDED = (
     "The link would bring a complete copy: too much differs to tell it one by one, or the source "
     "offers no digests."
@@ -42,7 +50,7 @@ async def try_link(request: web.Request, link: Link) -> web.Response:
         detail = f'a link of mode "{link.definition.mode}" has no dry run'
         raise BadRequest(request.path, error_detail=detail)
     try:
-        found = await _try(context, link)
+        found = await (_try_walk if link.definition.mode == "walk" else _try)(context, link)
     except ClientError as error:
         source = link.definition.source
         detail = describe(error, source).rstrip(".")
@@ -65,6 +73,39 @@ async def _try(context: Context, link: Link) -> DryRun | None:
         link = met(link, source.instance, source.authority, loss)
         flow = Flow(context=context, link=link, peer=peer, source=source, gate=gate)
         return await dry_run(flow)
+
+
+async def _try_walk(context: Context, link: Link) -> DryRun:
+    seconds = _WALKED_SHARE * context.settings.request_timeout_seconds
+    source, access = link.definition.source, access_of(link, context)
+    try:
+        async with (
+            asyncio.timeout(seconds) as limit,
+            open_session(context.settings, total_seconds=seconds) as session,
+        ):
+            server = WalkedServer(
+                source, session, context.settings, LoopTiming(), credential=access
+            )
+            registry = await describe_registry(server, context.configuration.model)
+            found = server_identity(context, link, registry)
+            async with context.database.snapshot() as connection:
+                await meet_claim(connection, link, found.authority)
+            flow = Flow(
+                context=context,
+                link=met(link, found.instance, found.authority, ""),
+                peer=peer_at(source, session, seconds, credential=access),
+                source=found,
+                gate=LinkGate(context.settings.link_busy_share),
+            )
+            walk = Walk(flow=flow, server=server, registry=registry, memory=WalkMemory())
+            return await dry_walk(walk)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise ClientError(
+            f"{source} could not be walked within {seconds:.0f} seconds.",
+            "Try the link with a narrower scope (`--scope`).",
+        ) from error
 
 
 def _show(found: DryRun, link: Link) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from catalog.client import ClientError, Refused
-from catalog.model.entity import Origin
+from catalog.model.entity import Entity, Origin
 from catalog.store import linkconflicts
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import CONFLICTS
@@ -109,6 +109,7 @@ class Walk:
     _conflicting: set[Origin] = field(default_factory=set)
     _unchanged: list[WalkPart] = field(default_factory=list)
     _marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
+    _previewed: list[Incoming] | None = None
 
     def __post_init__(self) -> None:
         context, policy = self.flow.context, self.flow.policy
@@ -140,17 +141,9 @@ class Walk:
             TooMuchSent
             ClientError: the walk broke off, and nothing was deleted.
         """
-        policy = self.flow.policy
-        await self._tell_faults()
-        parts = parts_of(self.registry, policy.scope, policy.types)
-        if policy.scope or policy.types or not await self._read_export(parts):
-            await self._read_parts(parts)
+        await self._read()
         await self._end()
-        if self._reader.faults:
-            raise WalkIncomplete(
-                f"{self.server.url} does not list what it has: {'; '.join(self._reader.faults)}.",
-                "What it lists was brought, and nothing is deleted.",
-            )
+        self._check_complete()
         await self._delete_absent()
         self.memory.marks = self._marks
         self.memory.epochs.reads_all = False
@@ -158,6 +151,42 @@ class Walk:
             self.flow.arrived.add(self.server.take_uncounted())
             await apply_by(self.flow, [], f"walked, {self.walked.entities} entities read")
         return self.walked
+
+    async def preview(self) -> tuple[list[Incoming], list[str]]:
+        """Read everything, and write nothing.
+
+        Returns:
+            the copies that a run would apply, without their content, and the xids of the entities
+            that it would delete, at their authority.
+
+        Raises:
+            WalkIncomplete: something was not listed.
+            TooMuchSent
+            ClientError: the server does not answer.
+        """
+        self._previewed = []
+        await self._read()
+        self._check_complete()
+        return self._previewed, await self._find_gone()
+
+    async def _read(self) -> None:
+        policy = self.flow.policy
+        await self._tell_faults()
+        parts = parts_of(self.registry, policy.scope, policy.types)
+        if policy.scope or policy.types or not await self._read_export(parts):
+            await self._read_parts(parts)
+
+    def _check_complete(self) -> None:
+        """Check that the listings agreed with what they told of themselves.
+
+        Raises:
+            WalkIncomplete
+        """
+        if self._reader.faults:
+            raise WalkIncomplete(
+                f"{self.server.url} does not list what it has: {'; '.join(self._reader.faults)}.",
+                "What it lists was brought, and nothing is deleted.",
+            )
 
     async def _tell_faults(self) -> None:
         """Record the types that cannot be taken over as conflicts."""
@@ -277,6 +306,9 @@ class Walk:
             await self._apply(copies, cursor)
 
     async def _apply(self, copies: list[Incoming], cursor: str | None = None) -> None:
+        if self._previewed is not None:
+            self._previewed += map(_without_content, copies)
+            return
         self.flow.arrived.add(self.server.take_uncounted())
         applied = await apply_by(self.flow, copies, cursor)
         self.walked.brought.add(applied)
@@ -298,12 +330,15 @@ class Walk:
                     await linkconflicts.drop(connection, self.flow.link.id, settled)
 
     async def _delete_absent(self) -> None:
-        absent = await find_absent(self.flow, self._is_expected)
-        gone = await confirm_gone(self.server, self._reader.model, absent)
-        if gone:
+        if gone := await self._find_gone():
             deleted = await delete_gone(self.flow, gone)
             self.walked.brought.changes += deleted.changes
             self.walked.deleted = len(gone)
+
+    async def _find_gone(self) -> list[str]:
+        """The entities here that are not listed, and are gone by the server's own word."""
+        absent = await find_absent(self.flow, self._is_expected)
+        return await confirm_gone(self.server, self._reader.model, absent)
 
     def _is_expected(self, xid: str) -> bool:
         """Whether an entity is there, or the walk has not looked for it."""
@@ -327,6 +362,11 @@ class Walk:
         if readable is None:
             return True
         return len(names) > 3 and names[3] in kind.resources and names[3] not in readable
+
+
+def _without_content(copy: Incoming) -> Incoming:
+    """A copy as a preview keeps it: all that the decision about it needs."""
+    return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy
 
 
 def _size(item: WalkedItem) -> int:

@@ -7,6 +7,7 @@ import uuid
 from datetime import UTC, datetime
 
 from catalog.client import ClientError
+from catalog.context import Context
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
@@ -101,13 +102,9 @@ class WalkRunner(LinkRunner):
 
     async def _meet(self, registry: WalkedRegistry) -> Flow:
         """Hold the source to its authority; note if there is another registry than before."""
-        context, source = self._resources.context, self.link.definition.source
-        authority = self.link.authority or source
-        if authority == context.database.node.authority:
-            raise ClientError(
-                f"{source} would speak for this node itself.", "Name another authority (--pin)."
-            )
-        instance = uuid.uuid5(uuid.NAMESPACE_URL, f"{authority}\n{registry.registryid}")
+        context = self._resources.context
+        found = server_identity(context, self.link, registry)
+        authority, instance, source = found.authority, found.instance, found.base
         async with self._database.transaction() as connection:
             link = await links.get(connection, self.id)
             if link is None:
@@ -117,14 +114,6 @@ class WalkRunner(LinkRunner):
         if link.instance not in (None, instance):
             detail = f"the registry there is {registry.registryid} now, and was another one"
             await self._remember("another instance", detail)
-        found = Handshake(
-            instance=instance,
-            authority=authority,
-            software=f"xRegistry {registry.edition}",
-            base=source,
-            entities=None,
-            push_bytes=None,
-        )
         return Flow(
             context=context,
             link=met(link, instance, authority, ""),
@@ -132,3 +121,25 @@ class WalkRunner(LinkRunner):
             source=found,
             gate=self._resources.gate,
         )
+
+
+def server_identity(context: Context, link: Link, registry: WalkedRegistry) -> Handshake:
+    """The identity of a server that is walked, which tells none itself.
+
+    Raises:
+        ClientError: the server would speak for this node.
+    """
+    source = link.definition.source
+    authority = link.authority or source
+    if authority == context.database.node.authority:
+        raise ClientError(
+            f"{source} would speak for this node itself.", "Name another authority (--pin)."
+        )
+    return Handshake(
+        instance=uuid.uuid5(uuid.NAMESPACE_URL, f"{authority}\n{registry.registryid}"),
+        authority=authority,
+        software=f"xRegistry {registry.edition}",
+        base=source,
+        entities=None,
+        push_bytes=None,
+    )

@@ -473,3 +473,23 @@ async def test_a_running_link_follows_a_server_and_passes_its_entities_on(
             assert link["history"][-1]["event"] == "copied"
         await assert_equal(node, foreign)
         await assert_equal(edge, foreign)
+
+
+async def test_a_dry_run_of_a_walk_tells_what_it_would_do_and_writes_nothing(node: Node) -> None:
+    async def tried(path: str, body: Any) -> dict[str, int]:
+        before = await digest_rows(node), await node.logged()
+        answer = await node.send("POST", f"{path}?dryrun", body)
+        assert answer.status == 200, answer.body
+        assert before == (await digest_rows(node), await node.logged())
+        return {name: each["number"] for name, each in answer.json["outcomes"].items()}
+
+    async with foreign_server() as foreign:
+        fill(foreign)
+        body = {"id": LINK, "source": foreign.url, "mode": "walk"}
+        assert await tried("/replication/links", body) == {"created": 36}
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            assert await tried(f"/replication/links/{LINK}/run", {}) == {}
+            foreign.put_group("messagegroups", "m0", description="another")
+            foreign.delete("/messagegroups/m1/messages/y0")
+            assert await tried(f"/replication/links/{LINK}/run", {}) == {"changed": 2, "deleted": 2}
