@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import offered_with
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.errors import FirstViolations, XRegistryError
+from catalog.model.errors import BadRequest, FirstViolations, XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.writing.decider import Decider
 from catalog.writing.formatcheck import DocumentChecker
@@ -42,6 +42,8 @@ class LintedCatalog:
     memory: MemoryCatalog = field(default_factory=MemoryCatalog)
     written: set[str] = field(default_factory=set)
     _applied: int = 0
+    # The first id that was written, by its collection and the id in lower case.
+    _ids: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if "/" not in self.memory.entities:
@@ -60,7 +62,7 @@ class LintedCatalog:
         interaction, found = self._read(groups)
         for _ in range(_MOST_ROUNDS):
             try:
-                await self._write(interaction, checker)
+                found += await self._write(interaction, checker)
                 break
             except XRegistryError as error:
                 violations = error.violations or (error,)
@@ -81,7 +83,10 @@ class LintedCatalog:
         interaction.violations = FirstViolations()
         return interaction, found
 
-    async def _write(self, interaction: Interaction, checker: DocumentChecker) -> None:
+    async def _write(
+        self, interaction: Interaction, checker: DocumentChecker
+    ) -> list[XRegistryError]:
+        """Write the entities of a document; return the faults that a node's database finds."""
         decider = Decider(
             content=self.memory,
             configuration=self.configuration,
@@ -97,6 +102,15 @@ class LintedCatalog:
         outcome = await decider.decide(interaction, before, now)
         self.memory.put(outcome)
         self.written |= outcome.after.keys()
+        return [*self._equal_but_for_case(outcome.after)]
+
+    def _equal_but_for_case(self, written: Iterable[str]) -> Iterator[XRegistryError]:
+        for xid in written:
+            collection, _, id = xid.rpartition("/")
+            other = self._ids.setdefault((collection, id.lower()), id)
+            if other != id:
+                detail = f'the id "{id}" differs from that of "{other}" in case only'
+                yield BadRequest(xid, error_detail=detail)
 
 
 def _registry() -> Entity:

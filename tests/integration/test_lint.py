@@ -149,12 +149,18 @@ def _has_another_root(document: Any) -> None:
     schema(document, "Sailing")["ancestorid"] = "7"
 
 
+def _has_ids_that_differ_in_case(document: Any) -> None:
+    groups = document["messagegroups"]
+    groups["com.example.Harbour.bookings"] = {"description": "The node takes one of the two."}
+
+
 BROKEN: list[tuple[str, Edit, set[tuple[str, str]]]] = [
     (SCHEMAS, _is_a_draft, {("error", "format_violation")}),
     (SCHEMAS, _has_another_root, {("error", "unknown_id")}),
     (BOOKINGS, _lacks_a_schema, {("warning", "reference_dangling")}),
     (BOOKINGS, _has_two_schemas, {("warning", "dataschema_exclusive")}),
     (BOOKINGS, _is_its_own_base, {("warning", "basemessage_circular")}),
+    (BOOKINGS, _has_ids_that_differ_in_case, {("error", "bad_request")}),
     (SAILINGS, _wants_too_many_acks, {("warning", "acks_range")}),
     (SAILINGS, _has_no_such_usage, {("error", "invalid_attribute")}),
     (
