@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from catalog.commands.console import CommandError, cell, fail, out, run
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
@@ -17,20 +18,28 @@ app = typer.Typer()
 
 @app.command()
 def migrate(
-    database_url: Annotated[
-        str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
-    ] = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
 ) -> None:
     """Bring the database of a node to the schema of this version, and end.
 
     A node does the same when it starts. Before an upgrade of several processes, this command tells
     whether they would start, while those of the version before still run.
 
-    Example: concord migrate --database-url postgresql://concord@127.0.0.1/concord
+    Example: concord migrate --data-dir /var/lib/concord
     """
     settings = read_settings(locals())
-    if settings.database_url is None:
-        fail("No database was named.", "Name it with --database-url or CONCORD_DATABASE_URL.")
+    if settings.database_url is None and "data_dir" not in settings.model_fields_set:
+        fail(
+            "No database was named.",
+            "Name the data directory of the node with --data-dir, or its database with "
+            "--database-url.",
+        )
+    if settings.database_url is None and not settings.data_dir.expanduser().is_dir():
+        fail(
+            f"There is no data directory at {settings.data_dir}.",
+            "Name that of the node with --data-dir, or its database with --database-url.",
+        )
     authority = run(lambda: _migrate(settings))
     out.print(f"The database of {cell(authority)} has the schema of this version.")
 

@@ -18,10 +18,10 @@ _LARGEST_CREDENTIAL = 64 * 1024
 _CREDENTIAL = '{"credentialtype": "PLAIN", "identifier": "bob", "secret": "…"}'
 
 Protocol = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="The delivery protocol, such as HTTP or KAFKA; a node names those that it speaks "
-        "where it refuses another.",
+        help="The delivery protocol, such as HTTP or KAFKA; `concord subscription protocols` lists "
+        "them. Without it, the scheme of the sink's URL decides: kafka:// is KAFKA, mqtt:// MQTT5.",
         metavar="NAME",
     ),
 ]
@@ -118,3 +118,12 @@ def _read_credential(file: str) -> dict[str, Any]:
         # Its content is not repeated, since it may be the secret itself.
         fail(f"{file} is not a credential in JSON.", f"Write it like {_CREDENTIAL}.")
     return credential
+
+
+def protocol_of(sink: str) -> str:
+    """The delivery protocol of a sink's URL, by its scheme; HTTP for a scheme of none."""
+    from catalog.sinks.protocols import PROTOCOLS
+
+    scheme = sink.partition(":")[0].lower()
+    speaking = (name for name, each in PROTOCOLS.items() if scheme in each.schemes[name])
+    return next(speaking, "HTTP")

@@ -36,6 +36,7 @@ from catalog.commands.sinkoptions import (
     Signature,
     User,
     credential_of,
+    protocol_of,
     settings_of,
 )
 from catalog.commands.subscriptionlife import SubscriptionId
@@ -89,7 +90,7 @@ def add(
     filters: EventFilters = None,
     structured: Structured = False,
     interval: Interval = None,
-    protocol: Protocol = "HTTP",
+    protocol: Protocol = None,
     settings: ProtocolSettings = None,
     signature: Signature = None,
     user: User = None,
@@ -103,9 +104,9 @@ def add(
 
     Signed: concord subscription add --sink https://example.com/events --signature ed25519
 
-    To a topic of Kafka: concord subscription add --protocol KAFKA --sink kafka://HOST:9092/TOPIC
+    To a topic of Kafka: concord subscription add --sink kafka://HOST:9092/TOPIC
     """
-    definition: dict[str, Any] = {"sink": sink, "protocol": protocol}
+    definition: dict[str, Any] = {"sink": sink, "protocol": protocol or protocol_of(sink)}
     if types:
         definition["types"] = types
     if filters:

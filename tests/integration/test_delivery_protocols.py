@@ -66,6 +66,23 @@ async def test_the_command_says_how_to_install_what_is_missing(node: Node) -> No
     assert MISSING in (await concord(node, "subscription", "protocols")).stdout
 
 
+@pytest.mark.parametrize(
+    ("sink", "settings", "protocol"),
+    [
+        ("http://127.0.0.1:9/", [], "HTTP"),
+        ("kafka://127.0.0.1:9/t", [], "KAFKA"),
+        ("mqtts://127.0.0.1:9", ["--setting", "topicname=t"], "MQTT5"),
+        ("tls://127.0.0.1:9", ["--setting", "subject=t"], "NATS"),
+    ],
+)
+async def test_the_scheme_of_a_sink_decides_its_protocol(
+    node: Node, sink: str, settings: list[str], protocol: str
+) -> None:
+    made = await concord(node, "subscription", "add", "--sink", sink, *settings, "--json")
+    assert made.exit_code == 0, made.stderr
+    assert json.loads(made.stdout)["protocol"] == protocol
+
+
 async def concord(node: Node, *arguments: str) -> Result:
     """Run a command without a terminal; its loop is its own."""
     run = CliRunner().invoke

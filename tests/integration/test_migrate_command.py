@@ -41,4 +41,4 @@ async def test_the_database_of_a_newer_version_is_refused(database_url: str) -> 
 async def test_a_database_has_to_be_named() -> None:
     result = await migrate()
     assert result.exit_code == 2
-    assert "CONCORD_DATABASE_URL" in result.output
+    assert "--data-dir, or its database with --database-url" in result.output
