@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -92,7 +92,8 @@ def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:
     """Parse JSON of bounded depth.
 
     Raises:
-        NotParsable: it is not JSON in UTF-8, nested too deep, or an object has a key twice.
+        NotParsable: it is not JSON in UTF-8, nested too deep, or an object has a key twice with
+            different values.
     """
     try:
         value = orjson.loads(text)
@@ -102,11 +103,28 @@ def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:
     if text.count(b"{") + text.count(b"[") > deepest and _is_deeper(value, deepest):
         raise NotParsable(f"it is nested deeper than {deepest} levels")
     try:
-        # orjson keeps the last of two values of one key.
+        # orjson keeps the last of two values of one key; jiter finds such keys as quickly.
         jiter.from_json(text, catch_duplicate_keys=True, cache_mode="keys")
+    except ValueError:
+        _check_repeated_keys(text)
+    return value
+
+
+def _check_repeated_keys(text: bytes) -> None:
+    """Refuse an object that has a key twice with different values, of which one would be lost."""
+    try:
+        json.loads(text, object_pairs_hook=_without_repeats)
     except ValueError as error:
         raise NotParsable(str(error)) from error
-    return value
+
+
+def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        # 1 and true are equal in Python.
+        if repr(found.setdefault(key, value)) != repr(value):
+            raise ValueError(f"the key {key[:100]!r} is there twice with different values")
+    return found
 
 
 def _is_deeper(value: Any, deepest: int) -> bool:
@@ -128,8 +146,8 @@ def parse_yaml(text: bytes, deepest: int = DEEPEST) -> Any:
     """Parse one YAML document by the rules of YAML 1.2 for JSON: times and `no` stay text.
 
     Raises:
-        NotParsable: it is not YAML, nested too deep, has a key twice, uses tags, or its aliases
-            stand for too much.
+        NotParsable: it is not YAML, nested too deep, has a key twice with different values, uses
+            tags, or its aliases stand for too much.
     """
     import yaml
 
@@ -202,14 +220,9 @@ def _loader() -> Any:
                     raise yaml.constructor.ConstructorError(
                         None, None, "a key is no text", key.start_mark
                     )
-            built = {key.value: self.construct_object(value, deep) for key, value in node.value}
-            if len(built) < len(node.value):
-                keys = Counter(key.value for key, _ in node.value)
-                [(twice, _)] = keys.most_common(1)
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {twice!r} is there twice", node.start_mark
-                )
-            return built
+            return _without_repeats(
+                (key.value, self.construct_object(value, deep=True)) for key, value in node.value
+            )
 
         def construct_integer(self, node: Any) -> int | float:
             value = int(node.value)

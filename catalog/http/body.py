@@ -180,7 +180,7 @@ def parse_json(body: bytes, limits: Limits) -> Any:
     """Parse JSON of bounded size and depth.
 
     Raises:
-        ParsingData: it is not JSON in UTF-8, nested too deep, or an object has a key twice.
+        ParsingData: it is not JSON in UTF-8, nested too deep, or a key is there twice.
         LimitExceeded: it has too many values.
     """
     check_number_of_values(body, limits.max_body_values)

@@ -410,7 +410,7 @@ LAUGHS = "a: &a0 [x]\n" + "".join(
         ("deep.yaml", "[" * 100, "deeper than 64"),
         ("laughs.yaml", LAUGHS, "aliases stand for more than"),
         ("twice.yaml", "a: 1\nb: {c: 1, c: 2}", "the key 'c' is there twice"),
-        ("twice.json", '{"a": 1, "b": {"c": 1, "c": 2}}', 'duplicate key "c"'),
+        ("twice.json", '{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' is there twice"),
         ("code.yaml", "a: !!python/name:os.system", "not valid YAML"),
     ],
 )
