@@ -63,6 +63,31 @@ async def test_what_the_first_version_has_stored_is_all_there_after_an_upgrade(
         await node.put("/messagegroups/g/messages/after")
 
 
+async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgrade(
+    urls: list[str],
+) -> None:
+    url = urls[0]
+    connection = await asyncpg.connect(url)
+    try:
+        definitions = await views_of(connection)
+        assert definitions
+        await connection.execute("DROP SCHEMA visible CASCADE")
+        # The migrations that follow have left nothing of their own.
+        await connection.execute("DROP TABLE allowances; DELETE FROM migrations WHERE number >= 9")
+        assert await migrate(connection) == ["visibleviews", "allowances"]
+        assert await views_of(connection) == definitions
+    finally:
+        await connection.close()
+
+
+async def views_of(connection: asyncpg.Connection) -> dict[str, str]:
+    """The definitions of the views that restricted callers read, by name."""
+    rows = await connection.fetch(
+        "SELECT viewname::text, definition FROM pg_views WHERE schemaname = 'visible'"
+    )
+    return dict(rows)
+
+
 async def write_as_first(url: str, newest: str) -> Tables:
     """Give a database the schema of the first version, and what another one has; return which
     columns of which tables both know."""
