@@ -11,17 +11,21 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.brokers.oidcprovider import script_in
 from tests.brokers.serverprocess import until_listening
-from tests.deploy.files import ROOT, read_yaml
+from tests.deploy.files import DEPLOY, ROOT, read_yaml
 from tests.deploy.prometheus import INTERVAL, Prometheus, answering
 from tests.e2e.nodes import NodeProcess, free_port
 
@@ -30,7 +34,7 @@ _REALM = Path(__file__).with_name("realm.mjs")
 NODES = ("hub", "east", "west")
 # What the image of a node runs: `concord` with the command of the service.
 _PROGRAMS = Path(sys.executable).parent
-_VARIABLE = re.compile(r"\$\{\w+:-([^}]*)\}")
+_VARIABLE = re.compile(r"\$\{(\w+):\?([^}]+)\}")
 # Directories of containers that volumes are mounted at.
 _MOUNTED = re.compile(r"(?<![\w/])/(?=(?:certificates|prometheus|etc/prometheus)(?:/|$))")
 # Of Spark's seconds of work, Java's second compiler would take some.
@@ -38,18 +42,36 @@ _FASTER = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """The services, with the defaults of variables in place of them."""
-    found: dict[str, dict[str, Any]] = _filled(read_yaml(COMPOSE)["services"])
+    """The services, with the secrets that secrets.sh has made in place of variables."""
+    found: dict[str, dict[str, Any]] = _filled(read_yaml(COMPOSE)["services"], secrets())
     return found
 
 
-def _filled(value: Any) -> Any:
+@cache
+def secrets() -> Mapping[str, str]:
+    """The variables of a file that secrets.sh has made beside a copy of compose.yaml."""
+    with TemporaryDirectory() as directory:
+        copy_of_secrets(Path(directory))
+        lines = Path(directory, ".env").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def copy_of_secrets(directory: Path) -> None:
+    """Run a copy of secrets.sh in a directory that has compose.yaml."""
+    shutil.copy(COMPOSE, directory)
+    script = directory / "deploy" / "compose" / "secrets.sh"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(DEPLOY / "compose" / "secrets.sh", script)
+    subprocess.run(["sh", str(script)], check=True, capture_output=True)
+
+
+def _filled(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return _VARIABLE.sub(r"\1", value)
+        return _VARIABLE.sub(lambda found: variables[found[1]], value)
     if isinstance(value, list):
-        return [_filled(each) for each in value]
+        return [_filled(each, variables) for each in value]
     if isinstance(value, dict):
-        return {name: _filled(each) for name, each in value.items()}
+        return {name: _filled(each, variables) for name, each in value.items()}
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 
 from catalog.config import Settings
 from catalog.rolerules import RoleRule
-from tests.deploy.composed import COMPOSE, NODES, services
+from tests.deploy.composed import COMPOSE, NODES, copy_of_secrets, secrets, services
 from tests.deploy.files import DEPLOY, MONITORING, ROOT, read_yaml
 
-_CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+_REQUIRED = re.compile(r"\$\{(\w+):\?run sh deploy/compose/secrets.sh first\}")
+# Two dollars are one that is for the shell of a container.
+_TAKEN = re.compile(r"(?<!\$)\$\{?\w")
 
 each_service = pytest.mark.parametrize(
     "service", [pytest.param(service, id=name) for name, service in services().items()]
@@ -46,8 +49,8 @@ def test_a_service_is_published_on_loopback_only(service: dict[str, Any]) -> Non
 @each_service
 def test_an_image_is_built_from_a_target_or_has_a_tag(service: dict[str, Any]) -> None:
     if "build" in service:
-        assert f" AS {service['build']['target']}\n" in _CONTAINERFILE
-        assert (ROOT / service["build"]["dockerfile"]).exists()
+        built = ROOT / service["build"]["context"] / service["build"]["dockerfile"]
+        assert f" AS {service['build']['target']}\n" in built.read_text()
     else:
         assert re.fullmatch(r"[a-z./]+:v?[\d.]+", service["image"])
 
@@ -56,6 +59,53 @@ def test_an_image_is_built_from_a_target_or_has_a_tag(service: dict[str, Any]) -
 def test_the_variables_of_a_service_are_settings(service: dict[str, Any]) -> None:
     given = {name for name in service.get("environment", ()) if name.startswith("CONCORD_")}
     assert given <= {f"CONCORD_{name.upper()}" for name in Settings.model_fields}
+
+
+@each_service
+def test_a_service_has_no_privileges_and_writes_only_what_is_its_own(
+    service: dict[str, Any],
+) -> None:
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_only_those_are_in_a_network_who_need_each_other() -> None:
+    networks = read_yaml(COMPOSE)["networks"]
+    members: dict[str, set[str]] = {name: set() for name in networks}
+    for name, service in services().items():
+        assert "networks" in service or service["network_mode"] == "none", name
+        for network in service.get("networks", ()):
+            members[network].add(name)
+    assert members["database"] == {"postgres", *NODES}
+    assert members["broker"] == {"kafka", *NODES}
+    assert members["monitoring"] == {"prometheus", "grafana"}
+    assert networks["database"]["internal"]
+    assert networks["broker"]["internal"]
+    for inner in ("postgres", "kafka", "grafana"):
+        assert len(services()[inner]["networks"]) == 1
+
+
+def test_there_is_no_secret_before_a_command_makes_random_ones(tmp_path: Path) -> None:
+    text = COMPOSE.read_text()
+    required = {*_REQUIRED.findall(text)}
+    assert len(_TAKEN.findall(text)) == len(_REQUIRED.findall(text)), "each is required"
+    copy_of_secrets(tmp_path)
+    made = dict(line.split("=", 1) for line in (tmp_path / ".env").read_text().splitlines())
+    assert made.keys() == required
+    assert all(re.fullmatch("[0-9a-f]{48}", each) for each in made.values())
+    assert len({*made.values(), *secrets().values()}) == 2 * len(required)
+    assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
+    with pytest.raises(subprocess.CalledProcessError):
+        copy_of_secrets(tmp_path)
+    assert (tmp_path / ".env").read_text().count("\n") == len(required)
+
+
+def test_the_realm_locks_an_account_whose_password_is_guessed() -> None:
+    realm = json.loads((DEPLOY / "compose" / "realm.json").read_text())
+    assert realm["bruteForceProtected"]
+    assert realm["failureFactor"] <= 10
 
 
 def test_the_profiles_add_to_three_nodes_that_start_without_any() -> None:
