@@ -323,6 +323,12 @@ class Settings(Limits):
         return bool(self.oidc_issuers or self.tls_client_ca or self.anonymous_role)
 
     @property
+    def certificates(self) -> dict[str, Path]:
+        """The files with certificates of this node, by the variable that names each."""
+        named = {"CONCORD_TLS_CERT": self.tls_cert, "CONCORD_TLS_CLIENT_CA": self.tls_client_ca}
+        return {name: path for name, path in named.items() if path is not None}
+
+    @property
     def is_open(self) -> bool:
         """Whether everybody may do everything, after the default is applied."""
         if self.open is not None:

@@ -29,6 +29,7 @@ from catalog.http.clientconnections import ClientConnections
 from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
 from catalog.http.listener import Listening, Tls, accepting, listen
 from catalog.model.errors import ServerBusy
+from catalog.settingsrecord import record_settings
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
@@ -130,6 +131,7 @@ async def _run(
         )
         _log.debug("encryption key in use", id=context.keys.current_id)
         await check_callers(settings, database)
+        record_settings(settings)
         listening = await start_listening(settings) if member is None else member.listening
         async with context.checker, serve(create_app(context, routes), settings, listening):
             context.public_base = settings.public_url or listening.url

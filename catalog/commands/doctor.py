@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from catalog.commands.console import NO, AsJson, cell, out, print_json, run, table
+from catalog.commands.console import NO, AsJson, cell, fail, out, print_json, run, table
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.nodetokens import token_for
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from catalog.config import Settings
     from catalog.monitoring.diagnosis import Check, Diagnosis
 
@@ -31,15 +34,18 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
     ) -> None:
         """Check what commonly goes wrong with a node, and say how to mend it.
 
-        Run it on the node's machine, as its user and with its settings, while the node runs or not.
-        It looks at the database (reachable, version, durability, connections, age of transaction
-        ids, schema, clock, transactions that hold readers back, cursors about to be left behind),
-        the data directory, the keys and certificates, settings that are unsafe, the public URL, the
-        peers of links and the sinks of subscriptions. It changes nothing, and sends no event.
+        Run it on the node's machine, as its user, while the node runs or not. Settings are those of
+        the environment, and the others those that the node was last started with, which are in its
+        data directory; only secrets are not. It looks at the database (reachable, version,
+        durability, connections, age of transaction ids, schema, clock, transactions that hold
+        readers back, cursors about to be left behind), the data directory, the keys and
+        certificates, settings that are unsafe, the public URL, the peers of links, the sinks of
+        subscriptions, and the ages of the last backup and comparison. It changes nothing, and sends
+        no event.
 
         Example: concord doctor --data-dir ./hub
         """
-        settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+        settings = _settings(data_dir, database_url)
         found = run(lambda: _examine(settings, more()))
         if as_json:
             print_json([asdict(each) for each in found])
@@ -49,6 +55,22 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
             raise typer.Exit(NO)
 
     return app
+
+
+def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
+    """Those of the command line, else of the environment, else of the node's last start."""
+    from catalog.settingsrecord import recorded_settings
+
+    given = {"data_dir": data_dir, "database_url": database_url}
+    settings = read_settings(given)
+    recorded, secrets = recorded_settings(settings.data_dir)
+    if "database_url" in secrets and settings.database_url is None:
+        fail(
+            f"The node of {settings.data_dir} has its catalog in another PostgreSQL.",
+            "Name it with --database-url or CONCORD_DATABASE_URL, as for the node.",
+        )
+    missing = {n: v for n, v in recorded.items() if not os.environ.get(f"CONCORD_{n.upper()}")}
+    return read_settings({**missing, "data_dir": settings.data_dir, "database_url": database_url})
 
 
 async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]:

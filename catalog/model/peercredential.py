@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
 
 from catalog.model.masking import MASK
+from catalog.model.timestamps import format_time
 
 ClientAuthentication = Literal["client_secret_basic", "client_secret_post"]
 
@@ -94,6 +97,8 @@ class PeerCredential:
         shown: dict[str, Any] = {}
         if self.token:
             shown["token"] = MASK
+            if end := token_end(self.token):
+                shown["tokenendsat"] = format_time(end)
         if self.oauth is not None:
             members = {name: value for name, value in asdict(self.oauth).items() if value}
             shown["oauth"] = {**members, "clientsecret": MASK}
@@ -103,3 +108,17 @@ class PeerCredential:
         if self.cacertificate:
             shown["cacertificate"] = self.cacertificate
         return shown
+
+
+def token_end(token: str) -> datetime | None:
+    """The time at which a token ends by what it says itself (RFC 7519 4.1.4, "exp").
+
+    Returns:
+        `None` if the token is no JWT, or tells no end.
+    """
+    try:
+        claims = orjson.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        return datetime.fromtimestamp(claims["exp"], UTC)
+    # What is no JWT has no such parts; an end may be no number, or one of no calendar.
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -15,7 +15,7 @@ from catalog.store.healthfacts import (
     read_node,
     read_server,
 )
-from catalog.store.monitoring import Row, read_figures
+from catalog.store.monitoring import Row, StoredFigures, read_figures
 from catalog.store.schemamigration import OfAnotherVersion, check_version
 
 # SQL-standard bodies of functions, and bit_xor.
@@ -27,6 +27,8 @@ _LONG_TRANSACTION_SECONDS = 60.0
 _NEAR = 0.8
 _DAY_SECONDS = 86_400
 _MOST_TOLD = 20
+# As the alarms of deploy/monitoring/rules.yml.
+_UPKEEP_SECONDS = 2 * _DAY_SECONDS
 _TOLD_JUMP, _TOLD_WITHIN = timedelta(days=1), timedelta(days=7)
 _DURABILITY = ("fsync", "full_page_writes")
 
@@ -167,6 +169,40 @@ async def check_cursors(checked: CheckedNode) -> Sequence[Diagnosis]:
     return late or [Diagnosis(subject="cursors", level="ok", text="none is near the end of a log")]
 
 
+async def check_upkeep(checked: CheckedNode) -> Sequence[Diagnosis]:
+    """The ages of the last backup and of the last comparison with other catalogs."""
+    async with checked.database() as connection:
+        figures = await read_figures(connection, most=_MOST_TOLD)
+    return [_backup(figures), _comparison(figures)]
+
+
+def _backup(figures: StoredFigures) -> Diagnosis:
+    subject, seconds = "backup", figures.log["backup_seconds"]
+    if seconds is None:
+        text = "there never was one"
+    elif seconds > _UPKEEP_SECONDS:
+        text = f"the last one is {seconds / _DAY_SECONDS:.0f} days old"
+    else:
+        return Diagnosis(subject=subject, level="ok", text="there is one of the last two days")
+    remedy = "Run `concord backup` every day: docs/operations.md has a timer and a CronJob."
+    return Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+
+
+def _comparison(figures: StoredFigures) -> Diagnosis:
+    subject = "comparison"
+    if not figures.links and not figures.reconciliations:
+        return Diagnosis(subject=subject, level="ok", text="there are no links")
+    ages = [row["seconds"] for row in figures.reconciliations if row["outcome"] != "failed"]
+    if not ages:
+        text = "no job ever compared this catalog with others: nothing proves that they agree"
+    elif min(ages) > _UPKEEP_SECONDS:
+        text = f"this catalog was last compared with others {min(ages) / _DAY_SECONDS:.0f} days ago"
+    else:
+        return Diagnosis(subject=subject, level="ok", text="it was compared in the last two days")
+    remedy = "Run `concord reconcile` every hour or day: docs/reconciliation.md names the ways."
+    return Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+
+
 def _late(kind: str, rows: Sequence[Row], days: float) -> Iterator[Diagnosis]:
     for row in rows:
         seconds = row["seconds"] or 0.0
@@ -186,4 +222,5 @@ DATABASE_CHECKS: Sequence[Check] = (
     check_clock,
     check_transactions,
     check_cursors,
+    check_upkeep,
 )

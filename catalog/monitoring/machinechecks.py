@@ -97,14 +97,9 @@ async def check_certificates(checked: CheckedNode) -> Sequence[Diagnosis]:
     settings = checked.settings
     remedy = "Renew it, and restart the processes of the node."
     found: list[Diagnosis] = []
-    for name, path in (
-        ("CONCORD_TLS_CERT", settings.tls_cert),
-        ("CONCORD_TLS_CLIENT_CA", settings.tls_client_ca),
-    ):
-        if path is None:
-            continue
+    for name, path in settings.certificates.items():
         try:
-            ends = await asyncio.to_thread(_ends_of, path)
+            ends = await asyncio.to_thread(certificate_ends, path)
         except (OSError, ValueError) as error:
             text = f"{path} cannot be read: {error}"
             hint = "It is a PEM file that the node's user may read."
@@ -114,7 +109,12 @@ async def check_certificates(checked: CheckedNode) -> Sequence[Diagnosis]:
     return found
 
 
-def _ends_of(path: Path) -> list[datetime]:
+def certificate_ends(path: Path) -> list[datetime]:
+    """The ends of the certificates in a PEM file.
+
+    Raises:
+        OSError, ValueError: it cannot be read, or has none.
+    """
     return [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes())]
 
 

@@ -23,6 +23,7 @@ class StoredMetrics(Collector):
         yield is_up
         if self._figures is not None:
             yield from _sizes(self._figures.log)
+            yield from _backup(self._figures.log)
             yield from _subscriptions(self._figures)
             yield from _links(self._figures)
             yield from _reconciliations(self._figures)
@@ -38,6 +39,12 @@ def _sizes(log: Row) -> Iterator[Metric]:
             yield _gauge(
                 f"concord_log_{which}_age_seconds", f"Age of the {which} change in the log", seconds
             )
+
+
+def _backup(log: Row) -> Iterator[Metric]:
+    text = "Age of what the last backup has; none if there never was one"
+    told = [log] if log["backup_seconds"] is not None else []
+    yield _by((), "concord_backup_age_seconds", text, told, "backup_seconds")
 
 
 def _subscriptions(figures: StoredFigures) -> Iterator[Metric]:
@@ -79,6 +86,9 @@ def _links(figures: StoredFigures) -> Iterator[Metric]:
     yield _by(labels, "concord_link_applied", applied, worst, "applied", CounterMetricFamily)
     errors = "Requests of a link that failed"
     yield _by(labels, "concord_link_errors", errors, worst, "errors", CounterMetricFamily)
+    left = "Seconds until a certificate or token that a link shows ends"
+    ends = figures.link_credentials
+    yield _by(("id", "part"), "concord_link_credential_left_seconds", left, ends, "seconds")
     totals = figures.totals
     yield _total("concord_copies_applied", "Copies that all links have applied", totals["applied"])
     yield _total("concord_links_errors", "Requests of all links that failed", totals["errors"])

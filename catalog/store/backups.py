@@ -22,6 +22,7 @@ from catalog.store.schemamigration import (
     OfAnotherVersion,
     applied_migrations,
     can_go_on_from,
+    check_version,
     migrate,
 )
 
@@ -95,6 +96,20 @@ async def dump(
             tools = PostgresTools.for_server(found.server)
             await tools.dump(dsn, snapshot, take)
     return found
+
+
+async def note_backup(dsn: str, at: datetime) -> None:
+    """Have a node know that a complete backup shows its catalog as of a time.
+
+    A database that an earlier version has migrated last has no room for that, and stays as it is.
+
+    Raises:
+        DatabaseUnusable
+    """
+    async with connected(dsn) as connection:
+        with contextlib.suppress(OfAnotherVersion):
+            await check_version(connection)
+            await connection.execute(_queries.note_backup, at)
 
 
 async def check_target(dsn: str, catalog: DumpedCatalog, *, replaces: bool) -> None:

@@ -27,6 +27,7 @@ class StoredFigures:
     slowest_subscriptions: Sequence[Row]
     links: Sequence[Row]
     worst_links: Sequence[Row]
+    link_credentials: Sequence[Row]
     reconciliations: Sequence[Row]
     differences: Sequence[Row]
 
@@ -44,6 +45,7 @@ async def read_figures(connection: Connection, *, most: int) -> StoredFigures:
         slowest_subscriptions=await connection.fetch(_queries.slowest_subscriptions, most),
         links=await connection.fetch(_queries.link_states),
         worst_links=await connection.fetch(_queries.worst_links, most),
+        link_credentials=await connection.fetch(_queries.link_credentials, most),
         reconciliations=await connection.fetch(_queries.reconciliations),
         differences=await connection.fetch(_queries.differences),
     )

@@ -675,6 +675,7 @@ CREATE TABLE node (
     signingkey integer,
     signsafter text COLLATE "C",
     access_revision bigint DEFAULT 0 NOT NULL,
+    backedupat timestamp with time zone,
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
 );

@@ -48,7 +48,7 @@ RELEASES: dict[str, Sequence[str]] = {
         *("tolerations[0].key=a", "tolerations[0].operator=Exists", "podAnnotations.a=b"),
         *("secretSettings[0].name=CONCORD_KAFKA_URL", "secretSettings[0].secret=kafka"),
         *("secretSettings[0].key=url", "replicas=1", "migration.enabled=false", *_TOKENS),
-        "anonymousRole=reader",
+        *("anonymousRole=reader", "backup.enabled=true", "backup.claim=backups"),
     ),
 }
 each_release = pytest.mark.parametrize("settings", RELEASES.values(), ids=RELEASES.keys())
@@ -198,6 +198,15 @@ def test_a_report_is_written_where_all_processes_of_spark_can() -> None:
     assert shared["volumes"] == [
         {"name": "reports", "persistentVolumeClaim": {"claimName": "reports"}}
     ]
+
+
+def test_backups_are_kept_in_a_volume_that_outlives_its_pods() -> None:
+    job = rendered(*RELEASES["all"])["CronJob/hub-concord-backup"]["spec"]["jobTemplate"]["spec"]
+    pod = job["template"]["spec"]
+    assert pod["containers"][0]["args"] == ["backup", "/backups/hub", "--keep", "14"]
+    [volume] = [each for each in pod["volumes"] if each["name"] == "backups"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "backups"}
+    assert "CronJob/hub-concord-backup" not in rendered("open=true")
 
 
 def test_the_rules_of_prometheus_are_given_to_its_operator_unchanged() -> None:

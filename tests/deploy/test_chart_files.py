@@ -42,7 +42,7 @@ def test_templates_name_settings_paths_and_commands_that_a_node_has() -> None:
     paths = {route.path for route in routes}
     assert {*re.findall(r"path: (/\w[\w/]*)", _TEXT)} <= paths
     started = {*re.findall(r"args:\s*(?:\[|- )(\w+)", _TEXT)}
-    assert started == {"serve", "migrate", "reconcile"}
+    assert started == {"serve", "migrate", "reconcile", "backup"}
     assert started <= get_command(app).commands.keys()
 
 

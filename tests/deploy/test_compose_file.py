@@ -116,8 +116,12 @@ def test_the_profiles_add_to_three_nodes_that_start_without_any() -> None:
 
 @pytest.mark.parametrize("place", [MONITORING, DEPLOY / "compose"], ids=lambda path: path.name)
 def test_prometheus_scrapes_each_node_under_its_name(place: Path) -> None:
-    [job] = read_yaml(place / "prometheus.yml")["scrape_configs"]
-    scraped = {each["labels"]["node"]: each["targets"] for each in job["static_configs"]}
+    scraped = {}
+    for job in read_yaml(place / "prometheus.yml")["scrape_configs"]:
+        assert job.keys() & {"authorization", "oauth2"}, "nodes ask who is there"
+        for each in job["static_configs"]:
+            assert each["labels"].get("job", job["job_name"]) == "concord"
+            scraped[each["labels"]["node"]] = each["targets"]
     assert scraped == {name: [f"{name}:8080"] for name in NODES}
 
 

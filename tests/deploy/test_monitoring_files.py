@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from catalog.cli import app
-from tests.deploy.files import BOARD, DEPLOY, MONITORING, alarms, panels, read_yaml
+from tests.deploy.files import BOARD, DEPLOY, MONITORING, ROOT, alarms, panels, read_yaml
 from tests.deploy.prometheus import program
 
 CASES = Path(__file__).with_name("alarms.yml")
@@ -34,6 +34,8 @@ def promtool(*arguments: str) -> str:
 def test_promtool_accepts_a_configuration(place: Path, tmp_path: Path) -> None:
     for path in (place / "prometheus.yml", MONITORING / "rules.yml"):
         shutil.copy(path, tmp_path)
+    for name in re.findall(r"\w+\.token", (place / "prometheus.yml").read_text()):
+        (tmp_path / name).touch()
     promtool("check", "config", str(tmp_path / "prometheus.yml"))
 
 
@@ -60,11 +62,21 @@ def test_each_alarm_has_a_case_in_which_it_is_raised() -> None:
 @pytest.mark.parametrize("rule", [*alarms()], ids=lambda rule: rule["alert"])
 def test_an_alarm_says_what_to_do_by_commands_that_are_there(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning")
-    assert rule["annotations"].keys() == {"summary", "description"}
+    assert rule["annotations"].keys() == {"summary", "description", "runbook"}
     commands = get_command(app).commands
     for name, subcommand in _COMMAND.findall(rule["annotations"]["description"]):
         group = getattr(commands[name], "commands", None)
         assert group is None or subcommand in group
+
+
+def test_the_runbook_has_a_paragraph_for_each_alarm_that_the_alarm_names() -> None:
+    text = (ROOT / "docs" / "runbook.md").read_text()
+    names = [rule["alert"] for rule in alarms()]
+    assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == names
+    for rule in alarms():
+        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+    paragraphs = re.split(r"^### \w+$", text, flags=re.MULTILINE)[1:]
+    assert all(len(each.split("\n## ")[0]) > 100 for each in paragraphs)
 
 
 def test_the_board_has_room_for_each_panel_and_reads_the_chosen_source() -> None:

@@ -315,3 +315,26 @@ async def test_a_subscription_misses_nothing_on_a_server_that_has_counted_less(
                 "WHERE (c.txid, c.seq) > (s.txid, s.seq)"
             )
         assert behind
+
+
+async def test_a_directory_keeps_the_newest_backups_and_what_is_no_backup(
+    urls: list[str], tmp_path: Path
+) -> None:
+    directory = tmp_path / "hub"
+    async with start_member(urls[0]):
+        pass
+    directory.mkdir()
+    others = {"20200101T000000Z.txt", "hub-monday.concord"}
+    for name in (*others, *(f"202001{day:02}T000000Z.concord" for day in (1, 2, 3))):
+        (directory / name).touch()
+    result = await concord("backup", directory, "--keep", 2, "--database-url", urls[0])
+    assert result.exit_code == 0, result.output
+    left = {path.name for path in directory.iterdir()} - others
+    [new] = left - {"20200103T000000Z.concord"}
+    assert len(left) == 2
+    assert others <= {path.name for path in directory.iterdir()}
+    await empty(urls[1])
+    await restore(directory / new, urls[1])
+    failed = await concord("backup", directory, "--keep", 1, "--database-url", urls[0] + "gone")
+    assert failed.exit_code == 2
+    assert (directory / new).exists(), "nothing is deleted before there is a new one"

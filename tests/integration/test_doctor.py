@@ -15,6 +15,7 @@ import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
@@ -24,6 +25,7 @@ from catalog.monitoring import databasechecks
 from catalog.monitoring.databasechecks import DATABASE_CHECKS
 from catalog.monitoring.diagnosis import CheckedNode, Diagnosis, examine
 from catalog.monitoring.machinechecks import expiry
+from catalog.settingsrecord import record_settings
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, execute, link, start_member
 from tests.integration.test_log_retention import EVERYTHING
@@ -50,7 +52,9 @@ async def doctor(url: str, *options: str, **settings: str) -> tuple[int, list[di
 
 
 def _is_of_tests(found: dict[str, str]) -> bool:
-    """It forgets everything in a power cut, and has many nodes of other tests."""
+    """It forgets everything in a power cut, has many nodes of other tests, and no jobs."""
+    if found["subject"] in ("backup", "comparison"):
+        return True
     texts = (*(f"{name} is off" for name in DURABILITY), "this node may open", "a transaction of")
     return found["subject"] != "settings" and found["text"].startswith(texts)
 
@@ -246,3 +250,66 @@ def test_a_certificate_is_told_before_it_expires() -> None:
     ends = [now + timedelta(days=60), now + timedelta(days=3), now - timedelta(days=1)]
     levels = [expiry("it", end, "Renew it.").level for end in ends]
     assert levels == ["ok", "warning", "error"]
+
+
+async def test_a_catalog_that_nobody_compares_or_backs_up_is_told(
+    urls: list[str], tmp_path: Path
+) -> None:
+    async with start_member(urls[0]) as source, start_member(urls[1]) as node:
+        assert await upkeep(urls[1]) == {"backup": "there never was one"}
+        await link(node, source, id="from")
+        assert "no job ever compared" in (await upkeep(urls[1]))["comparison"]
+        await execute(node, _COMPARED, "failed", timedelta(0))
+        assert "no job ever compared" in (await upkeep(urls[1]))["comparison"]
+        await execute(node, _COMPARED, "equal", timedelta(days=5))
+        assert "5 days ago" in (await upkeep(urls[1]))["comparison"]
+        await execute(node, _COMPARED, "different", timedelta(hours=1))
+        backup = ["backup", str(tmp_path / "file"), "--database-url", urls[1]]
+        made = await asyncio.to_thread(CliRunner().invoke, app, backup)
+        assert made.exit_code == 0, made.output
+        assert await upkeep(urls[1]) == {}
+        await execute(node, "UPDATE node SET backedupat = now() - interval '9 days'")
+        assert await upkeep(urls[1]) == {"backup": "the last one is 9 days old"}
+
+
+_COMPARED = """INSERT INTO reconciliations
+    (run, startedat, endedat, at, outcome, name, catalogs, findings,
+    unverifiable)
+    VALUES (gen_random_uuid(), now(), now(), now() - $2::interval, $1, 'hub', '{hub,eu}', '{}',
+    0)"""
+
+
+async def upkeep(url: str) -> dict[str, str]:
+    result = await run("--json", CONCORD_DATABASE_URL=url)
+    return {
+        each["subject"]: each["text"]
+        for each in orjson.loads(result.stdout)
+        if each["subject"] in ("backup", "comparison") and each["level"] == "warning"
+    }
+
+
+async def test_settings_are_those_of_the_nodes_last_start_unless_the_environment_has_others(
+    urls: list[str], tmp_path: Path
+) -> None:
+    record_settings(
+        Settings(
+            data_dir=tmp_path,
+            database_url=SecretStr(urls[0]),
+            host="0.0.0.0",
+            open=True,
+            public_url="http://catalog.example",
+            cors_origins=("*",),
+        )
+    )
+    recorded = (tmp_path / "settings.json").read_text()
+    assert urls[0] not in recorded
+    options = ("--data-dir", str(tmp_path))
+    lacking = await run(*options)
+    assert lacking.exit_code == 2
+    assert "CONCORD_DATABASE_URL" in lacking.output
+    told = await run(*options, CONCORD_DATABASE_URL=urls[0])
+    assert "everybody who reaches the node" in told.output
+    assert "pages of every origin" in told.output
+    assert "http://catalog.example" in told.output
+    told = await run(*options, CONCORD_DATABASE_URL=urls[0], CONCORD_CORS_ORIGINS="https://a.b")
+    assert "pages of every origin" not in told.output

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from catalog.model.peercredential import PeerCredential
 from catalog.monitoring.loopdelay import run_loop_delay
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.store.reconciliations import MOST_KEPT
 from replication.routes import routes as replication_routes
+from tests.brokers.certificates import write_certificates
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import eventually, execute
 
@@ -245,3 +251,42 @@ async def test_reports_of_comparisons_are_checked_and_bounded(node: Node) -> Non
     assert len(shown) == MOST_KEPT + 1
     assert shown[0]["run"] == _result(MOST_KEPT + 4)["run"]
     assert shown[-1]["outcome"] == "failed"
+
+
+async def test_the_ages_of_a_backup_and_of_what_ends_are_told(
+    database_url: str, tmp_path: Path
+) -> None:
+    write_certificates(tmp_path)
+    files = {
+        "tls_cert": tmp_path / "server.pem",
+        "tls_key": tmp_path / "server.key",
+        "data_dir": tmp_path,
+    }
+    async with start_node(database_url, routes=monitoring_routes, **files) as node:
+        found = await samples(node)
+        assert not [key for key in found if key[0] == "concord_backup_age_seconds"]
+        assert 0 < found["concord_disk_free_bytes",] < found["concord_disk_bytes",]
+        left = found["concord_certificate_left_seconds", "CONCORD_TLS_CERT"]
+        await execute(node, "UPDATE node SET backedupat = now() - interval '90 seconds'")
+        in_a_minute = datetime.now(UTC) + timedelta(minutes=1)
+        claims = base64.urlsafe_b64encode(orjson.dumps({"exp": in_a_minute.timestamp()})).decode()
+        token = f"header.{claims.rstrip('=')}.signature"
+        for id, credential in (
+            ("dated", PeerCredential(token=token)),
+            ("undated", PeerCredential(token="concord_token")),
+        ):
+            await execute(
+                node,
+                """INSERT INTO links (id, revision, definition, credential)
+                VALUES ($1, nextval('links_revision_seq'), '{"mode": "pull"}', $2::jsonb)""",
+                id,
+                orjson.dumps(dict(credential.shown)).decode(),
+            )
+        found = await samples(node)
+        assert 90 <= found["concord_backup_age_seconds",] < 120
+        ends = {
+            k[1:]: v for k, v in found.items() if k[0] == "concord_link_credential_left_seconds"
+        }
+        assert ends.keys() == {("dated", "token")}
+        assert 0 < ends["dated", "token"] <= 60
+        assert left > 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,12 +26,25 @@ if TYPE_CHECKING:
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
 
+# The name of a file that `backup --keep` has made.
+_MADE = re.compile(r"\d{8}T\d{6}Z\.concord")
+
 app = typer.Typer()
 
 
 @app.command(epilog=_SAYS)
 def backup(
     file: Annotated[Path, typer.Argument(help="The file to write, which must not exist.")],
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="FILE is a directory of this node alone: write a file into it that is named after "
+            "the time, and delete all older ones of these but the newest so many.",
+            metavar="NUMBER",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
@@ -39,14 +54,21 @@ def backup(
     The file has all that is in the database as it was at one moment: entities and tombstones, the
     change log, links, subscriptions, the model, digests of tokens. Secrets in it are encrypted, and
     the keys are not in it: keep a copy of `encryption.key` in the data directory, or of
-    CONCORD_ENCRYPTION_KEY, in another place than backups.
+    CONCORD_ENCRYPTION_KEY, in another place than backups. The node's metrics tell
+    the age of the last one.
 
     Example: concord backup /backups/hub-monday.concord
+    Example: concord backup /backups/hub --keep 14
     """
     settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+    directory = file
+    if keep is not None:
+        file = _new_file(directory)
     if file.exists():
         fail(f"{file} exists.", "Name a file that does not.")
     manifest = run(lambda: _back_up(settings, file))
+    if keep is not None:
+        _delete_old(directory, keep)
     if as_json:
         print_json(_shown(manifest))
         return
@@ -111,9 +133,24 @@ def restore(
         out.print(f"{number}. {step}")
 
 
+def _new_file(directory: Path) -> Path:
+    """A file for a backup in a directory, which is made for its owner alone."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{directory}: {error.strerror}.", "With --keep, name a directory.")
+    return directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.concord"
+
+
+def _delete_old(directory: Path, keep: int) -> None:
+    made = sorted(path for path in directory.iterdir() if _MADE.fullmatch(path.name))
+    for path in made[:-keep]:
+        path.unlink()
+
+
 async def _back_up(settings: Settings, file: Path) -> BackupManifest:
     from catalog.commands.backup.archive import ArchiveWriter, open_archive
-    from catalog.store.backups import dump
+    from catalog.store.backups import dump, note_backup
 
     writer = ArchiveWriter(file)
     async with dsn_of(settings) as dsn:
@@ -127,7 +164,10 @@ async def _back_up(settings: Settings, file: Path) -> BackupManifest:
             def begin(catalog: DumpedCatalog) -> None:
                 progress.update(task, description=f"{catalog.contents.entities:,} entities")
 
-            writer.finish(await dump(dsn, take, begin=begin), f"concord/{version(DISTRIBUTION)}")
+            dumped = await dump(dsn, take, begin=begin)
+            writer.finish(dumped, f"concord/{version(DISTRIBUTION)}")
+        with _expected_errors():
+            await note_backup(dsn, dumped.at)
     with _expected_errors(), open_archive(file) as (manifest, _):
         return manifest
 

@@ -198,3 +198,7 @@ INSERT INTO recovery (state, startedat) VALUES ('awaited', now())
 -- name: take_writes
 -- Take writes at once.
 UPDATE node SET gate = 'open'
+
+-- name: note_backup
+-- Keep the time of the last backup.
+UPDATE node SET backedupat = greatest(backedupat, $1)

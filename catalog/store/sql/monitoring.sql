@@ -3,14 +3,15 @@
 SELECT 1
 
 -- name: log
--- The sizes of the database and of the change log, and the number of its last entry. The number of
--- entities is approximate.
+-- The sizes of the database and of the change log, the number of its last entry, and the age of the
+-- last backup. The number of entities is approximate.
 SELECT pg_database_size(current_database()) AS bytes,
     coalesce(newest.seq, dropped_seq) AS newest_seq,
     (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'entities'::regclass) AS entities,
     coalesce(newest.seq - oldest.seq + 1, 0) AS entries,
     extract(epoch FROM now() - oldest.at)::float8 AS oldest_seconds,
-    extract(epoch FROM now() - newest.at)::float8 AS newest_seconds
+    extract(epoch FROM now() - newest.at)::float8 AS newest_seconds,
+    extract(epoch FROM now() - backedupat)::float8 AS backup_seconds
 FROM node
 LEFT JOIN LATERAL (SELECT seq, at FROM changes ORDER BY txid, seq LIMIT 1) AS oldest ON true
 LEFT JOIN LATERAL (
@@ -73,6 +74,16 @@ SELECT l.id, l.definition ->> 'mode' AS mode, l.state, l.applied, l.failures, l.
 FROM links l
 ORDER BY l.state = 'current', l.currentat NULLS FIRST, l.id
 LIMIT $1
+
+-- name: link_credentials
+-- The credentials of links that end first, of those whose end is known.
+SELECT l.id, e.part, extract(epoch FROM e.endsat - now())::float8 AS seconds
+FROM links l, LATERAL (VALUES
+    ('certificate', (l.credential #>> '{certificate,endsat}')::timestamptz),
+    ('token', (l.credential ->> 'tokenendsat')::timestamptz)
+) AS e (part, endsat)
+WHERE e.endsat IS NOT NULL
+ORDER BY e.endsat, l.id LIMIT $1
 
 -- name: reconciliations
 -- The latest report of each outcome.
