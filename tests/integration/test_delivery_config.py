@@ -177,12 +177,21 @@ async def test_initial_events_go_on_where_they_were_after_a_restart(
     await node.changes()  # what is in the log is not told a second time
     context = node.context
     expected = [f"/messagegroups/g{number:03}" for number in range(150)]
+    is_restarted = asyncio.Event()
     async with Sink() as sink:
+
+        async def answer(_: CloudEvent) -> web.Response:
+            if len(sink.subjects) > 60:
+                await is_restarted.wait()
+            return web.Response(status=204)
+
+        sink.answer = answer
         subscription = await subscribe(
             context, sink.url, config=SubscriptionConfig(initialevents=True)
         )
         async with delivering(context):
             await eventually(context, subscription, lambda s: bool(s.initial))
+        is_restarted.set()
         async with delivering(context):
             await sink.received(150)
             await eventually(context, subscription, lambda s: s.initial is None)

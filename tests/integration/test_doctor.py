@@ -307,9 +307,11 @@ async def test_settings_are_those_of_the_nodes_last_start_unless_the_environment
     lacking = await run(*options)
     assert lacking.exit_code == 2
     assert "CONCORD_DATABASE_URL" in lacking.output
-    told = await run(*options, CONCORD_DATABASE_URL=urls[0])
+    told = await run("--json", *options, CONCORD_DATABASE_URL=urls[0])
     assert "everybody who reaches the node" in told.output
     assert "pages of every origin" in told.output
     assert "http://catalog.example" in told.output
-    told = await run(*options, CONCORD_DATABASE_URL=urls[0], CONCORD_CORS_ORIGINS="https://a.b")
+    told = await run(
+        "--json", *options, CONCORD_DATABASE_URL=urls[0], CONCORD_CORS_ORIGINS="https://a.b"
+    )
     assert "pages of every origin" not in told.output
