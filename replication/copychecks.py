@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from catalog.model.attributes import PROVENANCE
+import orjson
+
+from catalog.model.attributes import MAX_ENTITY_BYTES, PROVENANCE
 from catalog.model.attributetypes import find_type_fault
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.errors import MalformedXref
@@ -29,6 +31,8 @@ _STORED_OF_VERSION = {
 }
 _STORED_OF_RESOURCE = {"defaultversionid": _ID, "defaultversionsticky": _FLAG}
 _ALWAYS_THERE = frozenset({"ancestorid", *_STORED_OF_RESOURCE})
+# An authority measures what its clients set, without the attributes that it computes itself.
+_MOST_COMPUTED_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,8 @@ def _fault_of(entity: Entity, path: Xid, model: Model) -> str:
     group = model.group_type(path.groups)
     if group is None or (path.resources and path.resources not in group.resources):
         return f"the model here has no type for {path.groups}/{path.resources}".rstrip("/")
+    if len(orjson.dumps(entity.attributes)) > MAX_ENTITY_BYTES + _MOST_COMPUTED_BYTES:
+        return f"it has more than {MAX_ENTITY_BYTES} bytes of metadata"
     if path.kind == "resource" and "xref" in entity.attributes:
         return _fault_of_reference(entity, path, model)
     settable, managed, stored = _definitions(group, path)

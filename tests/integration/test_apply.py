@@ -356,6 +356,19 @@ async def test_a_value_of_another_type_is_a_conflict_with_its_cause_and_the_rest
     assert {f.verdict for f in corrected.findings} == {Verdict.APPLY, Verdict.CURRENT}
 
 
+async def test_a_copy_with_more_metadata_than_a_client_may_write_is_a_conflict_and_the_rest_flows(
+    member: Node,
+) -> None:
+    large = entity("/messagegroups/g", name="n" * 15_000_000)
+    allowed = entity("/messagegroups/h", labels={f"l{n}": "v" * 4000 for n in range(60)})
+    applied = await receive(member, large, allowed)
+    found = {finding.xid: finding for finding in applied.findings}
+    assert found[large.xid].verdict is Verdict.INVALID
+    assert "262144 bytes of metadata" in found[large.xid].detail
+    assert found[allowed.xid].verdict is Verdict.APPLY
+    assert (await member.send("GET", "/messagegroups/g")).status == 404
+
+
 async def test_copies_that_another_model_has_checked_are_checked_again(member: Node) -> None:
     other = replace(default_model(), groups={})
     arrived = CheckedCopies(other)
