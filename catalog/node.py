@@ -22,12 +22,14 @@ from catalog.access.audittrail import run_refusal_notes
 from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
+from catalog.api.routedescription import RouteDescription
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.http.clientconnections import ClientConnections
 from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
 from catalog.http.listener import Listening, Tls, accepting, listen
+from catalog.http.route import Route
 from catalog.model.errors import ServerBusy
 from catalog.settingsrecord import record_settings
 from catalog.store.connections import PoolSizes
@@ -69,7 +71,7 @@ class ProcessMember:
 async def run_node(
     settings: Settings,
     *,
-    routes: Iterable[web.AbstractRouteDef] = (),
+    routes: Iterable[Route | RouteDescription] = (),
     event_dialects: Sequence[EventDialect] = (),
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
@@ -109,7 +111,7 @@ async def run_node(
 
 async def _run(
     settings: Settings,
-    routes: Iterable[web.AbstractRouteDef],
+    routes: Iterable[Route | RouteDescription],
     event_dialects: Sequence[EventDialect],
     loops: Iterable[Loop],
     ready: Callable[[str], None],

@@ -11,7 +11,6 @@ from functools import partial
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.deadline import bounded
 from catalog.http.responses import json_response
 from catalog.http.stream import in_pieces, stream_share, write_piece
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
@@ -35,7 +34,6 @@ _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket"
 _SIGNED_COLUMNS = (*_COLUMNS, "signature", "signedby")
 
 
-@bounded
 async def get_digests(request: web.Request) -> web.StreamResponse:
     """`GET /replication/digests`: all buckets' fingerprints, or rows with `format=csv`.
 

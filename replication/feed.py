@@ -18,21 +18,22 @@ from functools import partial
 
 from aiohttp import web
 
-from catalog.access.accesscontrol import admit_again
 from catalog.context import CONTEXT, Context
-from catalog.http.deadline import DEADLINE, bounded
+from catalog.http.deadline import DEADLINE
 from catalog.http.leftout import shown_or_none
 from catalog.http.stream import in_pieces, send, stream_share
 from catalog.http.streamshares import LONG_POLLS
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
+from catalog.roles import Permission
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, Database
 from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
+from catalog.web.admit import admit_again
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.feedpages import MOST_CHANGES, FeedPages, LogLost, Page, ServerLeft, read_copies
 from replication.provenance import Copy, CopyFilter
@@ -62,7 +63,6 @@ def pages_of(database: Database) -> FeedPages:
     return _pages[database]
 
 
-@bounded
 async def get_changes(request: web.Request) -> web.StreamResponse:
     """`GET /replication/changes`: one page, for which a reader may wait.
 
@@ -110,7 +110,7 @@ async def _as_seen(request: web.Request, page: Page) -> Page:
     """What of a page the client may see now: it may have waited for long."""
     if not page.copies:
         return page
-    await admit_again(request)
+    await admit_again(request, Permission.FOLLOW)
     return await pages_of(request.app[CONTEXT].database).as_seen(page)
 
 
@@ -172,7 +172,6 @@ async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list
     ]
 
 
-@bounded
 async def get_snapshot(request: web.Request) -> web.StreamResponse:
     """`GET /replication/snapshot`: all copies at one time, and the cursor of that time."""
     context, wanted = request.app[CONTEXT], read_filter(request)
@@ -215,7 +214,6 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
             yield tombstone
 
 
-@bounded
 async def post_fetch(request: web.Request) -> web.StreamResponse:
     """`POST /replication/fetch`: single origins in their present state, with their ancestors."""
     context = request.app[CONTEXT]

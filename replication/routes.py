@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Sequence
 
-from catalog.http.deadline import bounded
+from catalog.api.routedescription import RouteDescription
+from catalog.http.route import Route
+from catalog.operations.operation import Anyone, Operation
+from catalog.roles import Permission
 from replication import (
     acceptances,
     digests,
@@ -26,55 +29,210 @@ from replication import (
 )
 from replication.openapi_replication import DESCRIPTION
 
-routes: list[web.AbstractRouteDef] = [
+routes: Sequence[Route | RouteDescription] = (
     DESCRIPTION,
-    web.get("/replication", bounded(handshake.get_handshake)),
-    web.get("/replication/changes", feed.get_changes),
-    web.get("/replication/snapshot", feed.get_snapshot),
-    web.get("/replication/digests", digests.get_digests),
-    web.post("/replication/fetch", bounded(feed.post_fetch)),
-    web.post("/replication/repair", bounded(links.post_repair)),
-    web.get("/replication/links", bounded(links.list_links)),
-    web.post("/replication/links", bounded(links.create_link)),
-    web.get("/replication/links/{id}", bounded(links.get_link)),
-    web.put("/replication/links/{id}", bounded(links.replace_link)),
-    web.patch("/replication/links/{id}", bounded(selectionchange.change_selection)),
-    web.delete("/replication/links/{id}", bounded(links.delete_link)),
-    web.post("/replication/links/{id}/pin", bounded(links.pin_link)),
-    web.post("/replication/links/{id}/reset", bounded(links.reset_link)),
-    web.post("/replication/links/{id}/pause", bounded(linkrequests.pause_link)),
-    web.post("/replication/links/{id}/resume", bounded(linkrequests.resume_link)),
-    web.post("/replication/links/{id}/run", bounded(linkrequests.run_link)),
-    web.post("/replication/links/{id}/allow", bounded(linkrequests.allow_link)),
-    web.get("/replication/links/{id}/conflicts", bounded(links.list_conflicts)),
-    web.post("/replication/entities", bounded(receive.post_entities)),
-    web.get("/replication/acceptances", bounded(acceptances.list_acceptances)),
-    web.post("/replication/acceptances", bounded(acceptances.create_acceptance)),
-    web.delete("/replication/acceptances/{id}", bounded(acceptances.delete_acceptance)),
-    web.get("/replication/recovery", bounded(recovery.get_recovery)),
-    web.post("/replication/recovery", bounded(recovery.begin_recovery)),
-    web.delete("/replication/recovery", bounded(recovery.abort_recovery)),
-    web.post("/replication/recovery/resume", bounded(recovery.resume_recovery)),
-    web.post("/replication/recovery/bury", bounded(recovery.bury_refused)),
-    web.get("/replication/recovery/findings", bounded(recovery.list_findings)),
-    web.get("/replication/reconciliations", bounded(reconciliationresults.list_reconciliations)),
-    web.post("/replication/reconciliations", bounded(reconciliationresults.post_reconciliation)),
-    web.get("/replication/handovers", bounded(handoverrequests.list_handovers)),
-    web.post("/replication/handovers", bounded(handoverrequests.begin_handover)),
-    web.post("/replication/handovers/offers", bounded(handoveroffers.hear_offer)),
-    web.get("/replication/handovers/consent", bounded(handoveroffers.get_consent)),
-    web.get("/replication/handovers/{id}", bounded(handoverrequests.get_handover)),
-    web.delete("/replication/handovers/{id}", bounded(handoverrequests.abort_handover)),
-    web.get("/replication/handovers/{id}/copies", bounded(handoveroffers.get_copies)),
-    web.get("/replication/keys", bounded(keyhistories.get_keys)),
-    web.post("/replication/keys", bounded(keyhistories.post_keys)),
-    web.get("/replication/signing", bounded(signing.get_signing)),
-    web.put("/replication/signing", bounded(signing.put_signing)),
-    web.post("/replication/signing/rotate", bounded(signing.rotate_key)),
-    web.get("/replication/trust", bounded(trusting.list_trust)),
-    web.post("/replication/trust", bounded(trusting.add_trust)),
-    web.delete("/replication/trust", bounded(trusting.remove_trust)),
-    web.get("/replication/signatures", bounded(signatureaudit.get_signatures)),
-    web.post("/notifications", bounded(notifications.post_notification)),
-    web.options("/notifications", notifications.grant_notifications),
-]
+    Route(
+        Operation(method="GET", path="/replication", needs=Permission.FOLLOW),
+        handshake.get_handshake,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/changes", needs=Permission.FOLLOW),
+        feed.get_changes,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/snapshot", needs=Permission.FOLLOW),
+        feed.get_snapshot,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/digests", needs=Permission.FOLLOW),
+        digests.get_digests,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/fetch", needs=Permission.FOLLOW),
+        feed.post_fetch,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/repair", needs=Permission.REPLICATE),
+        links.post_repair,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/links", needs=Permission.REPLICATE),
+        links.list_links,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/links", needs=Permission.ADMINISTER),
+        links.create_link,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/links/{id}", needs=Permission.REPLICATE),
+        links.get_link,
+    ),
+    Route(
+        Operation(method="PUT", path="/replication/links/{id}", needs=Permission.ADMINISTER),
+        links.replace_link,
+    ),
+    Route(
+        Operation(method="PATCH", path="/replication/links/{id}", needs=Permission.ADMINISTER),
+        selectionchange.change_selection,
+    ),
+    Route(
+        Operation(method="DELETE", path="/replication/links/{id}", needs=Permission.ADMINISTER),
+        links.delete_link,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/links/{id}/pin", needs=Permission.ADMINISTER),
+        links.pin_link,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/links/{id}/reset", needs=Permission.ADMINISTER),
+        links.reset_link,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/links/{id}/pause", needs=Permission.ADMINISTER),
+        linkrequests.pause_link,
+    ),
+    Route(
+        Operation(
+            method="POST", path="/replication/links/{id}/resume", needs=Permission.ADMINISTER
+        ),
+        linkrequests.resume_link,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/links/{id}/run", needs=Permission.ADMINISTER),
+        linkrequests.run_link,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/links/{id}/allow", needs=Permission.ADMINISTER),
+        linkrequests.allow_link,
+    ),
+    Route(
+        Operation(
+            method="GET", path="/replication/links/{id}/conflicts", needs=Permission.ADMINISTER
+        ),
+        links.list_conflicts,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/entities", needs=Permission.PUSH),
+        receive.post_entities,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/acceptances", needs=Permission.ADMINISTER),
+        acceptances.list_acceptances,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/acceptances", needs=Permission.ADMINISTER),
+        acceptances.create_acceptance,
+    ),
+    Route(
+        Operation(
+            method="DELETE", path="/replication/acceptances/{id}", needs=Permission.ADMINISTER
+        ),
+        acceptances.delete_acceptance,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/recovery", needs=Permission.ADMINISTER),
+        recovery.get_recovery,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/recovery", needs=Permission.ADMINISTER),
+        recovery.begin_recovery,
+    ),
+    Route(
+        Operation(method="DELETE", path="/replication/recovery", needs=Permission.ADMINISTER),
+        recovery.abort_recovery,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/recovery/resume", needs=Permission.ADMINISTER),
+        recovery.resume_recovery,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/recovery/bury", needs=Permission.ADMINISTER),
+        recovery.bury_refused,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/recovery/findings", needs=Permission.ADMINISTER),
+        recovery.list_findings,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/reconciliations", needs=Permission.REPLICATE),
+        reconciliationresults.list_reconciliations,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/reconciliations", needs=Permission.REPLICATE),
+        reconciliationresults.post_reconciliation,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/handovers", needs=Permission.ADMINISTER),
+        handoverrequests.list_handovers,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/handovers", needs=Permission.ADMINISTER),
+        handoverrequests.begin_handover,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/handovers/offers", needs=Permission.REPLICATE),
+        handoveroffers.hear_offer,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/handovers/consent", needs=Permission.REPLICATE),
+        handoveroffers.get_consent,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/handovers/{id}", needs=Permission.REPLICATE),
+        handoverrequests.get_handover,
+    ),
+    Route(
+        Operation(method="DELETE", path="/replication/handovers/{id}", needs=Permission.REPLICATE),
+        handoverrequests.abort_handover,
+    ),
+    Route(
+        Operation(
+            method="GET", path="/replication/handovers/{id}/copies", needs=Permission.REPLICATE
+        ),
+        handoveroffers.get_copies,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/keys", needs=Permission.FOLLOW),
+        keyhistories.get_keys,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/keys", needs=Permission.PUSH),
+        keyhistories.post_keys,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/signing", needs=Permission.REPLICATE),
+        signing.get_signing,
+    ),
+    Route(
+        Operation(method="PUT", path="/replication/signing", needs=Permission.ADMINISTER),
+        signing.put_signing,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/signing/rotate", needs=Permission.ADMINISTER),
+        signing.rotate_key,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/trust", needs=Permission.ADMINISTER),
+        trusting.list_trust,
+    ),
+    Route(
+        Operation(method="POST", path="/replication/trust", needs=Permission.ADMINISTER),
+        trusting.add_trust,
+    ),
+    Route(
+        Operation(method="DELETE", path="/replication/trust", needs=Permission.ADMINISTER),
+        trusting.remove_trust,
+    ),
+    Route(
+        Operation(method="GET", path="/replication/signatures", needs=Permission.FOLLOW),
+        signatureaudit.get_signatures,
+    ),
+    Route(
+        Operation(method="POST", path="/notifications", needs=Anyone.UNASKED),
+        notifications.post_notification,
+    ),
+    Route(
+        Operation(method="OPTIONS", path="/notifications", needs=Anyone.UNASKED),
+        notifications.grant_notifications,
+    ),
+)

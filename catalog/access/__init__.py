@@ -1,4 +1,4 @@
 """Access: the callers of a node, their tokens and certificates, and the roles that permit requests.
 
-`accesscontrol.py` has the one middleware that decides, by `routeneeds.py`.
+`catalog/web/admit.py` decides by the rights that operations name.
 """

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import structlog
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
 
 from catalog.access.identity import identity_of
 from catalog.context import CONTEXT, Context
@@ -45,18 +44,10 @@ def _method_of(request: web.Request) -> str:
     return request.method if request.method in _METHODS else "other"
 
 
-@web.middleware
-async def refusal_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Have the audit tell of requests that are refused for what they are not permitted."""
-    try:
-        return await handler(request)
-    except XRegistryError as error:
-        if error.status in _REFUSED:
-            _add_refusal(request, error)
-        raise
-
-
-def _add_refusal(request: web.Request, error: XRegistryError) -> None:
+def note_refusal(request: web.Request, error: XRegistryError) -> None:
+    """Have the audit tell of a request that was refused for what it is not permitted."""
+    if error.status not in _REFUSED:
+        return
     identity = identity_of(request)
     resource = request.match_info.route.resource
     kind = RefusalKind(

@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from catalog.access.identity import Identity
-from catalog.access.rulebody import RuleBody
 from catalog.model.author import name_target
 from catalog.model.concorderrors import Forbidden, LimitReached
 from catalog.model.errors import InvalidAttribute
+from catalog.operations.access import NewRule
 from catalog.rolerules import TOKEN, Who
 from catalog.roles import PATH_PERMISSIONS, Permission, Role
 from catalog.store import accessrules as store
@@ -50,7 +50,7 @@ async def check_grantable(
                 )
 
 
-async def grant(connection: Connection, rule: RuleBody, *, by: str, subject: str) -> AccessRule:
+async def grant(connection: Connection, rule: NewRule, *, by: str, subject: str) -> AccessRule:
     """Keep a new rule.
 
     Args:
@@ -79,7 +79,7 @@ async def grant(connection: Connection, rule: RuleBody, *, by: str, subject: str
 
 
 async def change(
-    connection: Connection, before: AccessRule, rule: RuleBody, *, subject: str
+    connection: Connection, before: AccessRule, rule: NewRule, *, subject: str
 ) -> AccessRule:
     """Replace the content of a rule.
 
@@ -99,7 +99,7 @@ async def grant_to_token(
     """Give roles in groups to a token: one rule for each role."""
     for role in dict.fromkeys(role for role, _ in grants):
         paths = tuple(path for each, path in grants if each == role)
-        rule = RuleBody(who=who_of(token), role=role, paths=paths)
+        rule = NewRule(who=who_of(token), role=role, paths=paths)
         await grant(connection, rule, by=by, subject="/access/tokens")
 
 

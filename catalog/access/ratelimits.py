@@ -13,20 +13,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
-from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import Identity
-from catalog.access.routeneeds import Anyone, need_of
 from catalog.config import Settings
 from catalog.model.caller import caller
-from catalog.model.concorderrors import RateExceeded, TooManyAttempts, Unauthenticated
+from catalog.model.concorderrors import RateExceeded
 
 _PER_IDENTITY = 500.0
 _PER_ADDRESS = 100.0
 _MOST_CALLERS = 16_384
-# A probe that is refused would have the node taken for dead.
-_PROBES = frozenset({"/health/live", "/health/ready"})
 
 
 class CallerQuota(NamedTuple):
@@ -117,7 +112,7 @@ class RateLimits:
         if rate is None:
             return
         quota = rate.take(caller.get())
-        request[_QUOTA] = rate, quota
+        request[QUOTA] = rate, quota
         if quota.delay > 0:
             whose, setting = ("A caller", "CONCORD_REQUESTS_PER_SECOND")
             if not is_known:
@@ -132,41 +127,9 @@ class RateLimits:
 
 
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits", RateLimits)
-_QUOTA: web.RequestKey[tuple[Rate, CallerQuota]] = web.RequestKey("quota", tuple)
+QUOTA: web.RequestKey[tuple[Rate, CallerQuota]] = web.RequestKey("quota", tuple)
 
 
-def _key(identity: Identity) -> str:
+def key_of(identity: Identity) -> str:
     """The text by which the work of a caller is counted; it is no address."""
     return f"{identity.kind}\n{identity.issuer}\n{identity.name}"
-
-
-@web.middleware
-async def rate_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse a request whose caller sends too many, probes excepted.
-
-    From here on the work of a known caller counts as its own, wherever it comes from.
-    """
-    authentication, limits = request.app[AUTHENTICATION], request.app[RATE_LIMITS]
-    if request.path in _PROBES:
-        return await handler(request)
-    if authentication.is_open or need_of(request) is Anyone.UNASKED:
-        limits.take(request, None)
-        return await handler(request)
-    try:
-        identity = await authentication.identify(request)
-    except (TooManyAttempts, Unauthenticated):
-        limits.take(request, None)
-        raise
-    if identity.kind != "anonymous":
-        caller.set(_key(identity))
-    limits.take(request, identity)
-    return await handler(request)
-
-
-def show_rate(request: web.Request, response: web.StreamResponse) -> None:
-    """Tell a caller what is left to it."""
-    found = request.get(_QUOTA)
-    if found is not None:
-        rate, quota = found
-        response.headers["RateLimit-Policy"] = rate.policy
-        response.headers["RateLimit"] = rate.describe(quota)

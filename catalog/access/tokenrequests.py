@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from aiohttp import web
 
@@ -12,52 +10,35 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.delegation import who_of
 from catalog.access.identity import identity_of
 from catalog.access.owntokens import end_token, make_token
-from catalog.access.rulebody import LONGEST_NAME, read_path, read_role
 from catalog.context import CONTEXT
-from catalog.http.body import read_json
-from catalog.http.deadline import bounded
-from catalog.http.etag import NEVER_KEPT
-from catalog.http.responses import json_response
+from catalog.http.route import Route, model_response
 from catalog.model.author import name_target
-from catalog.model.errors import (
-    InvalidAttribute,
-    NotFound,
-    RequiredAttributeMissing,
-    UnknownAttribute,
-)
-from catalog.model.timestamps import format_time, parse_time
-from catalog.roles import WHOLE_CATALOG, Grant, RuleGrant, is_wild
-from catalog.store.accessrules import (
-    MOST_PATHS,
-    MOST_WILD_PATHS,
-    first_paths,
-    read_grants_for,
-)
+from catalog.model.errors import NotFound
+from catalog.operations import access
+from catalog.operations.access import NewToken, PathGrant, Token, Tokens, Whoami
+from catalog.roles import Grant, RuleGrant
+from catalog.store.accessrules import first_paths, read_grants_for
 from catalog.store.accesstokens import AccessToken, list_tokens
 from catalog.store.database import Connection
 
-_MEMBERS = ("name", "grants", "expiresat")
-_MOST_VALUES = 3 * MOST_PATHS
 # A token may have roles at many paths; an answer about many tokens has the first ones of each rule.
 _MOST_LISTED = 10
 _MOST_SHOWN = 1000
-_UNKEPT = {"Cache-Control": NEVER_KEPT}
 
 
-async def get_whoami(request: web.Request) -> web.Response:
-    """`GET /access/whoami`: how the caller is known here, and its roles."""
+async def get_whoami(request: web.Request) -> Whoami:
+    """Tell how the caller is known here, and its roles."""
     identity = identity_of(request)
     async with request.app[CONTEXT].database.pool.acquire() as connection:
         in_groups, has_more = await _grants_in_groups(connection, identity.rules)
-    shown = {
-        "kind": identity.kind,
-        "name": identity.name or None,
-        "issuer": identity.issuer or None,
-        "grants": _show_grants((*identity.grants, *in_groups)),
-        "more": has_more or None,
-        "open": request.app[AUTHENTICATION].is_open,
-    }
-    return json_response({k: v for k, v in shown.items() if v is not None}, headers=_UNKEPT)
+    return Whoami(
+        kind=identity.kind,
+        name=identity.name or None,
+        issuer=identity.issuer or None,
+        grants=_shown((*identity.grants, *in_groups)),
+        more=True if has_more else None,
+        open=request.app[AUTHENTICATION].is_open,
+    )
 
 
 async def _grants_in_groups(
@@ -72,118 +53,75 @@ async def _grants_in_groups(
     return grants, has_more
 
 
-async def get_tokens(request: web.Request) -> web.Response:
-    """`GET /access/tokens`: the tokens, without their secrets, the newest first."""
+async def get_tokens(request: web.Request) -> Tokens:
+    """List the tokens, without their secrets, the newest first."""
     async with request.app[CONTEXT].database.pool.acquire() as connection:
-        shown = await show_tokens(connection)
-    return json_response({"tokens": shown}, headers=_UNKEPT)
+        return Tokens(tokens=await read_tokens(connection))
 
 
-async def create_token(request: web.Request) -> web.Response:
-    """`POST /access/tokens`: a new token, whose `token` is told this once."""
-    body = await read_json(request, most_values=_MOST_VALUES)
-    name, grants, expiresat = read_token(request.path, body)
+async def create_token(request: web.Request, wanted: NewToken) -> web.Response:
+    """Make a token, whose `token` is told this once."""
     async with request.app[CONTEXT].database.transaction() as connection:
-        made, text = await make_token(
-            connection,
-            name=name,
-            grants=grants,
-            expiresat=expiresat,
-            by=str(identity_of(request)),
-        )
-        name_target(f"{request.path}/{made.id}")
+        made = await add_token(connection, wanted, by=str(identity_of(request)))
     request.app[AUTHENTICATION].rules.forget()
-    location = f"{request.app[CONTEXT].base_url(request)}/access/tokens/{made.id}"
-    shown = {**show_token(made, grants), "token": text}
-    return json_response(shown, status=201, headers={"Location": location, **_UNKEPT})
+    location = f"{request.app[CONTEXT].base_url(request)}{request.path}/{made.id}"
+    return model_response(made, status=201, headers={"Location": location})
 
 
-async def delete_token(request: web.Request) -> web.Response:
-    """`DELETE /access/tokens/{id}`: the token is not valid any more, and its rules are gone."""
+async def add_token(connection: Connection, wanted: NewToken, *, by: str) -> Token:
+    """Make a token that a client or an operator asks for; the answer has its text.
+
+    Raises:
+        LimitReached
+    """
+    grants = tuple(dict.fromkeys(Grant(each.role, each.path) for each in wanted.grants))
+    made, text = await make_token(
+        connection, name=wanted.name, grants=grants, expiresat=wanted.expiresat, by=by
+    )
+    name_target(f"/access/tokens/{made.id}")
+    return _token_of(made, grants, text)
+
+
+async def delete_token(request: web.Request) -> None:
+    """End a token: it is not valid any more, and its rules are gone."""
     async with request.app[CONTEXT].database.transaction() as connection:
         found = await end_token(connection, request.match_info["id"])
     if found is None:
         raise NotFound(request.path)
     request.app[AUTHENTICATION].remembered.forget()
     request.app[AUTHENTICATION].rules.forget()
-    return web.Response(status=204)
 
 
-async def show_tokens(connection: Connection) -> list[dict[str, Any]]:
+async def read_tokens(connection: Connection) -> list[Token]:
     """All tokens as answers and commands tell them, with the roles that rules give to them."""
     tokens = await list_tokens(connection)
     whos = [who_of(each.id) for each in tokens]
     found = await read_grants_for(connection, whos, _MOST_LISTED)
     return [
-        show_token(each, (*each.grants, *found.get(who, ())))
+        _token_of(each, (*each.grants, *found.get(who, ())))
         for each, who in zip(tokens, whos, strict=True)
     ]
 
 
-def show_token(token: AccessToken, grants: Sequence[Grant]) -> dict[str, Any]:
-    """A token as answers and commands tell it."""
-    times = ("createdat", "expiresat", "usedat")
-    shown = {"id": token.id, "name": token.name, "grants": _show_grants(grants)}
-    found = ((name, getattr(token, name)) for name in times)
-    return shown | {name: format_time(time) for name, time in found if time is not None}
+def _token_of(token: AccessToken, grants: Iterable[Grant], text: str | None = None) -> Token:
+    return Token(
+        id=token.id,
+        name=token.name,
+        grants=_shown(grants),
+        createdat=token.createdat,
+        expiresat=token.expiresat,
+        usedat=token.usedat,
+        token=text,
+    )
 
 
-def _show_grants(grants: Sequence[Grant]) -> list[dict[str, str]]:
-    return [{"role": grant.role, "path": grant.path} for grant in grants]
+def _shown(grants: Iterable[Grant]) -> list[PathGrant]:
+    return [PathGrant.model_construct(role=each.role, path=each.path) for each in grants]
 
 
-def read_token(path: str, body: Any) -> tuple[str, tuple[Grant, ...], datetime | None]:
-    """The name, the grants and the end that a body asks for.
-
-    Raises:
-        InvalidAttribute, UnknownAttribute, RequiredAttributeMissing
-    """
-    if not isinstance(body, dict):
-        raise InvalidAttribute(path, name="body", error_detail="it needs to be an object")
-    for member in body:
-        if member not in _MEMBERS:
-            raise UnknownAttribute(path, name=member[:128])
-    if not body.get("grants"):
-        raise RequiredAttributeMissing(path, list="grants")
-    name, given = body.get("name", ""), body["grants"]
-    if not isinstance(name, str) or len(name) > LONGEST_NAME:
-        fault = f"it needs to be a text of at most {LONGEST_NAME} characters"
-        raise InvalidAttribute(path, name="name", error_detail=fault)
-    if not isinstance(given, list) or len(given) > MOST_PATHS:
-        fault = f"they need to be a list of at most {MOST_PATHS} grants"
-        raise InvalidAttribute(path, name="grants", error_detail=fault)
-    grants = tuple(dict.fromkeys(_read_grant(path, each) for each in given))
-    if sum(is_wild(each.path) for each in grants) > MOST_WILD_PATHS:
-        fault = f"at most {MOST_WILD_PATHS} of their paths may have wildcards"
-        raise InvalidAttribute(path, name="grants", error_detail=fault)
-    return name, grants, _read_end(path, body.get("expiresat"))
-
-
-def _read_grant(path: str, given: Any) -> Grant:
-    members = {"path": WHOLE_CATALOG, **given} if isinstance(given, dict) else {}
-    if members.keys() != {"role", "path"}:
-        fault = 'each needs to be {"role": ROLE}, with the "path" of groups if it is for these'
-        raise InvalidAttribute(path, name="grants", error_detail=fault)
-    role = read_role(path, "grants", members["role"])
-    return Grant(role, read_path(path, "grants", members["path"]))
-
-
-def _read_end(path: str, given: Any) -> datetime | None:
-    if given is None:
-        return None
-    try:
-        found = parse_time(given)
-    except (TypeError, ValueError) as error:
-        fault = "it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z"
-        raise InvalidAttribute(path, name="expiresat", error_detail=fault) from error
-    if found <= datetime.now(UTC):
-        raise InvalidAttribute(path, name="expiresat", error_detail="it has passed already")
-    return found
-
-
-routes: Sequence[web.RouteDef] = (
-    web.get("/access/whoami", bounded(get_whoami)),
-    web.get("/access/tokens", bounded(get_tokens)),
-    web.post("/access/tokens", bounded(create_token)),
-    web.delete("/access/tokens/{id}", bounded(delete_token)),
+routes: Sequence[Route] = (
+    Route(access.WHOAMI, get_whoami),
+    Route(access.LIST_TOKENS, get_tokens),
+    Route(access.CREATE_TOKEN, create_token),
+    Route(access.DELETE_TOKEN, delete_token),
 )

@@ -11,14 +11,6 @@ from catalog.http.etag import READING
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import ActionNotSupported, DetailsRequired
 
-# The paths at which the registry describes itself, and their names in the capability `available`.
-KINDS = {
-    "/capabilities": "capabilities",
-    "/capabilitiesoffered": "capabilitiesoffered",
-    "/export": "export",
-    "/model": "model",
-    "/modelsource": "modelsource",
-}
 _ENTITIES = {
     "registry": (*READING, "PATCH", "POST", "PUT"),
     "collection": ("DELETE", *READING, "PATCH", "POST"),
@@ -41,15 +33,18 @@ def methods_of(target: RequestTarget, capabilities: Capabilities) -> tuple[str, 
 
 
 def methods_of_route(
-    path: str, defined: Iterable[str], capabilities: Capabilities
+    capability: str | None, defined: Iterable[str], capabilities: Capabilities
 ) -> tuple[str, ...]:
-    """The methods that a fixed path allows, among the defined ones."""
-    kind = KINDS.get(path)
-    if kind is None:
+    """The methods that a fixed path allows, among the defined ones.
+
+    Args:
+        capability: the name of the path in the capabilities, if it has one.
+    """
+    if capability is None:
         return tuple(sorted({*defined, hdrs.METH_OPTIONS}))
-    if kind not in capabilities.available:
+    if capability not in capabilities.available:
         return (hdrs.METH_OPTIONS,)
-    allowed = {*defined} if capabilities.is_mutable(kind) else {*defined} & {*READING}
+    allowed = {*defined} if capabilities.is_mutable(capability) else {*defined} & {*READING}
     return tuple(sorted({*allowed, hdrs.METH_OPTIONS}))
 
 

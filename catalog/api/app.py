@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.access.accesscontrol import access_middleware
-from catalog.access.audittrail import note_last_refused, refusal_middleware
+from catalog.access.audittrail import note_last_refused
 from catalog.access.authentication import AUTHENTICATION, Authentication
-from catalog.access.privateanswers import keep_private
-from catalog.access.ratelimits import RATE_LIMITS, RateLimits, rate_middleware, show_rate
+from catalog.access.ratelimits import RATE_LIMITS, RateLimits
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
-from catalog.api.documents import document_middleware
-from catalog.api.entitypaths import handle_entity
-from catalog.api.requestchecks import checking_middleware
 from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
+from catalog.api.routes import entity_routes
 from catalog.api.routes import routes as native_routes
-from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
-from catalog.http.authoritypointer import pointing_middleware
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
-from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
-from catalog.http.browserheaders import restrict_browsers
-from catalog.http.correlation import correlating_middleware, show_request_id
-from catalog.http.crossorigin import share_with_origins
-from catalog.http.etag import conditional_middleware
+from catalog.http.bodymemory import BODY_MEMORY, BodyMemory
 from catalog.http.frameworkerrors import answer_framework_errors
 from catalog.http.linkwaits import LINK_WAITS, LinkWaits
-from catalog.http.positionwait import show_position, waiting_middleware
-from catalog.http.problems import problem_middleware
 from catalog.http.protocoloptions import protocol_options
-from catalog.http.requestmetrics import measuring_middleware
-from catalog.http.responses import leave_untyped
+from catalog.http.route import ROUTES, Route
 from catalog.http.streamshares import add_stream_shares
 from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
+from catalog.operations.operation import ANY_METHOD, READING, Operation
 from catalog.subscriptions.consentcallback import CALLBACK_RATES, CallbackRates
+from catalog.web.door import Door
+from catalog.web.finish import finish
 
 
-def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
+def create_app(
+    context: Context, routes: Iterable[Route | RouteDescription] = ()
+) -> web.Application:
     """Build the application: the native API, and other routes at its root.
 
     Args:
         context: shared by all handlers.
-        routes: the dialects' and replication's, with descriptions among them.
+        routes: those of the dialects and of replication.
     """
     answer_framework_errors()
-    app = web.Application(
-        middlewares=[
-            correlating_middleware,
-            measuring_middleware,
-            problem_middleware,
-            refusal_middleware,
-            pointing_middleware,
-            releasing_middleware,
-            rate_middleware,
-            access_middleware,
-            checking_middleware,
-            waiting_middleware,
-            conditional_middleware,
-            document_middleware,
-        ],
-        handler_args=protocol_options(context.settings),
-    )
+    app = web.Application(handler_args=protocol_options(context.settings))
     app[CONTEXT] = context
     app[CALLBACK_RATES] = CallbackRates()
     app[BODY_MEMORY] = BodyMemory(context.settings)
@@ -82,43 +60,48 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app.on_cleanup.append(note_last_refused)
     app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
     app[RATE_LIMITS] = RateLimits(context.settings)
-    added = [*native_routes, *routes]
-    app[DESCRIPTIONS] = [each for each in added if isinstance(each, RouteDescription)]
-    app.add_routes(added)
-    for resource in app.router.resources():
-        _answer_other_methods(resource)
-    app.add_routes([short_path, web.route("*", "/{path:.*}", handle_entity)])
-    app.on_response_prepare.append(_prepare)
+    given = [*routes]
+    app[DESCRIPTIONS] = [each for each in given if isinstance(each, RouteDescription)]
+    fixed = [*native_routes, *(each for each in given if isinstance(each, Route))]
+    app[ROUTES] = [*_with_refusals(fixed), *entity_routes]
+    door = Door(context)
+    for route in app[ROUTES]:
+        operation, handler = route.operation, door.handler_of(route)
+        app.router.add_route(operation.method, operation.path, handler)
+        if operation.method == hdrs.METH_GET and operation.has_head:
+            app.router.add_route(hdrs.METH_HEAD, operation.path, handler)
+    app.on_response_prepare.append(finish)
     return app
 
 
-def _answer_other_methods(resource: web.AbstractResource) -> None:
-    """Refuse other methods of a fixed path, which would be routed to an entity otherwise."""
-    defined = {route.method for route in resource}
+def _with_refusals(routes: Iterable[Route]) -> Iterator[Route]:
+    """Routes by path, each path with a refusal of all other methods."""
+    by_path = defaultdict(list)
+    for route in routes:
+        by_path[route.operation.path].append(route)
+    for found in by_path.values():
+        yield from found
+        yield _refusal_beside([route.operation for route in found])
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        allow = methods_of_route(resource.canonical, defined, request.app[CONTEXT].capabilities)
+
+def _refusal_beside(operations: Sequence[Operation[Any, Any]]) -> Route:
+    """The route of the other methods of a fixed path, which would lead to an entity otherwise.
+
+    It needs what the path's writes need, if it has any: a refusal tells no more than they do.
+    """
+    known = min(operations, key=lambda operation: operation.method in READING)
+    defined = {operation.method for operation in operations}
+    if any(operation.has_head for operation in operations if operation.method == hdrs.METH_GET):
+        defined.add(hdrs.METH_HEAD)
+
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        able = request.app[CONTEXT].capabilities
+        allow = methods_of_route(known.capability, defined, able)
         if request.method == hdrs.METH_OPTIONS:
             return answer_options(allow)
         raise ActionNotSupported(request.path, action=request.method, allow=allow)
 
-    if isinstance(resource, web.Resource):
-        resource.add_route("*", answer)
-
-
-async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
-    """Complete the headers of every response."""
-    context = request.app[CONTEXT]
-    # core/http.md, "xRegistry Root HTTP Header"
-    response.headers.add("Link", f"<{context.base_url(request)}>;rel=xregistry-root")
-    leave_untyped(response)
-    show_request_id(request, response)
-    show_position(request, response)
-    show_rate(request, response)
-    keep_private(request, response)
-    restrict_browsers(request, response)
-    share_with_origins(request, response, context.settings.cors_origins)
-    if not request.content.is_eof():
-        # The rest of a body that was refused is not read, so that no request can follow it.
-        response.headers["Connection"] = "close"
-        response.force_close()
+    other = Operation(
+        method=ANY_METHOD, path=known.path, needs=known.needs, capability=known.capability
+    )
+    return Route(other, refuse)

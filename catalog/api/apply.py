@@ -10,7 +10,6 @@ from aiohttp import web
 from catalog.api.documents import read_registry
 from catalog.api.notes import find_notes, notes_as_json
 from catalog.context import CONTEXT, Context
-from catalog.http.deadline import bounded
 from catalog.http.etag import READING
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
@@ -36,7 +35,6 @@ async def get_apply(request: web.Request) -> web.Response:
     return json_response({"maxbodybytes": settings.max_body_bytes, "maxdepth": settings.max_depth})
 
 
-@bounded
 async def post_apply(request: web.Request) -> web.Response:
     """Create and change the entities that differ from the body, and leave the rest unwritten.
 

@@ -62,11 +62,8 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     return root_of(migrated.document)
 
 
-@web.middleware
-async def document_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Convert an answer to a document if the client prefers one to JSON."""
-    if request.path not in PATHS:
-        return await handler(request)
+async def as_document(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer as the handler does, with a document if the client prefers one to JSON."""
     wanted = representation_for(request.headers.getall(hdrs.ACCEPT, ()))
     if wanted is not None:
         request[WHOLE] = wanted.content_type

@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 
 from catalog.api.allowedmethods import answer_options, check_method, methods_of
 from catalog.api.answercache import ANSWERS
+from catalog.api.documents import as_document
 from catalog.api.entityread import answer_read
 from catalog.api.entitywrite import answer_delete, answer_write
 from catalog.api.requesttarget import parse_path
@@ -20,6 +21,12 @@ from catalog.store.entities import find_by_key
 
 async def handle_entity(request: web.Request) -> web.StreamResponse:
     """Answer any method on any path that the model defines, in bounded time."""
+    if request.path == "/":
+        return await as_document(request, _answer)
+    return await _answer(request)
+
+
+async def _answer(request: web.Request) -> web.StreamResponse:
     if request.method == hdrs.METH_GET and (cached := await _cached(request)):
         return cached
     try:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from aiohttp import web
 
 from catalog.api import openapi_schemas as schemas
 from catalog.api.allowedmethods import methods_of, methods_of_route
+from catalog.api.openapi_models import describe_modelled, has_models, model_components
 from catalog.api.openapi_operations import (
     JSON_BODY,
     VERBS,
@@ -30,11 +31,14 @@ from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
+from catalog.http.route import ROUTES, Route
 from catalog.longwork import in_thread
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
+from catalog.operations.operation import Operation
+from catalog.roles import Permission
 
 _Described = Mapping[tuple[str, str], Json]
 _PLACEHOLDER = re.compile(r"{(\w+)}")
@@ -47,14 +51,14 @@ async def get_openapi(request: web.Request) -> web.Response:
     """Answer with this description of the node."""
     context = request.app[CONTEXT]
     base = context.base_url(request)
-    given = context.configuration, request.app.router, base, request.app[DESCRIPTIONS]
+    given = context.configuration, request.app[ROUTES], base, request.app[DESCRIPTIONS]
     document = await in_thread(describe, *given)
     return json_response(document)
 
 
 def describe(
     configuration: Configuration,
-    router: web.UrlDispatcher,
+    routes: Sequence[Route],
     base: str,
     descriptions: Sequence[RouteDescription] = (),
 ) -> Json:
@@ -63,12 +67,12 @@ def describe(
     Args:
         configuration: its model gives the paths and schemas of entities, its capabilities
             the flags.
-        router: gives the paths that every node has.
+        routes: those of every node, which have the paths that do not depend on the model.
         base: URL of the registry's root.
         descriptions: of routes that are not part of the native API.
     """
     described = {place: shown for each in descriptions for place, shown in each.operations.items()}
-    paths = dict(_fixed_paths(router, configuration.capabilities, described))
+    paths = dict(_fixed_paths(routes, configuration.capabilities, described))
     paths |= dict(_entity_paths(configuration))
     return {
         "openapi": "3.1.0",
@@ -83,6 +87,7 @@ def describe(
             "schemas": {
                 **schemas.components(configuration.model),
                 **subscription_components(),
+                **model_components(routes),
                 **{name: schema for each in descriptions for name, schema in each.schemas.items()},
             },
             "responses": {
@@ -97,39 +102,58 @@ def describe(
 
 
 def _fixed_paths(
-    router: web.UrlDispatcher, able: Capabilities, described: _Described
+    routes: Sequence[Route], able: Capabilities, described: _Described
 ) -> Iterator[tuple[str, Json]]:
-    """Paths that do not depend on the model, with summaries from their handlers' docstrings."""
-    for resource in router.resources():
-        defined = {route.method: route for route in resource if route.method in VERBS}
-        allowed = methods_of_route(resource.canonical, defined, able)
+    """Paths that do not depend on the model."""
+    by_path: dict[str, list[Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.operation.template, []).append(route)
+    for path, found in by_path.items():
+        capability = found[0].operation.capability
+        allowed = methods_of_route(capability, {each.operation.method for each in found}, able)
         operations = {
-            method.lower(): _fixed_operation(resource.canonical, route, described)
-            for method, route in defined.items()
-            if method in allowed and method != "HEAD"
+            each.operation.method.lower(): _fixed_operation(path, each, described)
+            for each in found
+            if each.operation.method in allowed and each.operation.method in VERBS
         }
         if operations:
-            yield resource.canonical, _path(resource.canonical, operations)
+            yield path, _path(path, operations)
 
 
-def _fixed_operation(path: str, route: web.AbstractRoute, described: _Described) -> Json:
-    about = (inspect.getdoc(route.handler) or "").partition("\n")[0]
-    parameters = wait_parameters(route.method)
-    operation = operation_on_subscriptions(route.method, path)
+def _fixed_operation(path: str, route: Route, described: _Described) -> Json:
+    method = route.operation.method
+    if has_models(route.operation):
+        return describe_modelled(route)
+    operation = operation_on_subscriptions(method, path)
     if operation is None:
-        operation = described.get((route.method, path))
+        operation = described.get((method, path))
     if operation is not None:
-        known = operation.get("parameters", [])
-        return {"summary": about, **operation, "parameters": [*known, *parameters]}
-    done: Json = {"description": "Done.", **position_headers(route.method, path)}
+        parameters = [*operation.get("parameters", []), *wait_parameters(method)]
+        named = {"operationId": route.name, "summary": route.summary}
+        return {**named, **operation, "parameters": parameters}
+    if not isinstance(route.operation.needs, Permission):
+        return describe_modelled(route)
+    if method == "DELETE" and route.operation.needs is not Permission.WRITE:
+        return describe_modelled(route)
+    headers = position_headers(method) if _writes_entities(route.operation) else {}
+    done: Json = {"description": "Done.", **headers}
     if documents := documents_at(path):
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
-    operation = {"summary": about, "responses": {"2XX": done, **refusals()}}
-    if parameters:
+    operation = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "responses": {"2XX": done, **refusals()},
+    }
+    if parameters := wait_parameters(method):
         operation["parameters"] = parameters
-    if route.method in ("PUT", "PATCH", "POST"):
+    if method in ("PUT", "PATCH", "POST"):
         operation["requestBody"] = {"content": content(JSON_BODY, {})}
     return operation
+
+
+def _writes_entities(operation: Operation[Any, Any]) -> bool:
+    """Whether the answer to a write names its position: it changes entities or the model."""
+    return operation.needs is Permission.WRITE or operation.capability is not None
 
 
 def _entity_paths(configuration: Configuration) -> Iterator[tuple[str, Json]]:

@@ -7,8 +7,6 @@ from catalog.http.headers import POSITION
 from catalog.http.positionwait import WAIT_FOR
 
 _READS = ("GET", "HEAD")
-# Where the routes are whose writes change entities or the configuration.
-_WRITTEN = ("/apply", "/capabilities", "/modelsource", "/messagecatalog", "/services", "/registry/")
 
 
 def position_components() -> Json:
@@ -44,12 +42,8 @@ def wait_parameters(method: str) -> list[Json]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
-def position_headers(method: str, path: str = "") -> Json:
-    """The headers of the successful answer to a write, as a member of its description.
-
-    Args:
-        path: of a route that does not depend on the model.
-    """
-    if method in _READS or (path and not path.startswith(_WRITTEN)):
+def position_headers(method: str) -> Json:
+    """The headers of the successful answer to a write, as a member of its description."""
+    if method in _READS:
         return {}
     return {"headers": {POSITION: {"$ref": "#/components/headers/Position"}}}

@@ -11,7 +11,7 @@ from catalog.api.openapi_schemas import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouteDescription(web.AbstractRouteDef):
+class RouteDescription:
     """A member of a list of routes that describes the others, and adds none.
 
     Args:
@@ -21,9 +21,6 @@ class RouteDescription(web.AbstractRouteDef):
 
     operations: Mapping[tuple[str, str], Json] = field(repr=False)
     schemas: Mapping[str, Json] = field(repr=False)
-
-    def register(self, router: web.UrlDispatcher) -> list[web.AbstractRoute]:
-        return []
 
 
 DESCRIPTIONS = web.AppKey("descriptions", list[RouteDescription])

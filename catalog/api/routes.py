@@ -1,45 +1,79 @@
-"""The paths of the native API, besides those that the model defines."""
+"""The routes of the native API: its own paths, and those that the model defines."""
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Sequence
 
 from catalog.access.auditrequests import routes as audit
 from catalog.access.rulerequests import routes as rules
 from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
 from catalog.api.apply import get_apply, post_apply
-from catalog.api.entitypaths import redirect
+from catalog.api.entitypaths import handle_entity, redirect
 from catalog.api.openapi import get_openapi
-from catalog.api.openapi_access import DESCRIPTION
 from catalog.api.validate import post_message
+from catalog.http.route import Route, reads, writes
+from catalog.operations.operation import ANY_METHOD, READING, Operation
+from catalog.roles import Permission
 from catalog.subscriptions.routes import routes as subscriptions
 
-_MESSAGES = (
-    "/validate/messagegroups/{messagegroupid}/messages/{messageid}",
-    "/validate/endpoints/{endpointid}/messages/{messageid}",
+_MESSAGES = tuple(
+    f"{path}{version}"
+    for path in (
+        "/validate/messagegroups/{messagegroupid}/messages/{messageid}",
+        "/validate/endpoints/{endpointid}/messages/{messageid}",
+    )
+    for version in ("", "/versions/{versionid}")
 )
 
-routes: list[web.AbstractRouteDef] = [
-    web.get("/model", selfdescription.get_model),
-    web.get("/modelsource", selfdescription.get_modelsource),
-    web.put("/modelsource", selfdescription.put_modelsource),
-    web.get("/export", selfdescription.get_export),
-    web.get("/capabilities", selfdescription.get_capabilities),
-    web.put("/capabilities", selfdescription.put_capabilities),
-    web.patch("/capabilities", selfdescription.put_capabilities),
-    web.get("/capabilitiesoffered", selfdescription.get_offered),
-    web.get("/.well-known/xregistry", selfdescription.get_registries),
-    web.get("/.xregistry", selfdescription.get_registries),
-    web.get("/openapi.json", get_openapi),
-    *(web.post(path, post_message) for path in _MESSAGES),
-    *(web.post(f"{path}/versions/{{versionid}}", post_message) for path in _MESSAGES),
-    web.get("/apply", get_apply),
-    web.post("/apply", post_apply),
+
+def _configures(method: str, name: str) -> Operation:
+    """The operation that replaces or changes a part of the configuration."""
+    return Operation(method=method, path=f"/{name}", needs=Permission.ADMINISTER, capability=name)
+
+
+routes: Sequence[Route] = (
+    reads("/model", selfdescription.get_model, capability="model"),
+    reads("/modelsource", selfdescription.get_modelsource, capability="modelsource"),
+    Route(_configures("PUT", "modelsource"), selfdescription.put_modelsource),
+    reads("/export", selfdescription.get_export, capability="export"),
+    reads("/capabilities", selfdescription.get_capabilities, capability="capabilities"),
+    Route(_configures("PUT", "capabilities"), selfdescription.put_capabilities),
+    Route(_configures("PATCH", "capabilities"), selfdescription.put_capabilities),
+    reads("/capabilitiesoffered", selfdescription.get_offered, capability="capabilitiesoffered"),
+    reads("/.well-known/xregistry", selfdescription.get_registries),
+    reads("/.xregistry", selfdescription.get_registries),
+    reads("/openapi.json", get_openapi),
+    # A message is checked against its definition, and nothing is written.
+    *(
+        Route(Operation(method="POST", path=path, needs=Permission.READ), post_message)
+        for path in _MESSAGES
+    ),
+    reads("/apply", get_apply),
+    writes("POST", "/apply", post_apply),
     *subscriptions,
-    DESCRIPTION,
     *tokens,
     *rules,
     *audit,
-]
-short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)
+)
+_ENTITY = "/{path:.*}"
+_SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"
+entity_routes: Sequence[Route] = (
+    # It redirects any method; the request that follows is decided about by itself.
+    Route(Operation(method=ANY_METHOD, path=_SHORT, needs=Permission.READ), redirect),
+    # A change of the configuration within a PUT of the registry is told by its body only:
+    # `answer_write` asks for the permission itself. An answer from the cache needs no deadline.
+    *(
+        Route(
+            Operation(
+                method=method,
+                path=_ENTITY,
+                needs=Permission.READ if method in READING else Permission.WRITE,
+                has_head=False,
+                is_bounded=False,
+            ),
+            handle_entity,
+        )
+        for method in (*READING, ANY_METHOD)
+    ),
+)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from aiohttp import hdrs, web
 
+from catalog.api.documents import as_document
 from catalog.api.entityread import answer_plan
 from catalog.api.inline import Inline
 from catalog.api.readflags import read_flags
@@ -14,7 +15,6 @@ from catalog.api.reconfigure import reconfigure
 from catalog.api.requesttarget import RequestTarget
 from catalog.context import CONTEXT
 from catalog.http.body import read_object
-from catalog.http.deadline import bounded
 from catalog.http.etag import strong_tag
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response, to_json
@@ -69,9 +69,12 @@ async def get_registries(request: web.Request) -> web.Response:
     return json_response({"registries": list(dict.fromkeys(urls))})
 
 
-@bounded
 async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
+    return await as_document(request, _export)
+
+
+async def _export(request: web.Request) -> web.StreamResponse:
     context = request.app[CONTEXT]
     target, configuration = RequestTarget("registry", Xid()), context.configuration
     available = configuration.capabilities.available

@@ -13,7 +13,6 @@ from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT, Context
 from catalog.formats import UnusableSchema, is_supported
 from catalog.http.body import SEND_JSON, parse_json, read_body
-from catalog.http.deadline import bounded
 from catalog.http.responses import json_response
 from catalog.longwork import aside
 from catalog.messages import (
@@ -42,7 +41,6 @@ _EVENT = "application/cloudevents+json"
 _MOST_BASES = 16
 
 
-@bounded
 async def post_message(request: web.Request) -> web.Response:
     """Check a message against its definition; both verdicts are answered with 200."""
     context = request.app[CONTEXT]

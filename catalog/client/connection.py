@@ -254,14 +254,14 @@ class Connection:
             async for chunk in arrival.timed(response.content.iter_any()):
                 self.received += len(chunk)
                 if arrival.is_too_slow:
-                    raise BadAnswer(self._at(path), f"less than {LEAST_RATE} bytes a second")
+                    raise BadAnswer(self.at(path), f"less than {LEAST_RATE} bytes a second")
                 *lines, last = chunk.split(b"\n")
                 for line in lines:
                     yield bytes(rest) + line
                     rest.clear()
                 rest += last
                 if len(rest) > _LONGEST_LINE:
-                    raise BadAnswer(self._at(path), f"a line of more than {_LONGEST_LINE} bytes")
+                    raise BadAnswer(self.at(path), f"a line of more than {_LONGEST_LINE} bytes")
                 # A long answer that is always ready must not block the event loop.
                 await asyncio.sleep(0)
 
@@ -320,7 +320,7 @@ class Connection:
     async def _json(self, method: str, path: str, **sent: Any) -> JsonObject:
         found = self._decoded(path, await self.request(method, path, **sent))
         if not isinstance(found, dict):
-            raise BadAnswer(self._at(path), "JSON that is not an object")
+            raise BadAnswer(self.at(path), "JSON that is not an object")
         return found
 
     def _decoded(self, path: str, answer: Answer) -> Any:
@@ -329,9 +329,10 @@ class Connection:
         try:
             return orjson.loads(answer.body)
         except orjson.JSONDecodeError as error:
-            raise BadAnswer(self._at(path), "no JSON") from error
+            raise BadAnswer(self.at(path), "no JSON") from error
 
-    def _at(self, path: str) -> str:
+    def at(self, path: str) -> str:
+        """The URL of a path, as errors name it."""
         return f"{self.url}/{path.lstrip('/')}"
 
     async def _repeat(
@@ -387,7 +388,7 @@ class Connection:
             async with self._send(call, shown, timeout) as response:
                 yield await self._accepted(response)
         except ResponseTooLarge as error:
-            raise BadAnswer(self._at(call.path), str(error)) from error
+            raise BadAnswer(self.at(call.path), str(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(self.url, error) from error
 
@@ -396,7 +397,7 @@ class Connection:
     ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
         return self._session.request(
             call.method,
-            self._at(call.path),
+            self.at(call.path),
             params=call.params,
             data=call.data,
             headers={**trace_headers(), **call.headers, **shown},

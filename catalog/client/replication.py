@@ -75,9 +75,9 @@ class ReplicationCalls(Connection):
         try:
             found = [orjson.loads(line) for line in answer.body.splitlines()]
         except orjson.JSONDecodeError as error:
-            raise BadAnswer(self._at("/replication/entities"), "no lines of JSON") from error
+            raise BadAnswer(self.at("/replication/entities"), "no lines of JSON") from error
         if not found or not all(isinstance(line, dict) for line in found):
-            raise BadAnswer(self._at("/replication/entities"), "something else than verdicts")
+            raise BadAnswer(self.at("/replication/entities"), "something else than verdicts")
         return found
 
     async def tell_keys(
@@ -256,7 +256,7 @@ class ReplicationCalls(Connection):
         nothing = {"format": "csv", "from": "0", "to": "0"}
         answer = await self.request("GET", "/replication/digests", params=nothing)
         if _CURSOR not in answer.headers:
-            raise BadAnswer(self._at("/replication/digests"), "no cursor")
+            raise BadAnswer(self.at("/replication/digests"), "no cursor")
         return answer.headers[_CURSOR]
 
     async def changes(self, after: str, *, wait_seconds: int = 0, limit: int = 1000) -> Changes:
@@ -276,7 +276,7 @@ class ReplicationCalls(Connection):
             *copies, end = [orjson.loads(line) for line in answer.body.splitlines()]
             return Changes(copies=copies, cursor=end["cursor"])
         except (ValueError, KeyError, TypeError) as error:
-            raise BadAnswer(self._at("/replication/changes"), "no feed") from error
+            raise BadAnswer(self.at("/replication/changes"), "no feed") from error
 
     def change_lines(
         self,

@@ -109,7 +109,7 @@ class SubscriptionCalls(Connection):
         path = _path(id, "signingkeys")
         found = self._decoded(path, await self.request("GET", path))
         if not isinstance(found, list):
-            raise BadAnswer(self._at(path), "JSON that is not an array")
+            raise BadAnswer(self.at(path), "JSON that is not an array")
         return found
 
     async def exchange_signing_key(self, id: str, overlap: int | None = None) -> JsonObject:

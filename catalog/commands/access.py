@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -20,6 +20,7 @@ from catalog.commands.console import (
     print_json,
     run,
     table,
+    wanted,
 )
 from catalog.commands.nodedatabase import (
     BY_COMMAND,
@@ -29,9 +30,11 @@ from catalog.commands.nodedatabase import (
     in_audited_transaction,
     settings_of,
 )
+from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
     from catalog.client import Client
+    from catalog.operations.access import GrantingRule, NewRule
     from catalog.store.database import Connection
 
 T = TypeVar("T")
@@ -75,11 +78,11 @@ def list_(
         return
     shown = table("id", "role", "who", "groups", "since", "granted by")
     for rule in rules:
-        listed = ", ".join(rule["paths"])
-        more = rule["pathscount"] - len(rule["paths"])
+        listed = ", ".join(rule.paths)
+        more = rule.pathscount - len(rule.paths)
         groups = f"{listed} and {more} more" if more else listed
-        values = (rule["id"], rule["role"], rule["who"], groups)
-        shown.add_row(*map(cell, (*values, rule["createdat"], rule["createdby"])))
+        values = (rule.id, rule.role, rule.who, groups)
+        shown.add_row(*map(cell, (*values, format_time(rule.createdat), rule.createdby)))
     out.print(shown if rules else "There are no rules; make one with `concord access grant`.")
 
 
@@ -100,8 +103,8 @@ def show(
     if as_json:
         print_json(rule)
         return
-    out.print(cell(f"{rule['who']} is {rule['role']}, by {rule['createdby']}, in"))
-    for path in rule["paths"]:
+    out.print(cell(f"{rule.who} is {rule.role}, by {rule.createdby}, in"))
+    for path in rule.paths:
         out.print(cell(path))
 
 
@@ -136,18 +139,19 @@ def grant(
 
     Example: concord access grant reader --to anonymous --group '/*/public.*'
     """
-    wanted = {"who": to, "role": role, "paths": group}
+    from catalog.operations.access import NewRule
+
+    rule = wanted(NewRule, who=to, role=role, paths=group)
     place = ("grant", url, data_dir, database_url)
     made = _do(
-        place, lambda client: client.grant(wanted), lambda connection: _grant(connection, wanted)
+        place, lambda client: client.grant(rule), lambda connection: _grant(connection, rule)
     )
     if as_json:
         print_json(made)
         return
-    groups = ", ".join(made["paths"])
     out.print(
-        f"Rule [bold]{cell(made['id'])}[/]: {cell(made['who'])} is {cell(made['role'])} in "
-        f"{cell(groups)}."
+        f"Rule [bold]{cell(made.id)}[/]: {cell(made.who)} is {cell(made.role)} in "
+        f"{cell(', '.join(made.paths))}."
     )
 
 
@@ -168,15 +172,17 @@ def revoke(
 
     Example: concord access revoke 5be21f09aa --group /schemagroups/contoso.old
     """
+    from catalog.operations.access import RuleChanges
+
     place = ("revoke", url, data_dir, database_url)
-    paths = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
-    left = _without(paths["paths"], group) if group else []
+    rule = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
+    left = _without(rule.paths, group) if group else []
     if left:
-        changes = {"paths": left}
+        changes = wanted(RuleChanges, paths=left)
         _do(
             place,
             lambda client: client.change_rule(id, changes),
-            lambda connection: _change(connection, id, changes),
+            lambda connection: _change(connection, id, left),
         )
         out.print(f"Rule [bold]{cell(id)}[/] is for {len(left)} groups or patterns of groups now.")
         return
@@ -217,43 +223,42 @@ def _do(
     return run(lambda: in_audited_transaction(settings, f"concord access {command}", attempt))
 
 
-async def _list(connection: Connection) -> list[dict[str, Any]]:
-    from catalog.access.rulebody import show_rule
+async def _list(connection: Connection) -> list[GrantingRule]:
+    from catalog.access.rulerequests import rule_of
     from catalog.store.accessrules import first_paths, list_rules
 
-    shown: list[dict[str, Any]] = []
+    shown: list[GrantingRule] = []
     while True:
-        after = shown[-1]["id"] if shown else ""
+        after = shown[-1].id if shown else ""
         rules = await list_rules(connection, after=after, limit=_LISTED_AT_ONCE)
         paths = await first_paths(connection, [rule.id for rule in rules], _PATHS_LISTED)
-        shown += [show_rule(rule, paths.get(rule.id, [])) for rule in rules]
+        shown += [rule_of(rule, paths.get(rule.id, [])) for rule in rules]
         if len(rules) < _LISTED_AT_ONCE:
             return shown
 
 
-async def _show(connection: Connection, id: str) -> dict[str, Any]:
-    from catalog.access.rulebody import show_rule
+async def _show(connection: Connection, id: str) -> GrantingRule:
+    from catalog.access.rulerequests import rule_of
     from catalog.store.accessrules import find_rule, read_paths
 
     rule = await find_rule(connection, id)
     if rule is None:
         fail(f"There is no rule {id!r}.", "See `concord access list`.", code=NO)
-    return show_rule(rule, await read_paths(connection, id))
+    return rule_of(rule, await read_paths(connection, id))
 
 
-async def _grant(connection: Connection, wanted: dict[str, Any]) -> dict[str, Any]:
+async def _grant(connection: Connection, rule: NewRule) -> GrantingRule:
     from catalog.access.delegation import grant as keep
-    from catalog.access.rulebody import read_rule, show_rule
+    from catalog.access.rulerequests import rule_of
 
-    rule = read_rule("/access/rules", wanted)
     made = await keep(connection, rule, by=BY_COMMAND, subject="/access/rules")
-    return show_rule(made, sorted(rule.paths))
+    return rule_of(made, sorted(rule.paths))
 
 
-async def _change(connection: Connection, id: str, changes: dict[str, Any]) -> dict[str, Any]:
+async def _change(connection: Connection, id: str, paths: list[str]) -> GrantingRule:
     from catalog.store.accessrules import replace_paths
 
-    await replace_paths(connection, id, changes["paths"])
+    await replace_paths(connection, id, paths)
     return await _show(connection, id)
 
 

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
-from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out, print_json, table
+from catalog.commands.console import (
+    DEFAULT_URL,
+    AsJson,
+    Url,
+    cell,
+    json_of,
+    on_node,
+    out,
+    print_json,
+    table,
+    wanted,
+)
 from catalog.model.printable import printable_json
+from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
     from catalog.client import Client
+    from catalog.operations.audit import AuditEntry, AuditQuery
 
 app = typer.Typer()
 
@@ -60,19 +72,22 @@ def audit(
 
     Example: concord audit --outcome refused --follow
     """
-    given = {
-        "since": since,
-        "until": until,
-        "identity": identity,
-        "path": path,
-        "interaction": interaction,
-        "outcome": outcome,
-    }
-    conditions = {name: value for name, value in given.items() if value is not None}
+    from catalog.operations.audit import AuditQuery
+
+    query = wanted(
+        AuditQuery,
+        since=since,
+        until=until,
+        identity=identity,
+        path=path,
+        interaction=interaction,
+        outcome=outcome,
+        limit=limit,
+    )
     if follow:
-        on_node(url, lambda client: follow_audit(client, conditions, limit, as_json=as_json))
+        on_node(url, lambda client: follow_audit(client, query, as_json=as_json))
         return
-    entries = on_node(url, lambda client: client.audit(conditions, limit=limit))
+    entries = on_node(url, lambda client: client.audit(query))
     if as_json:
         print_json(entries)
         return
@@ -82,46 +97,44 @@ def audit(
     out.print(shown if entries else "The audit has no such entries.")
 
 
-async def follow_audit(
-    client: Client, conditions: Mapping[str, str], limit: int, *, as_json: bool
-) -> None:
-    """Print what there is, the oldest first, and what comes."""
-    entries = (await client.audit(conditions, limit=limit))[::-1]
+async def follow_audit(client: Client, query: AuditQuery, *, as_json: bool) -> None:
+    """Print the entries of a page, the oldest first, and those that come."""
+    entries = (await client.audit(query))[::-1]
     # Behind the newest, one may yet appear that began earlier; behind the oldest here, none is new.
-    after = entries[0]["sequence"] if entries else "0.0"
+    after = entries[0].sequence if entries else "0.0"
     entries = entries[:1]
     while True:
         for entry in entries:
             _print_line(entry, as_json=as_json)
-        entries = await client.audit(conditions, after=after)
+        entries = await client.audit(query.model_copy(update={"after": after, "limit": None}))
         if entries:
-            after = entries[-1]["sequence"]
+            after = entries[-1].sequence
         else:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _print_line(entry: Mapping[str, Any], *, as_json: bool) -> None:
+def _print_line(entry: AuditEntry, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(printable_json(orjson.dumps(entry).decode()) + "\n")
+        sys.stdout.write(printable_json(orjson.dumps(json_of(entry)).decode()) + "\n")
         sys.stdout.flush()
     else:
         out.print("  ".join(map(cell, _columns(entry))))
 
 
-def _columns(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _columns(entry: AuditEntry) -> tuple[str, str, str, str, str]:
     """An entry in words: when, who, from where, what, and about what."""
-    identity = entry["identity"]
-    who = ":".join(filter(None, (identity["kind"], identity.get("name"))))
-    what = " ".join(filter(None, (entry.get("method"), entry.get("path"))))
-    return entry["time"], who, entry.get("address", ""), what, _about(entry)
+    who = ":".join(filter(None, (entry.identity.kind, entry.identity.name)))
+    what = " ".join(filter(None, (entry.method, entry.path)))
+    return format_time(entry.time), who, entry.address or "", what, _about(entry)
 
 
-def _about(entry: Mapping[str, Any]) -> str:
-    if entry["outcome"] == "refused":
-        times = f", {entry['attempts']} times" if entry["attempts"] > 1 else ""
-        return f"refused: {entry['reason']} ({entry['status']}){times}"
+def _about(entry: AuditEntry) -> str:
+    if entry.outcome == "refused":
+        attempts = entry.attempts or 1
+        times = f", {attempts} times" if attempts > 1 else ""
+        return f"refused: {entry.reason} ({entry.status}){times}"
     # The entities around them are only updated with what is created or deleted.
-    targets = sorted(entry["targets"], key=lambda each: each.get("action") == "updated")
-    named = [" ".join(filter(None, (each.get("action"), each["path"]))) for each in targets]
-    more = max(entry.get("changed", 0), len(named)) - _SHOWN_TARGETS
+    targets = sorted(entry.targets or [], key=lambda target: target.action == "updated")
+    named = [" ".join(filter(None, (target.action, target.path))) for target in targets]
+    more = max(entry.changed or 0, len(named)) - _SHOWN_TARGETS
     return ", ".join(named[:_SHOWN_TARGETS]) + (f" and {more} more" if more > 0 else "")

@@ -20,11 +20,13 @@ from catalog.commands.terminal import PlainConsole, escaped
 from catalog.model.printable import printable_json
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from rich.progress import Progress
 
     from catalog.client import Client, Violation
 
 T = TypeVar("T")
+Model = TypeVar("Model", bound="BaseModel")
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 NO = 1
@@ -146,9 +148,36 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
+def wanted(model: type[Model], **members: Any) -> Model:
+    """The body or query of an operation, or the end of the command where a member is wrong."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(members)
+    except ValidationError as error:
+        for fault in error.errors(include_input=False, include_url=False, include_context=False):
+            name = ".".join(map(str, fault["loc"]))
+            show_error(f"{name}: {fault['msg'].removeprefix('Value error, ')}.")
+        raise typer.Exit(CANNOT) from None
+
+
+def json_of(model: BaseModel) -> Any:
+    """The members of an answer that have a value, as JSON."""
+    return model.model_dump(mode="json", exclude_none=True, by_alias=True)
+
+
+def _json_member(value: Any) -> Any:
+    from pydantic import BaseModel
+
+    if isinstance(value, BaseModel):
+        return json_of(value)
+    raise TypeError
+
+
 def print_json(value: Any) -> None:
-    """Print a JSON value, coloured on a terminal."""
-    text = printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    """Print a JSON value, which may be or have answers of operations, coloured on a terminal."""
+    dumped = orjson.dumps(value, default=_json_member, option=orjson.OPT_INDENT_2)
+    text = printable_json(dumped.decode())
     if out.is_terminal:
         out.print_json(text)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,7 @@ from catalog.commands.console import (
     print_json,
     run,
     table,
+    wanted,
 )
 from catalog.commands.nodedatabase import (
     BY_COMMAND,
@@ -36,6 +37,7 @@ from catalog.commands.nodedatabase import (
 )
 
 if TYPE_CHECKING:
+    from catalog.operations.access import NewToken, PathGrant, Token
     from catalog.store.database import Connection
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
@@ -90,28 +92,29 @@ def create(
 
     Example: concord token create --role writer --group '/schemagroups/contoso.*' --name contoso
     """
+    from catalog.operations.access import NewToken
+
     paths = group or ["/"]
     grants = [{"role": each, "path": path} for each in role for path in paths]
-    wanted: dict[str, Any] = {"name": name, "grants": grants}
-    if expires is not None:
-        wanted["expiresat"] = _end(expires)
+    end = None if expires is None else _end(expires)
+    token = wanted(NewToken, name=name, grants=grants, expiresat=end)
     if url is not None:
-        made = on_node(url, lambda client: client.create_token(wanted))
+        made = on_node(url, lambda client: client.create_token(token))
     else:
         settings = settings_of(data_dir, database_url)
         made = run(
             lambda: in_audited_transaction(
-                settings, "concord token create", lambda connection: _create(connection, wanted)
+                settings, "concord token create", lambda connection: _create(connection, token)
             )
         )
     if as_json:
         print_json(made)
         return
-    roles = _roles(made["grants"])
-    end = made.get("expiresat", "no end; --expires gives it one")
-    err.print(f"Token [bold]{cell(made['id'])}[/] ({cell(roles)}, {cell(end)}), not shown again:")
+    told = _time(made.expiresat) or "no end; --expires gives it one"
+    roles = _roles(made.grants)
+    err.print(f"Token [bold]{cell(made.id)}[/] ({cell(roles)}, {cell(told)}), not shown again:")
     # Alone on the standard output, neither folded nor coloured.
-    sys.stdout.write(made["token"] + "\n")
+    sys.stdout.write(f"{made.token}\n")
 
 
 @app.command("list")
@@ -136,9 +139,8 @@ def list_(
     columns = ("id", "name", "roles", "created", "expires", "last used")
     shown = table(*columns)
     for token in tokens:
-        roles = _roles(token["grants"])
-        times = map(token.get, ("createdat", "expiresat", "usedat"))
-        shown.add_row(*map(cell, (token["id"], token["name"], roles, *times)))
+        times = map(_time, (token.createdat, token.expiresat, token.usedat))
+        shown.add_row(*map(cell, (token.id, token.name, _roles(token.grants), *times)))
     out.print(shown if tokens else "There are no tokens; make one with `concord token create`.")
 
 
@@ -177,22 +179,28 @@ def whoami(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json(found)
         return
-    if found["open"]:
+    if found.open:
         out.print(f"{cell(url)} is open: everybody who reaches it may do everything.")
         return
-    name = found.get("name", "nobody in particular")
-    vouched = f", vouched for by {found['issuer']}" if "issuer" in found else ""
-    out.print(cell(f"You are {name} ({found['kind']}{vouched})."))
-    out.print(f"Roles: {cell(_roles(found['grants']) or 'none')}")
-    if found.get("more"):
+    name = found.name or "nobody in particular"
+    vouched = f", vouched for by {found.issuer}" if found.issuer else ""
+    out.print(cell(f"You are {name} ({found.kind}{vouched})."))
+    out.print(f"Roles: {cell(_roles(found.grants) or 'none')}")
+    if found.more:
         out.print("There are more than a node tells at once.")
 
 
-def _roles(grants: list[dict[str, Any]]) -> str:
+def _time(moment: datetime | None) -> str | None:
+    from catalog.model.timestamps import format_time
+
+    return None if moment is None else format_time(moment)
+
+
+def _roles(grants: list[PathGrant]) -> str:
     """Roles as text, each with the groups that it is for: writer in /schemagroups/a, reader."""
     groups: dict[str, list[str]] = {}
     for grant in grants:
-        groups.setdefault(grant["role"], []).append(grant["path"])
+        groups.setdefault(grant.role, []).append(grant.path)
     return "; ".join(
         role if "/" in paths else f"{role} in {', '.join(paths[:_MOST_SHOWN])}{_rest(paths)}"
         for role, paths in groups.items()
@@ -220,27 +228,20 @@ def _end(text: str) -> str:
     return format_time(end)
 
 
-async def _create(connection: Connection, wanted: dict[str, Any]) -> dict[str, Any]:
-    from catalog.access.owntokens import make_token
-    from catalog.access.tokenrequests import read_token, show_token
-    from catalog.model.author import name_target
+async def _create(connection: Connection, token: NewToken) -> Token:
+    from catalog.access.tokenrequests import add_token
     from catalog.model.errors import XRegistryError
 
     try:
-        name, grants, expiresat = read_token("/access/tokens", wanted)
-        made, text = await make_token(
-            connection, name=name, grants=grants, expiresat=expiresat, by=BY_COMMAND
-        )
-        name_target(f"/access/tokens/{made.id}")
+        return await add_token(connection, token, by=BY_COMMAND)
     except XRegistryError as error:
         raise CommandError(error.title, error.detail) from error
-    return {**show_token(made, grants), "token": text}
 
 
-async def _list(connection: Connection) -> list[dict[str, Any]]:
-    from catalog.access.tokenrequests import show_tokens
+async def _list(connection: Connection) -> list[Token]:
+    from catalog.access.tokenrequests import read_tokens
 
-    return await show_tokens(connection)
+    return await read_tokens(connection)
 
 
 async def _revoke(connection: Connection, id: str) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import hdrs, web
 
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT
-from catalog.http.deadline import DEADLINE, bounded
+from catalog.http.deadline import DEADLINE
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
 from catalog.http.writeconditions import Reading, condition_on
@@ -20,13 +20,6 @@ from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.writing.outcome import Outcome
-
-
-def bounded_routes(routes: Iterable[web.RouteDef]) -> list[web.RouteDef]:
-    """Routes whose handlers have as much time as a request may take."""
-    return [
-        web.route(each.method, each.path, bounded(each.handler), **each.kwargs) for each in routes
-    ]
 
 
 def next_link(

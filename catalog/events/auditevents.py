@@ -8,7 +8,7 @@ from functools import partial
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.logtail import LogEntry
-from catalog.store.auditlog import AUDIT_TYPES, AuditEntry, read_audit_log
+from catalog.store.auditlog import AUDIT_TYPES, AuditRow, read_audit_log
 from catalog.store.changes import Position
 from catalog.store.database import Connection
 
@@ -30,7 +30,7 @@ class AuditLogReader:
         """Nothing: what is in the catalog is not in this log."""
         return []
 
-    def _render(self, entry: AuditEntry) -> list[CloudEvent]:
+    def _render(self, entry: AuditRow) -> list[CloudEvent]:
         attributes = {
             "id": str(entry.position),
             "source": self._source,

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
+from aiohttp import hdrs
 
-from catalog.context import CONTEXT, Context
+from catalog.context import Context
 from catalog.model.errors import MOST_VIOLATIONS, Readonly, ServerBusy, XRegistryError
 from catalog.store.authoritybases import read_bases
 
@@ -20,16 +19,11 @@ _KEPT = "!#$%&'()*+,/:;=?@[]~-._"
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
-@web.middleware
-async def pointing_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let the refusals of writes to replicas name the URLs of the entities at their authorities."""
-    try:
-        return await handler(request)
-    except XRegistryError as error:
-        # Without the database the refusal is as true.
-        with contextlib.suppress(ServerBusy, TimeoutError):
-            await _point(request.app[CONTEXT], error)
-        raise
+async def point_to_authority(context: Context, error: XRegistryError) -> None:
+    """Let the refusal of a write to replicas name the URLs of the entities at their authorities."""
+    # Without the database the refusal is as true.
+    with contextlib.suppress(ServerBusy, TimeoutError):
+        await _point(context, error)
 
 
 async def _point(context: Context, error: XRegistryError) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from catalog.config import Settings
 from catalog.model.caller import caller
@@ -94,11 +93,7 @@ def held_body(request: web.Request) -> HeldBody:
     return request[_HELD]
 
 
-@web.middleware
-async def releasing_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Release the request's body after `handler`; a connection keeps its last request."""
-    try:
-        return await handler(request)
-    finally:
-        if _HELD in request:
-            request[_HELD].release()
+def release_body(request: web.Request) -> None:
+    """Release the body of a request that was answered."""
+    if _HELD in request:
+        request[_HELD].release()

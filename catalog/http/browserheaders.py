@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aiohttp import web
-
 SHOWN_ONLY: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     # `sandbox` without permissions: no scripts, no forms, an origin of its own. Nobody may frame
@@ -20,15 +18,4 @@ SHOWN_ONLY: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-_TLS_ONLY = "Strict-Transport-Security"
-_A_YEAR = "max-age=31536000"
-
-
-def restrict_browsers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers, unless the answer has its own."""
-    headers = response.headers
-    for name, value in SHOWN_ONLY.items():
-        headers.setdefault(name, value)
-    # A proxy that ends TLS says so itself.
-    if request.secure:
-        headers.setdefault(_TLS_ONLY, _A_YEAR)
+TLS_ONLY = ("Strict-Transport-Security", "max-age=31536000")

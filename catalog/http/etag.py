@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
 from multidict import CIMultiDict, CIMultiDictProxy
+
+READING = ("GET", "HEAD", "OPTIONS")
 
 _TAG = re.compile(r'(W/)?("[^"]*")')
 # Headers with metadata: those of the native API, and those of edition 0.4.
@@ -71,12 +72,8 @@ def tag(response: web.StreamResponse) -> None:
             headers[hdrs.ETAG] = strong_tag(body or b"", headers)
 
 
-@web.middleware
-async def conditional_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Tag answers to GET and HEAD, and replace those that the client has by a 304."""
-    response = await handler(request)
-    if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD) or response.prepared:
-        return response
+def answer_conditionally(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Tag the answer to a read, or replace it by a 304 if the client has it."""
     tag(response)
     if hdrs.IF_NONE_MATCH not in request.headers or response.status != 200:
         return response
@@ -84,6 +81,3 @@ async def conditional_middleware(request: web.Request, handler: Handler) -> web.
         return response
     known = response.headers.get(hdrs.ETAG)
     return not_modified(response.headers) if known and has_tag(request, known) else response
-
-
-READING = ("GET", "HEAD", "OPTIONS")

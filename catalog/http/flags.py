@@ -53,10 +53,15 @@ def read_page(request: web.Request) -> tuple[str, int]:
     Raises:
         BadRequest: `limit` is not a number above 0.
     """
-    most = request.app[CONTEXT].settings.page_size
     text = request.query.get("limit")
-    limit = most if text is None else number_above_zero(request.path, text)
-    return request.query.get("after", ""), min(limit, most)
+    limit = None if text is None else number_above_zero(request.path, text)
+    return request.query.get("after", ""), page_limit(request, limit)
+
+
+def page_limit(request: web.Request, wanted: int | None) -> int:
+    """The most items of a page: as many as the client wants, as far as the node lets it."""
+    most = request.app[CONTEXT].settings.page_size
+    return most if wanted is None else min(wanted, most)
 
 
 def number_above_zero(subject: str, text: str) -> int:

@@ -16,7 +16,7 @@ from catalog.http.problems import (
     problem_response,
 )
 from catalog.model.concorderrors import ExpectationFailed
-from catalog.model.errors import ParsingData, ServerBusy
+from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy
 
 _BAD_REQUEST = 400
 _handle_error = web.RequestHandler.handle_error
@@ -65,6 +65,9 @@ async def _finish(
     """Send an answer; if that fails before a part of it is sent, answer with the error."""
     if isinstance(response, web.HTTPExpectationFailed):
         response = problem_response(ExpectationFailed(request.path))
+    elif isinstance(response, web.HTTPNotFound):
+        # The target of the request is no path, so that no route has it.
+        response = problem_response(ApiNotFound(request.path))
     try:
         return await _finish_response(handler, request, response, start_time)
     except Exception as error:

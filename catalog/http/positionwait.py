@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
 
 from catalog.context import CONTEXT
 from catalog.http.headers import POSITION
@@ -28,35 +27,23 @@ WAIT_FOR = "Concord-Wait-For"
 _PREFER = "Prefer"
 _MOST_POSITIONS = 10
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
-_READ_AS_OF: web.RequestKey[str] = web.RequestKey("read_as_of", str)
+READ_AS_OF: web.RequestKey[str] = web.RequestKey("read_as_of", str)
 _RELAYED = (
     "A position is known where its catalog is followed. Read there with this header first: the "
     "answer has a position to wait for where that catalog is followed."
 )
 
 
-@web.middleware
-async def waiting_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let a GET or HEAD wait for the positions that it names."""
-    if WAIT_FOR in request.headers and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
-        await _wait(request)
-    return await handler(request)
-
-
-def show_position(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the position of this node to the answer of a read that has waited."""
-    if _READ_AS_OF in request:
-        response.headers[POSITION] = request[_READ_AS_OF]
-
-
-async def _wait(request: web.Request) -> None:
-    """Wait until the writes that a client names are visible here.
+async def wait_for_positions(request: web.Request) -> None:
+    """Let a GET or HEAD wait until the writes that it names are visible here.
 
     Raises:
-        UnknownPosition: that would never be.
-        PositionNotReached: it is not within the time.
+        UnknownPosition: a write would never be visible.
+        PositionNotReached: a write is not visible within the time.
         TooManyAtOnce, ServerBusy: too many reads wait already.
     """
+    if WAIT_FOR not in request.headers or request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
+        return
     context, waits = request.app[CONTEXT], request.app[LINK_WAITS]
     cursors, seconds = _positions(request), _seconds(request)
     until = asyncio.get_running_loop().time() + seconds
@@ -75,7 +62,7 @@ async def _wait(request: web.Request) -> None:
     if progress.revision > context.configuration.revision:
         await context.reload()
     now = LogCursor.at(context.database.node.instance, progress.newest)
-    request[_READ_AS_OF] = str(now)
+    request[READ_AS_OF] = str(now)
 
 
 def _behind(request: web.Request, cursor: LogCursor, progress: NodeProgress) -> list[LinkProgress]:

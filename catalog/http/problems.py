@@ -8,12 +8,9 @@ from typing import Any
 import structlog
 from aiohttp import web
 from aiohttp.http import StreamWriter
-from aiohttp.typedefs import Handler
 
 from catalog.http.browserheaders import SHOWN_ONLY
-from catalog.http.clientaddress import client_address, source_of
 from catalog.http.responses import json_response
-from catalog.model.caller import caller
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import (
     MOST_VIOLATIONS,
@@ -30,25 +27,6 @@ _log = structlog.get_logger()
 
 PROBLEM: web.ResponseKey[str] = web.ResponseKey("problem", str)
 """The name of the error that an error document tells."""
-
-
-@web.middleware
-async def problem_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every error of `handler` with an error document.
-
-    If the answer has begun already, its connection is cut.
-    """
-    has_committed.set(False)
-    caller.set(source_of(client_address(request)))
-    try:
-        return await handler(request)
-    except BaseException as error:
-        if has_begun(request):
-            cut_short(request, error)
-            raise
-        if not isinstance(error, Exception):
-            raise
-        return _answer(request, error)
 
 
 def has_begun(request: web.BaseRequest) -> bool:
@@ -72,7 +50,12 @@ def is_client_gone(request: web.BaseRequest) -> bool:
     return request.transport is None or request.transport.is_closing()
 
 
-def _answer(request: web.Request, error: Exception) -> web.Response:
+def problem_of(request: web.Request, error: Exception) -> web.Response:
+    """The error document about an error, unless its client has gone.
+
+    Raises:
+        ConnectionError
+    """
     match error:
         case DatabaseUnavailable():
             return problem_response(_unavailable(request, error))

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aiohttp import web
-
+from catalog.http.route import Route
 from catalog.monitoring.health import get_live, get_ready
 from catalog.monitoring.metrics import get_metrics
+from catalog.operations.operation import Anyone, Operation
+from catalog.roles import Permission
 
-routes: Sequence[web.RouteDef] = (
-    web.get("/metrics", get_metrics),
-    web.get("/health/live", get_live),
-    web.get("/health/ready", get_ready),
+# A probe that is refused would have the node taken for dead, and has no credential.
+_LIVE, _READY = (
+    Operation(
+        method="GET",
+        path=path,
+        needs=Anyone.UNASKED,
+        is_bounded=False,
+        is_counted=False,
+    )
+    for path in ("/health/live", "/health/ready")
+)
+_METRICS = Operation(method="GET", path="/metrics", needs=Permission.READ, is_bounded=False)
+
+routes: Sequence[Route] = (
+    Route(_METRICS, get_metrics),
+    Route(_LIVE, get_live),
+    Route(_READY, get_ready),
 )

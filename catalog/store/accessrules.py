@@ -12,9 +12,6 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 MOST_RULES = 10_000
-MOST_PATHS = 10_000
-MOST_WILD_PATHS = 100
-"""Paths of one rule with wildcards: no index finds them."""
 _queries = Queries("accessrules")
 
 
@@ -130,7 +127,7 @@ async def read_grants_for(
 
 
 async def read_paths(
-    connection: Connection, id: str, *, after: str = "", limit: int = MOST_PATHS
+    connection: Connection, id: str, *, after: str = "", limit: int | None = None
 ) -> list[str]:
     """Read a page of the paths of a rule, in their order."""
     return [row["path"] for row in await connection.fetch(_queries.paths, id, after, limit)]

@@ -41,7 +41,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditRow:
     """A row of the audit: its place, and its members as clients see them."""
 
     position: Position
@@ -53,7 +53,7 @@ class AuditEntry:
 
 async def read_newest_first(
     connection: Connection, wanted: AuditFilter, before: Position, limit: int
-) -> list[AuditEntry]:
+) -> list[AuditRow]:
     """Up to `limit` rows before a position, the newest first."""
     rows = await connection.fetch(
         _queries.before, before.txid, before.seq, *_columns(wanted, limit)
@@ -63,7 +63,7 @@ async def read_newest_first(
 
 async def read_oldest_first(
     connection: Connection, wanted: AuditFilter, after: Position, limit: int
-) -> list[AuditEntry]:
+) -> list[AuditRow]:
     """Up to `limit` rows after a position, in the order of the log.
 
     A row is shown only when no row before it can still appear, so the position of the last one
@@ -73,7 +73,7 @@ async def read_oldest_first(
     return [_entry(row) for row in rows]
 
 
-async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditEntry]:
+async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditRow]:
     """As `read_oldest_first`, of all rows.
 
     Raises:
@@ -104,7 +104,7 @@ def _columns(wanted: AuditFilter, limit: int) -> tuple[Any, ...]:
     )
 
 
-def _entry(row: Mapping[str, Any]) -> AuditEntry:
+def _entry(row: Mapping[str, Any]) -> AuditRow:
     position = Position(row["txid"], row["seq"])
     identity = {name: row[name] for name in ("kind", "name", "issuer") if row[name]}
     shown: dict[str, Any] = {
@@ -119,7 +119,7 @@ def _entry(row: Mapping[str, Any]) -> AuditEntry:
     else:
         shown |= {name: row[name] for name in _OF_DONE if row[name] is not None}
         shown["targets"] = _targets(row["targets"], row["actions"])
-    return AuditEntry(
+    return AuditRow(
         position=position, at=row["at"], outcome=row["outcome"], path=row["path"], shown=shown
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Sequence
 
-from catalog.http.deadline import bounded
+from catalog.http.route import Route
+from catalog.operations.operation import Anyone, Operation
+from catalog.roles import Permission
 from catalog.subscriptions import deadletters, requests, signingkeys
 from catalog.subscriptions.attempts import list_attempts
 from catalog.subscriptions.consentcallback import take_consent
@@ -14,27 +16,73 @@ from catalog.subscriptions.exampleevent import send_example
 _ONE = "/subscriptions/{id}"
 _DEAD = f"{_ONE}/deadletters"
 
-routes: list[web.RouteDef] = [
-    web.get("/subscriptions", bounded(requests.list_subscriptions)),
-    web.post("/subscriptions", bounded(requests.create_subscription)),
-    web.get(_ONE, bounded(requests.get_subscription)),
-    web.put(_ONE, bounded(requests.replace_subscription)),
-    web.delete(_ONE, bounded(requests.delete_subscription)),
-    # HEAD must change nothing, so it is none of the methods that consent.
-    web.get(f"{_ONE}/consent", bounded(take_consent), allow_head=False),
-    web.post(f"{_ONE}/consent", bounded(take_consent)),
-    web.get(f"{_ONE}/signingkeys", bounded(signingkeys.list_keys)),
-    web.post(f"{_ONE}/signingkeys", bounded(signingkeys.add_key)),
-    web.delete(f"{_ONE}/signingkeys/{{key}}", bounded(signingkeys.end_key)),
-    web.post(f"{_ONE}/pause", bounded(pause)),
-    web.post(f"{_ONE}/resume", bounded(resume)),
-    web.post(f"{_ONE}/replay", bounded(replay)),
-    web.post(f"{_ONE}/test", bounded(send_example)),
-    web.get(f"{_ONE}/attempts", bounded(list_attempts)),
-    web.get(_DEAD, bounded(deadletters.list_dead_letters)),
-    web.delete(_DEAD, bounded(deadletters.delete_all)),
-    web.post(f"{_DEAD}/redeliver", bounded(deadletters.redeliver_some)),
-    web.get(f"{_DEAD}/{{number}}", bounded(deadletters.get_one)),
-    web.delete(f"{_DEAD}/{{number}}", bounded(deadletters.delete_one)),
-    web.post(f"{_DEAD}/{{number}}/redeliver", bounded(deadletters.redeliver_one)),
-]
+routes: Sequence[Route] = (
+    Route(
+        Operation(method="GET", path="/subscriptions", needs=Permission.SUBSCRIBE),
+        requests.list_subscriptions,
+    ),
+    Route(
+        Operation(method="POST", path="/subscriptions", needs=Permission.SUBSCRIBE),
+        requests.create_subscription,
+    ),
+    Route(
+        Operation(method="GET", path=_ONE, needs=Permission.SUBSCRIBE), requests.get_subscription
+    ),
+    Route(
+        Operation(method="PUT", path=_ONE, needs=Permission.SUBSCRIBE),
+        requests.replace_subscription,
+    ),
+    Route(
+        Operation(method="DELETE", path=_ONE, needs=Permission.SUBSCRIBE),
+        requests.delete_subscription,
+    ),
+    # HEAD must change nothing, so it is none of the methods that consent. The sink answers with a
+    # secret that only the sink was told.
+    Route(
+        Operation(method="GET", path=f"{_ONE}/consent", needs=Anyone.UNASKED, has_head=False),
+        take_consent,
+    ),
+    Route(Operation(method="POST", path=f"{_ONE}/consent", needs=Anyone.UNASKED), take_consent),
+    Route(
+        Operation(method="GET", path=f"{_ONE}/signingkeys", needs=Permission.SUBSCRIBE),
+        signingkeys.list_keys,
+    ),
+    Route(
+        Operation(method="POST", path=f"{_ONE}/signingkeys", needs=Permission.SUBSCRIBE),
+        signingkeys.add_key,
+    ),
+    Route(
+        Operation(method="DELETE", path=f"{_ONE}/signingkeys/{{key}}", needs=Permission.SUBSCRIBE),
+        signingkeys.end_key,
+    ),
+    Route(Operation(method="POST", path=f"{_ONE}/pause", needs=Permission.SUBSCRIBE), pause),
+    Route(Operation(method="POST", path=f"{_ONE}/resume", needs=Permission.SUBSCRIBE), resume),
+    Route(Operation(method="POST", path=f"{_ONE}/replay", needs=Permission.SUBSCRIBE), replay),
+    Route(Operation(method="POST", path=f"{_ONE}/test", needs=Permission.SUBSCRIBE), send_example),
+    Route(
+        Operation(method="GET", path=f"{_ONE}/attempts", needs=Permission.SUBSCRIBE), list_attempts
+    ),
+    Route(
+        Operation(method="GET", path=_DEAD, needs=Permission.SUBSCRIBE),
+        deadletters.list_dead_letters,
+    ),
+    Route(
+        Operation(method="DELETE", path=_DEAD, needs=Permission.SUBSCRIBE), deadletters.delete_all
+    ),
+    Route(
+        Operation(method="POST", path=f"{_DEAD}/redeliver", needs=Permission.SUBSCRIBE),
+        deadletters.redeliver_some,
+    ),
+    Route(
+        Operation(method="GET", path=f"{_DEAD}/{{number}}", needs=Permission.SUBSCRIBE),
+        deadletters.get_one,
+    ),
+    Route(
+        Operation(method="DELETE", path=f"{_DEAD}/{{number}}", needs=Permission.SUBSCRIBE),
+        deadletters.delete_one,
+    ),
+    Route(
+        Operation(method="POST", path=f"{_DEAD}/{{number}}/redeliver", needs=Permission.SUBSCRIBE),
+        deadletters.redeliver_one,
+    ),
+)

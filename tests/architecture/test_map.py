@@ -28,6 +28,8 @@ SHARED_NAMES = {
     *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
     # One per package by design: errors, the bodies that pydantic reads, what is applied.
     *("apply", "errors", "wire"),
+    # The operations of a feature, and what the feature or its command has under the same name.
+    *("access", "audit"),
     # Older forms of what the model and the messages have under the same name.
     *("attributes", "protocols"),
 }

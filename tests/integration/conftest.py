@@ -16,15 +16,19 @@ import pytest
 import pytest_asyncio
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.typedefs import Middleware
 
 from catalog import dialects
+from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.app import create_app
+from catalog.api.routedescription import RouteDescription
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
+from catalog.http.background import BACKGROUND_TASKS
+from catalog.http.route import ROUTES, Route
 from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database
+from catalog.operations.operation import Need
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
 from replication.feed import cursor_at
@@ -153,15 +157,15 @@ async def start_node(
     dsn: str,
     *,
     modelsource: dict[str, Any] | None = None,
-    routes: Iterable[web.AbstractRouteDef] = (),
-    middlewares: Iterable[Middleware] = (),
+    routes: Iterable[Route | RouteDescription] = (),
+    authentication: type[Authentication] = Authentication,
     **settings: Any,
 ) -> AsyncIterator[Node]:
     """A node on a database of its own, listening on a free port of the loopback address.
 
     Args:
         routes: what it offers beside the native API and the other dialects.
-        middlewares: what is between the node's own and its handlers.
+        authentication: knows the callers.
     """
     model = default_model() if modelsource is None else load_model(modelsource)
     async with Database.open(dsn, modelsource=model.source) as database:
@@ -174,10 +178,23 @@ async def start_node(
             event_dialects=dialects.event_dialects,
         )
         app = create_app(context, [*dialects.routes, *routes])
-        app.middlewares.extend(middlewares)
+        begin = app[BACKGROUND_TASKS].begin
+        app[AUTHENTICATION] = authentication(context.settings, database, begin)
         async with context.checker, TestClient(TestServer(app)) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
+
+
+def needs_of(app: web.Application) -> dict[str, dict[str, Need]]:
+    """The right that each path of an application needs of each method; `*` is any other method."""
+    needs: dict[str, dict[str, Need]] = {}
+    for route in app[ROUTES]:
+        operation = route.operation
+        methods = needs.setdefault(operation.template, {})
+        methods[operation.method] = operation.needs
+        if operation.method == "GET" and operation.has_head:
+            methods["HEAD"] = operation.needs
+    return needs
 
 
 @contextlib.asynccontextmanager

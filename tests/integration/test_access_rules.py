@@ -14,13 +14,24 @@ from hypothesis import strategies as st
 from catalog.access.audittrail import note_refused
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
+from catalog.operations.access import MOST_PATHS, MOST_WILD_PATHS
 from catalog.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, covers
-from catalog.store.accessrules import MOST_PATHS, MOST_RULES, MOST_WILD_PATHS
+from catalog.store.accessrules import MOST_RULES
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+# The schemas of answers about access and the audit.
+ANSWERS = {
+    "Whoami",
+    "Token",
+    "Tokens",
+    "GrantingRule",
+    "GrantingRules",
+    "AuditEntry",
+    "AuditEntries",
+}
 RULES = "/access/rules"
 READER = {"who": "anonymous", "role": "reader", "paths": ["/schemagroups/contoso.a"]}
 
@@ -87,20 +98,20 @@ async def test_a_rule_lives_from_its_making_to_its_end(node: Node, admin: str) -
 @pytest.mark.parametrize(
     ("change", "error", "told"),
     [
-        ({"who": ""}, "required_attribute_missing", "who"),
-        ({"paths": []}, "required_attribute_missing", "paths"),
-        ({"role": "owner"}, "invalid_attribute", "reader, writer, replicator, admin"),
+        ({"who": ""}, "invalid_attribute", "who"),
+        ({"paths": []}, "invalid_attribute", "paths"),
+        ({"role": "owner"}, "invalid_attribute", "reader"),
         ({"role": ["admin"]}, "invalid_attribute", "reader"),
         ({"who": "groups=editors"}, "invalid_attribute", "iss=ISSUER"),
         ({"who": "iss=*&sub=me"}, "invalid_attribute", "issuer"),
         ({"who": "token=*"}, "invalid_attribute", "token"),
         ({"who": "token=0123456789"}, "invalid_attribute", "concord token list"),
         ({"who": "anonymous&token=x"}, "invalid_attribute", "must be"),
-        ({"who": "o=x" * 400}, "invalid_attribute", "must be"),
+        ({"who": "o=x" * 400}, "invalid_attribute", "1024 characters"),
         ({"who": "&".join(f"o={n}" for n in range(17))}, "invalid_attribute", "must be"),
-        ({"who": 7}, "invalid_attribute", "must be"),
+        ({"who": 7}, "invalid_attribute", "string"),
         ({"paths": ["/"]}, "invalid_attribute", "/*/*"),
-        ({"paths": "/a/b"}, "invalid_attribute", "list"),
+        ({"paths": "/a/b"}, "invalid_attribute", "tuple"),
         ({"paths": ["/schemagroups"]}, "invalid_attribute", "/GROUPTYPE/GROUPID"),
         ({"paths": ["/schemagroups/a/schemas/s"]}, "invalid_attribute", "/GROUPTYPE/GROUPID"),
         ({"paths": ["/schemagroups/a%"]}, "invalid_attribute", "/GROUPTYPE/GROUPID"),
@@ -265,7 +276,7 @@ async def test_every_answer_about_access_fits_its_description(node: Node, admin:
     answer = await send(node, admin, "GET", "/openapi.json")
     description = answer.json
     for name, schema in description["components"]["schemas"].items():
-        if name.startswith("access."):
+        if name in ANSWERS:
             schema["additionalProperties"] = False
     api = DescribedApi(node, description)
     headers = {"Authorization": f"Bearer {admin}"}

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from aiohttp import web
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from catalog.access.certificates import TlsUnusable, caller_of, server_tls
@@ -18,6 +17,7 @@ from catalog.access.owntokens import make_token
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, read_configuration
+from catalog.http.route import Route
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.node import open_database, serve, start_listening
 from catalog.rolerules import RoleRule
@@ -29,7 +29,7 @@ CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUT
 
 @contextlib.asynccontextmanager
 async def tls_node(
-    settings: Settings, more: Sequence[web.RouteDef] = monitoring_routes
+    settings: Settings, more: Sequence[Route] = monitoring_routes
 ) -> AsyncIterator[tuple[str, Context]]:
     async with open_database(settings) as database:
         context = Context(

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from catalog.http.route import writes
 from catalog.logs import configure_logs
 from tests.integration.conftest import HTTP, SPEC, Answer, Node, start_node
 from tests.integration.test_api_hostile import raw
@@ -56,7 +57,7 @@ HANDLERS = (
     stream_what_cannot_be_sent,
     raise_of_the_framework,
 )
-ROUTES = [web.post(f"/faults/{each.__name__}", each) for each in (*HANDLERS, break_off)]
+ROUTES = [writes("POST", f"/faults/{each.__name__}", each) for each in (*HANDLERS, break_off)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -99,7 +100,7 @@ async def test_a_fault_while_an_answer_is_completed_has_an_id_too(
         if next(calls) == 0:
             raise ValueError("it is broken")
 
-    monkeypatch.setattr("catalog.api.app.share_with_origins", break_once)
+    monkeypatch.setattr("catalog.web.finish.share_with_origins", break_once)
     logged(capsys, await node.send("GET", "/"))
 
 
@@ -111,7 +112,7 @@ async def test_a_fault_outside_of_all_handlers_has_an_id_too(
     def break_down(_: web.Request) -> str:
         raise ValueError("it is broken")
 
-    monkeypatch.setattr("catalog.http.problems.client_address", break_down)
+    monkeypatch.setattr("catalog.web.door.client_address", break_down)
     logged(capsys, await node.send("GET", "/"))
 
 

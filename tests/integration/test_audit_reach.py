@@ -17,6 +17,7 @@ from catalog.cli import app
 from catalog.client import Client
 from catalog.commands.audit import follow_audit
 from catalog.events.dispatcher import run_deliveries
+from catalog.operations.audit import AuditQuery
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from replication.routes import routes as replication_routes
@@ -173,7 +174,7 @@ async def test_operators_and_commands_are_told_and_shown(
     capsys.readouterr()
     lines = ""
     async with Client.open(node.url, token=admin.text) as client:
-        following = asyncio.create_task(follow_audit(client, {}, 500, as_json=True))
+        following = asyncio.create_task(follow_audit(client, AuditQuery(limit=500), as_json=True))
         async with asyncio.timeout(30):
             await admin.send("PUT", "/messagegroups/later", {})
             while "later" not in lines:

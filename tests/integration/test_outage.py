@@ -15,6 +15,7 @@ import structlog
 from aiohttp import ClientPayloadError, web
 
 from catalog.context import CONTEXT
+from catalog.http.route import writes
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
 from catalog.model.modelsource import default_model
@@ -73,7 +74,7 @@ async def server(directory: Path) -> AsyncIterator[EmbeddedPostgres]:
 
 @pytest.fixture
 async def node(server: EmbeddedPostgres) -> AsyncIterator[Node]:
-    lost = [web.post(path, _lose) for path in ("/lost", "/lost/after/write")]
+    lost = [writes("POST", path, _lose) for path in ("/lost", "/lost/after/write")]
     routes = [*replication_routes, *monitoring_routes, *lost]
     async with start_node(server.dsn, routes=routes) as node:
         await node.put(GROUP)

@@ -12,6 +12,7 @@ import structlog
 from aiohttp import web
 
 from catalog.extras import install_command
+from catalog.http.route import reads
 from catalog.logs import configure_logs
 from catalog.model.logfields import begin_log_fields
 from catalog.model.tracecontext import TraceContext, current_trace
@@ -33,7 +34,7 @@ async def _speak(_: web.Request) -> web.Response:
 
 @pytest.fixture
 async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, routes=[web.get("/faults/speak", _speak)]) as running:
+    async with start_node(database_url, routes=[reads("/faults/speak", _speak)]) as running:
         yield running
 
 

@@ -14,19 +14,18 @@ import orjson
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from aiohttp.typedefs import Handler
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from catalog.access.routeneeds import NEEDS
+from catalog.access.authentication import Authentication
+from catalog.access.identity import EVERYBODY, Identity
 from catalog.dialects.discovery.translate import service_id
 from catalog.model.shortpath import short_path
-from catalog.model.visibility import Visibility, visibility
 from catalog.monitoring.routes import routes as monitoring_routes
-from catalog.roles import PATH_PERMISSIONS, Permission, covers
+from catalog.roles import PATH_PERMISSIONS, Permission, RuleGrant, covers
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from replication.routes import routes as replication_routes
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, needs_of, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -75,12 +74,26 @@ EXTRAS = st.lists(
 )
 
 
-@web.middleware
-async def restrict(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Restrict a request to what the rule shows that its header names."""
-    rule = request.headers.get("X-Rule")
-    visibility.set(None if rule is None else Visibility((rule,)))
-    return await handler(request)
+class KnownByRule(Authentication):
+    """Takes the sender of a request for somebody with the one rule that its header names."""
+
+    async def identify(self, request: web.Request) -> Identity:
+        rule = request.headers.get("X-Rule")
+        if rule is None:
+            return EVERYBODY
+        return Identity("anonymous", rules=(RuleGrant(rule, "replicator"),))
+
+    async def with_rules(self, identity: Identity) -> Identity:
+        return identity
+
+
+RESTRICTED: dict[str, Any] = {
+    "routes": ROUTES,
+    "public_url": AUTHORITY,
+    "open": False,
+    "address_requests_per_second": 0,
+    "authentication": KnownByRule,
+}
 
 
 async def fill(node: Node) -> None:
@@ -329,9 +342,10 @@ REQUESTS = [
 ]
 
 
-async def test_every_route_that_restricted_clients_read_has_a_case() -> None:
+async def test_every_route_that_restricted_clients_read_has_a_case(whole: Node) -> None:
     read = frozenset[Permission]().union(*PATH_PERMISSIONS.values()) - _OTHERWISE
-    assert {path for path, needs in NEEDS.items() if needs.reads in read} == {*CASES}
+    needs = needs_of(whole.client.app)
+    assert {path for path in needs if needs[path].get("GET", needs[path]["*"]) in read} == {*CASES}
 
 
 async def answered(node: Node, request: Request, **headers: str) -> Answer:
@@ -384,8 +398,8 @@ async def test_what_is_hidden_does_not_exist(
     emptied = await copy(database)
     await forget_hidden(emptied, seen)
     async with (
-        start_node(database, routes=ROUTES, middlewares=[restrict], public_url=AUTHORITY) as whole,
-        start_node(emptied, routes=ROUTES, public_url=AUTHORITY) as alone,
+        start_node(database, **RESTRICTED) as whole,
+        start_node(emptied, **RESTRICTED) as alone,
     ):
         for node in (whole, alone):
             await node.changes()  # what other tests hold back is told by now
@@ -397,9 +411,7 @@ async def test_what_is_hidden_does_not_exist(
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def whole(base: str, copy: Copy) -> AsyncIterator[Node]:
     """A node with a rule "some", which shows two groups to who sends `X-Rule: some`."""
-    async with start_node(
-        await copy(base), routes=ROUTES, middlewares=[restrict], public_url=AUTHORITY
-    ) as node:
+    async with start_node(await copy(base), **RESTRICTED) as node:
         rule = AccessRule(id="some", who="anonymous", role="reader", createdat=NOW, createdby="")
         async with node.database.transaction() as connection:
             assert await add_rule(connection, rule, ["/messagegroups/orders", "/endpoints/*"])

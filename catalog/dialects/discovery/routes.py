@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Sequence
 
 from catalog.dialects.discovery import asyncrequests, read, write
+from catalog.http.route import Route, reads, writes
 
-routes: list[web.RouteDef] = [
-    web.get("/services", read.list_services),
-    web.post("/services", write.add_services),
-    web.delete("/services", write.delete_services),
-    web.get("/services/{id}", read.get_service),
-    web.put("/services/{id}", write.put_service),
-    web.delete("/services/{id}", write.delete_service),
-    web.get("/services/requests/{id}", asyncrequests.get_request),
-]
+routes: Sequence[Route] = (
+    reads("/services", read.list_services),
+    writes("POST", "/services", write.add_services),
+    writes("DELETE", "/services", write.delete_services),
+    reads("/services/{id}", read.get_service),
+    writes("PUT", "/services/{id}", write.put_service),
+    writes("DELETE", "/services/{id}", write.delete_service),
+    reads("/services/requests/{id}", asyncrequests.get_request),
+)

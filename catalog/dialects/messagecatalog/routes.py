@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Sequence
 
 from catalog.dialects.messagecatalog import read, write
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
+from catalog.http.route import Route, reads, writes
 
 _GROUP = f"{CATALOG_ROOT}/{{group}}"
 _DEFINITIONS = f"{_GROUP}/messagedefinitions"
@@ -13,23 +14,23 @@ _DEFINITION = f"{_DEFINITIONS}/{{definition}}"
 _VERSIONS = f"{_DEFINITION}/versions"
 _VERSION = f"{_VERSIONS}/{{version}}"
 
-routes: list[web.RouteDef] = [
-    web.get(CATALOG_ROOT, read.list_groups),
-    web.get(f"{CATALOG_ROOT}/", read.list_groups),
-    web.get(_GROUP, read.get_group),
-    web.put(_GROUP, write.put_group),
-    web.delete(_GROUP, write.delete_group),
-    web.get(_DEFINITIONS, read.list_definitions),
-    web.post(_DEFINITIONS, write.post_version),
-    web.delete(_DEFINITIONS, write.delete_definitions),
+routes: Sequence[Route] = (
+    reads(CATALOG_ROOT, read.list_groups),
+    reads(f"{CATALOG_ROOT}/", read.list_groups),
+    reads(_GROUP, read.get_group),
+    writes("PUT", _GROUP, write.put_group),
+    writes("DELETE", _GROUP, write.delete_group),
+    reads(_DEFINITIONS, read.list_definitions),
+    writes("POST", _DEFINITIONS, write.post_version),
+    writes("DELETE", _DEFINITIONS, write.delete_definitions),
     # Section 4.3.3 posts to the path with a slash at its end.
-    web.get(f"{_DEFINITIONS}/", read.list_definitions),
-    web.post(f"{_DEFINITIONS}/", write.post_version),
-    web.delete(f"{_DEFINITIONS}/", write.delete_definitions),
-    web.get(_DEFINITION, read.get_definition),
-    web.delete(_DEFINITION, write.delete_definition),
-    web.get(_VERSIONS, read.list_versions),
-    web.get(_VERSION, read.get_version),
-    web.delete(_VERSION, write.delete_version),
-    web.get("/messagedefinition", read.find_definition),
-]
+    reads(f"{_DEFINITIONS}/", read.list_definitions),
+    writes("POST", f"{_DEFINITIONS}/", write.post_version),
+    writes("DELETE", f"{_DEFINITIONS}/", write.delete_definitions),
+    reads(_DEFINITION, read.get_definition),
+    writes("DELETE", _DEFINITION, write.delete_definition),
+    reads(_VERSIONS, read.list_versions),
+    reads(_VERSION, read.get_version),
+    writes("DELETE", _VERSION, write.delete_version),
+    reads("/messagedefinition", read.find_definition),
+)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from collections.abc import Sequence
 
 from catalog.dialects.registry04 import delete, read, write
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
+from catalog.http.route import Route, reads, writes
 
 _GROUPS = f"{REGISTRY04_ROOT}/{{groups}}"
 _GROUP = f"{_GROUPS}/{{gid}}"
@@ -14,25 +15,25 @@ _RESOURCE = f"{_RESOURCES}/{{rid}}"
 _VERSIONS = f"{_RESOURCE}/versions"
 _VERSION = f"{_VERSIONS}/{{vid}}"
 
-routes: list[web.RouteDef] = [
-    web.get(REGISTRY04_ROOT, read.get_registry),
-    web.get(f"{REGISTRY04_ROOT}/", read.get_registry),
-    web.get(_GROUPS, read.get_groups),
-    web.post(_GROUPS, write.post_group),
-    web.delete(_GROUPS, delete.delete_groups),
-    web.get(_GROUP, read.get_group),
-    web.put(_GROUP, write.put_group),
-    web.delete(_GROUP, delete.delete_group),
-    web.get(_RESOURCES, read.get_resources),
-    web.post(_RESOURCES, write.post_resource),
-    web.delete(_RESOURCES, delete.delete_resources),
-    web.get(_RESOURCE, read.get_version),
-    web.put(_RESOURCE, write.put_version),
-    web.post(_RESOURCE, write.post_version),
-    web.delete(_RESOURCE, delete.delete_resource),
-    web.get(_VERSIONS, read.get_versions),
-    web.delete(_VERSIONS, delete.delete_versions),
-    web.get(_VERSION, read.get_version),
-    web.put(_VERSION, write.put_version),
-    web.delete(_VERSION, delete.delete_version),
-]
+routes: Sequence[Route] = (
+    reads(REGISTRY04_ROOT, read.get_registry),
+    reads(f"{REGISTRY04_ROOT}/", read.get_registry),
+    reads(_GROUPS, read.get_groups),
+    writes("POST", _GROUPS, write.post_group),
+    writes("DELETE", _GROUPS, delete.delete_groups),
+    reads(_GROUP, read.get_group),
+    writes("PUT", _GROUP, write.put_group),
+    writes("DELETE", _GROUP, delete.delete_group),
+    reads(_RESOURCES, read.get_resources),
+    writes("POST", _RESOURCES, write.post_resource),
+    writes("DELETE", _RESOURCES, delete.delete_resources),
+    reads(_RESOURCE, read.get_version),
+    writes("PUT", _RESOURCE, write.put_version),
+    writes("POST", _RESOURCE, write.post_version),
+    writes("DELETE", _RESOURCE, delete.delete_resource),
+    reads(_VERSIONS, read.get_versions),
+    writes("DELETE", _VERSIONS, delete.delete_versions),
+    reads(_VERSION, read.get_version),
+    writes("PUT", _VERSION, write.put_version),
+    writes("DELETE", _VERSION, delete.delete_version),
+)

@@ -1,0 +1,137 @@
+"""Describes as OpenAPI the operations that have models: bodies, answers, queries and statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core.core_schema import NullableSchema, WithDefaultSchema
+
+from catalog.api.openapi_operations import JSON_BODY, content, refusals
+from catalog.api.openapi_positions import wait_parameters
+from catalog.api.openapi_schemas import Json, reference
+from catalog.http.route import Route
+from catalog.operations.operation import Operation
+from catalog.roles import Permission
+
+_TEMPLATE = "#/components/schemas/{model}"
+_REFUSED: Mapping[int, str] = {
+    400: "The request is not as it is described here, or names what there cannot be.",
+    403: "The caller may not do this, or may not grant this there.",
+    404: "There is no such thing, or the caller does not see it.",
+    409: "The present state does not allow it; the error document says what to do.",
+    410: "The log does not go on from the cursor; the error document says what to do.",
+    412: "The thing has another tag than the one in If-Match.",
+    413: "The body is larger than this node accepts.",
+    422: "The other catalog refuses, or does not answer as one.",
+    429: "There are too many of these requests; Retry-After says when the next may come.",
+}
+
+
+class _WithoutNull(GenerateJsonSchema):
+    """Schemas in which a member that may be missing is never null, as answers leave it out."""
+
+    def nullable_schema(self, schema: NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        if schema.get("default") is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+
+def has_models(operation: Operation[Any, Any]) -> bool:
+    """Whether an operation is described by its models; operations on entities are not."""
+    return operation.takes is not None or operation.answers is not None
+
+
+def model_components(routes: Iterable[Route]) -> dict[str, Json]:
+    """The schemas of all bodies and answers, by name."""
+    models = dict.fromkeys(_models_of(routes))
+    _, found = models_json_schema(
+        [(model, "validation") for model in models],
+        ref_template=_TEMPLATE,
+        schema_generator=_WithoutNull,
+    )
+    return dict(found.get("$defs", {}))
+
+
+def _models_of(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
+    for route in routes:
+        for model in (route.operation.takes, route.operation.answers):
+            if model is not None:
+                yield model
+
+
+def describe_modelled(route: Route) -> Json:
+    """Describe an operation that has models, or that has neither body nor answer."""
+    operation = route.operation
+    described: Json = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "parameters": [*_parameters(operation), *wait_parameters(operation.method)],
+        "responses": {
+            **_successes(operation),
+            **{str(status): _refusal(status) for status in _refused(operation)},
+            **refusals(),
+        },
+    }
+    if operation.takes is not None:
+        taken = content(JSON_BODY, reference(operation.takes.__name__))
+        described["requestBody"] = {"required": not operation.is_optional, "content": taken}
+    return described
+
+
+def _successes(operation: Operation[Any, Any]) -> Json:
+    done: Json = {"description": "Done."}
+    if operation.answers is not None:
+        done["content"] = content(JSON_BODY, reference(operation.answers.__name__))
+    if operation.headers:
+        done["headers"] = {
+            name: {"description": description, "schema": {"type": "string"}}
+            for name, description in operation.headers.items()
+        }
+    others = {
+        str(status): {**done, "description": description}
+        for status, description in operation.outcomes.items()
+    }
+    status = HTTPStatus.NO_CONTENT if operation.answers is None else operation.status
+    return {str(int(status)): done, **others}
+
+
+def _refused(operation: Operation[Any, Any]) -> list[int]:
+    """The statuses of refusals: those of its own, and those that follow from its parts."""
+    takes, is_named = operation.takes is not None, "{" in operation.path
+    parts = {
+        400: takes or operation.query is not None,
+        403: isinstance(operation.needs, Permission),
+        404: is_named,
+        413: takes,
+    }
+    return sorted({*operation.refuses, *(status for status, applies in parts.items() if applies)})
+
+
+def _refusal(status: int) -> Json:
+    return {"description": _REFUSED[status], "content": content(JSON_BODY, reference("Problem"))}
+
+
+def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
+    if operation.query is None:
+        return
+    schema = operation.query.model_json_schema(schema_generator=_WithoutNull)
+    for name, found in schema["properties"].items():
+        described = {key: value for key, value in found.items() if key not in _LEFT_OUT}
+        parameter: Json = {"name": name, "in": "query", "schema": described}
+        if "description" in found:
+            parameter["description"] = found["description"]
+        if name in schema.get("required", ()):
+            parameter["required"] = True
+        if described.get("enum") == [""]:
+            parameter["allowEmptyValue"] = True
+        yield parameter
+
+
+_LEFT_OUT = frozenset({"title", "description", "default"})

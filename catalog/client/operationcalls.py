@@ -1,0 +1,78 @@
+"""Calls of operations by their declarations: bodies and answers are the operations' models."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
+
+from catalog.client.connection import Answer, Connection, Params
+from catalog.client.errors import BadAnswer
+from catalog.operations.operation import Answered, Operation, Taken
+
+
+class OperationCalls(Connection):
+    """A connection that does operations."""
+
+    async def call(
+        self,
+        operation: Operation[Taken, Answered],
+        body: Taken | None = None,
+        *,
+        query: BaseModel | None = None,
+        **at: str,
+    ) -> Answered:
+        """Do an operation of the API, and return its answer as the operation's model.
+
+        Args:
+            body: an instance of the model that the operation takes.
+            query: an instance of the model of its query.
+            at: the placeholders of its path.
+        """
+        path, params = _target(operation, query, at)
+        answer = await self.request(operation.method, path, params=params, body=_dumped(body))
+        return self._read(operation, path, answer)
+
+    async def call_pages(
+        self, operation: Operation[Taken, Answered], *, query: BaseModel | None = None, **at: str
+    ) -> AsyncIterator[Answered]:
+        """Each page of an operation that answers in pages, as `call`."""
+        path, params = _target(operation, query, at)
+        while path:
+            answer = await self.request(operation.method, path, params=params)
+            yield self._read(operation, path, answer)
+            if answer.next_page == path:
+                raise BadAnswer(self.url, f"a page that is followed by itself, {path}")
+            path, params = answer.next_page, ()
+
+    def _read(self, operation: Operation[Taken, Answered], path: str, answer: Answer) -> Answered:
+        # mypy does not tie a model to the type variable once the model is told from None.
+        model = cast("type[BaseModel] | None", operation.answers)
+        try:
+            found = None if model is None else model.model_validate_json(answer.body)
+            return cast("Answered", found)
+        except ValidationError as error:
+            fault = f"an answer that does not fit its model: {error.errors()[0]['msg']}"
+            raise BadAnswer(self.at(path), fault) from error
+
+
+def _target(
+    operation: Operation[Any, Any], query: BaseModel | None, at: Mapping[str, str]
+) -> tuple[str, Params]:
+    """The path and the query of a call of an operation."""
+    path = operation.template.format_map({name: quote(id, safe="") for name, id in at.items()})
+    if query is None:
+        return path, ()
+    given = query.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    params = []
+    for name, value in given.items():
+        # A flag has no value.
+        texts = value if isinstance(value, list) else ["" if value is True else value]
+        params += [(name, str(text)) for text in texts]
+    return path, params
+
+
+def _dumped(body: BaseModel | None) -> Any:
+    return None if body is None else body.model_dump(mode="json", exclude_unset=True, by_alias=True)

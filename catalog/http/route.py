@@ -1,0 +1,162 @@
+"""Routes: operations with their handlers, and the bodies and queries that handlers are given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar, get_origin
+
+from aiohttp import hdrs, web
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from catalog.config import Settings
+from catalog.http.body import read_body, read_json
+from catalog.http.deadline import Deadline
+from catalog.http.responses import JSON_TYPE
+from catalog.model.errors import (
+    BadRequest,
+    InvalidAttribute,
+    RequiredAttributeMissing,
+    UnknownAttribute,
+    XRegistryError,
+    with_violations,
+)
+from catalog.operations.operation import Operation
+from catalog.roles import Permission
+
+Handler = Callable[..., Awaitable[web.StreamResponse | BaseModel | None]]
+Model = TypeVar("Model", bound=BaseModel)
+
+_LONGEST_NAME = 128
+
+
+ROUTES: web.AppKey[Sequence[Route]] = web.AppKey("routes", Sequence)
+
+
+@dataclass(frozen=True)
+class Route:
+    """An operation and its handler.
+
+    The handler is given the request, then the body and the query as the models of the operation.
+    It answers with a response, or with the model of the answer, or with nothing (204).
+    """
+
+    operation: Operation[Any, Any]
+    handler: Handler
+
+    @property
+    def name(self) -> str:
+        """The name of the handler, which identifies the operation in OpenAPI."""
+        return self.handler.__name__
+
+    @cached_property
+    def summary(self) -> str:
+        """The first sentence of the handler's docstring."""
+        return (self.handler.__doc__ or "").strip().partition("\n")[0]
+
+    async def answer(self, request: web.Request, settings: Settings) -> web.StreamResponse:
+        """Handle a request that was admitted, within its time."""
+        if not self.operation.is_bounded:
+            return await self._call(request)
+        async with Deadline(request, settings):
+            return await self._call(request)
+
+    async def _call(self, request: web.Request) -> web.StreamResponse:
+        operation = self.operation
+        given: list[BaseModel] = []
+        if operation.takes is not None:
+            given.append(await read_request(request, operation.takes, operation))
+        if operation.query is not None:
+            given.append(read_query(request, operation.query))
+        answer = await self.handler(request, *given)
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        if answer is None:
+            return web.Response(status=204)
+        return model_response(answer, status=operation.status)
+
+
+def reads(path: str, handler: Handler, **more: Any) -> Route:
+    """The route of a GET of entities, which are plain data and have no model."""
+    return Route(Operation(method="GET", path=path, needs=Permission.READ, **more), handler)
+
+
+def writes(method: str, path: str, handler: Handler, **more: Any) -> Route:
+    """The route of a write of entities."""
+    return Route(Operation(method=method, path=path, needs=Permission.WRITE, **more), handler)
+
+
+def model_response(
+    answer: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A response with a model as JSON, without the members that have no value."""
+    body = answer.model_dump_json(exclude_none=True, by_alias=True).encode()
+    return web.Response(
+        body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **(headers or {})}
+    )
+
+
+async def read_request(
+    request: web.Request, model: type[Model], operation: Operation[Any, Any]
+) -> Model:
+    """Read and check the body of a request.
+
+    Raises:
+        XRegistryError: the first fault, with all faults in it; the errors of `read_json`.
+    """
+    if operation.is_optional and not await read_body(request):
+        return _checked(model, {}, request.path)
+    data = await read_json(request, most_values=operation.most_values)
+    return _checked(model, data, request.path)
+
+
+def _checked(model: type[Model], data: Any, subject: str) -> Model:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        # The error of pydantic repeats values, which may be secrets.
+        raise with_violations(violations_in(error, subject)) from None
+
+
+def violations_in(error: ValidationError, subject: str, *within: str) -> list[XRegistryError]:
+    """The faults of a body, each as an error of its own that repeats no value.
+
+    Args:
+        within: the names of the members that the checked value is in.
+    """
+    details = error.errors(include_input=False, include_url=False, include_context=False)
+    return [_violation(subject, detail, within) for detail in details]
+
+
+def _violation(subject: str, detail: ErrorDetails, within: tuple[str, ...]) -> XRegistryError:
+    name = ".".join(str(step) for step in (*within, *detail["loc"]))[:_LONGEST_NAME] or "body"
+    match detail["type"]:
+        case "missing":
+            return RequiredAttributeMissing(subject, list=name)
+        case "extra_forbidden":
+            return UnknownAttribute(subject, name=name)
+        case _:
+            fault = detail["msg"].removeprefix("Value error, ").rstrip(".")
+            return InvalidAttribute(subject, name=name, error_detail=fault)
+
+
+def read_query(request: web.Request, model: type[Model]) -> Model:
+    """Check the parameters of a query; of a parameter that is there several times, the first.
+
+    Raises:
+        BadRequest
+    """
+    given: dict[str, Any] = {}
+    for name in request.query:
+        field = model.model_fields.get(name)
+        is_list = field is not None and get_origin(field.annotation) in (list, tuple)
+        given[name] = request.query.getall(name) if is_list else request.query[name]
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        detail = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        name = str(detail["loc"][0])[:_LONGEST_NAME] if detail["loc"] else ""
+        fault = detail["msg"].removeprefix("Value error, ").rstrip(".")
+        raise BadRequest(request.path, error_detail=f'"{name}": {fault}') from None

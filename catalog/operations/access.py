@@ -1,0 +1,228 @@
+"""The operations of `/access`: the caller itself, tokens of the node's own, rules for groups."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from catalog.operations.operation import AnswerBody, Anyone, Body, Operation, PageQuery, Time
+from catalog.rolerules import LONGEST_WHO, IdentityKind, Who
+from catalog.roles import PATH, WHOLE_CATALOG, Permission, Role, is_wild, parse_path
+
+MOST_PATHS = 10_000
+MOST_WILD_PATHS = 100
+"""Paths of one rule with wildcards: no index finds them."""
+
+# As many values as a rule may have paths, with brackets and names.
+_MOST_VALUES = 3 * MOST_PATHS
+
+
+def _check_path(text: str) -> str:
+    try:
+        return parse_path(text)
+    except ValueError as error:
+        raise ValueError(f"a path {error}") from error
+
+
+def _check_who(text: str) -> str:
+    try:
+        return str(Who.parse(text))
+    except ValueError as error:
+        raise ValueError(f"it {error}") from error
+
+
+def _check_wild(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if sum(map(is_wild, paths)) > MOST_WILD_PATHS:
+        raise ValueError(f"at most {MOST_WILD_PATHS} paths may have wildcards")
+    return paths
+
+
+def _check_groups(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if WHOLE_CATALOG in paths:
+        raise ValueError(
+            'a rule gives roles in groups: "/*/*" are all of them, and roles for the whole catalog '
+            "are those of tokens and of the settings"
+        )
+    return tuple(dict.fromkeys(_check_wild(paths)))
+
+
+def _check_end(end: datetime | None) -> datetime | None:
+    if end is not None and end <= datetime.now(UTC):
+        raise ValueError("it has passed already")
+    return end
+
+
+Path = Annotated[
+    str,
+    AfterValidator(_check_path),
+    Field(
+        description="`/` is the whole catalog, `/GROUPTYPE/GROUPID` a group with all below it; `*` "
+        "stands for any characters in either part.",
+        json_schema_extra={"pattern": f"^(/|{PATH.pattern})$"},
+    ),
+]
+Condition = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_WHO,
+        description="Whom the rule is for: `token=ID`, `anonymous`, or what the claims of a token "
+        "or the names of a certificate have to be, as `groups=editors&iss=https://id.example`.",
+    ),
+    AfterValidator(_check_who),
+]
+GroupPaths = Annotated[
+    tuple[Path, ...], Field(min_length=1, max_length=MOST_PATHS), AfterValidator(_check_groups)
+]
+Name = Annotated[str, Field(max_length=128)]
+
+
+class PathGrant(Body):
+    """A role for what is at or below a path."""
+
+    role: Role
+    path: Path = WHOLE_CATALOG
+
+
+class Whoami(AnswerBody):
+    """A caller as the node knows it, with its roles."""
+
+    kind: IdentityKind
+    name: str | None = None
+    issuer: str | None = None
+    grants: list[PathGrant]
+    more: Literal[True] | None = Field(
+        default=None, description="The caller has more grants than the answer lists."
+    )
+    open: bool = Field(description="Everybody may do everything.")
+
+
+class NewToken(Body):
+    """A token that a client asks for."""
+
+    name: Name = ""
+    grants: Annotated[tuple[PathGrant, ...], Field(min_length=1, max_length=MOST_PATHS)]
+    expiresat: Annotated[Time | None, AfterValidator(_check_end)] = None
+
+
+class Token(AnswerBody):
+    """A token of the node's own."""
+
+    id: str
+    name: Name
+    grants: list[PathGrant]
+    createdat: Time
+    expiresat: Time | None = None
+    usedat: Time | None = Field(default=None, description="The last use, to the minute.")
+    token: str | None = Field(
+        default=None, description="The text of the token, in the answer that made it only."
+    )
+
+
+class Tokens(AnswerBody):
+    """The tokens of a node, the newest first."""
+
+    tokens: list[Token]
+
+
+class NewRule(Body):
+    """A rule that gives a role in groups to each caller that meets a condition."""
+
+    who: Condition
+    role: Role
+    paths: GroupPaths
+
+
+class RuleChanges(Body):
+    """The members of a rule to replace."""
+
+    who: Condition | None = None
+    role: Role | None = None
+    paths: GroupPaths | None = None
+
+
+class GrantingRule(AnswerBody):
+    """A rule that the node keeps. A list of rules shows the first paths of each."""
+
+    id: str
+    who: str
+    role: Role
+    paths: list[str]
+    pathscount: int = Field(ge=1)
+    createdat: Time
+    createdby: str
+
+
+class GrantingRules(AnswerBody):
+    """A page of rules."""
+
+    rules: list[GrantingRule]
+
+
+_RULES, _RULE = "/access/rules", "/access/rules/{id}"
+_TOKENS = "/access/tokens"
+_LOCATION = {"Location": "The URL of what was made"}
+
+WHOAMI = Operation(
+    method="GET", path="/access/whoami", needs=Anyone.TOLD, answers=Whoami, is_kept=False
+)
+LIST_TOKENS = Operation(
+    method="GET", path=_TOKENS, needs=Permission.ADMINISTER, answers=Tokens, is_kept=False
+)
+CREATE_TOKEN = Operation(
+    method="POST",
+    path=_TOKENS,
+    needs=Permission.ADMINISTER,
+    takes=NewToken,
+    answers=Token,
+    status=201,
+    headers=_LOCATION,
+    refuses=(409,),
+    most_values=_MOST_VALUES,
+    is_kept=False,
+)
+DELETE_TOKEN = Operation(method="DELETE", path=f"{_TOKENS}/{{id}}", needs=Permission.ADMINISTER)
+LIST_RULES = Operation(
+    method="GET",
+    path=_RULES,
+    needs=Permission.GRANT,
+    answers=GrantingRules,
+    query=PageQuery,
+    is_kept=False,
+)
+CREATE_RULE = Operation(
+    method="POST",
+    path=_RULES,
+    needs=Permission.GRANT,
+    takes=NewRule,
+    answers=GrantingRule,
+    status=201,
+    headers=_LOCATION,
+    refuses=(409,),
+    most_values=_MOST_VALUES,
+    is_kept=False,
+)
+GET_RULE = Operation(
+    method="GET", path=_RULE, needs=Permission.GRANT, answers=GrantingRule, is_kept=False
+)
+REPLACE_RULE = Operation(
+    method="PUT",
+    path=_RULE,
+    needs=Permission.GRANT,
+    takes=NewRule,
+    answers=GrantingRule,
+    most_values=_MOST_VALUES,
+    is_kept=False,
+)
+CHANGE_RULE = Operation(
+    method="PATCH",
+    path=_RULE,
+    needs=Permission.GRANT,
+    takes=RuleChanges,
+    answers=GrantingRule,
+    most_values=_MOST_VALUES,
+    is_kept=False,
+)
+DELETE_RULE = Operation(method="DELETE", path=_RULE, needs=Permission.GRANT)

@@ -1,0 +1,101 @@
+"""The operation of `/audit`: who changed what, and who was refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from catalog.model.author import AuthorKind
+from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.roles import Permission
+
+Outcome = Literal["done", "refused"]
+_Text = Annotated[str, Field(max_length=1000)]
+
+
+class AuditQuery(Query):
+    """The conditions that entries have to meet, and the page of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: int | None = Field(default=None, ge=1)
+    since: Time | None = Field(default=None, description="Only entries from this time on.")
+    until: Time | None = Field(default=None, description="Only entries before this time.")
+    identity: _Text | None = Field(
+        default=None,
+        description="Only entries of callers with this name, of this kind, or both as `KIND:NAME`.",
+    )
+    path: _Text | None = Field(
+        default=None,
+        description="Only entries of requests, or of targets, whose paths begin with this text.",
+    )
+    interaction: _Text | None = Field(
+        default=None, description="Only the entry of the interaction with this id."
+    )
+    outcome: Outcome | None = Field(
+        default=None, description="Only entries of requests that were done, or that were refused."
+    )
+    after: _Text | None = Field(
+        default=None,
+        description="Only entries after the one with this `sequence`, the oldest first.",
+    )
+    before: _Text | None = Field(
+        default=None,
+        description="Only entries before the one with this `sequence`, the newest first.",
+    )
+
+
+class AuditIdentity(AnswerBody):
+    """The author of a change, or the caller that was refused."""
+
+    kind: AuthorKind
+    name: str | None = None
+    issuer: str | None = None
+
+
+class AuditTarget(AnswerBody):
+    """An entity or thing that a request made or changed."""
+
+    path: str
+    action: str | None = None
+
+
+class AuditEntry(AnswerBody):
+    """An entry of the audit."""
+
+    sequence: str = Field(description="The place of the entry, in the order of texts.")
+    time: Time
+    outcome: Outcome
+    identity: AuditIdentity
+    address: str | None = None
+    agent: str | None = None
+    method: str | None = None
+    path: str | None = None
+    interaction: str | None = Field(
+        default=None, description="The id that the events of the interaction carry, too."
+    )
+    changed: int | None = Field(default=None, ge=0, description="The number of changed entities.")
+    targets: list[AuditTarget] | None = Field(default=None, description="The first targets.")
+    status: int | None = Field(default=None, description="The status of the refusal.")
+    reason: str | None = Field(default=None, description="The name of the problem.")
+    attempts: int | None = Field(
+        default=None, ge=0, description="The number of refusals that the entry stands for."
+    )
+
+
+class AuditEntries(AnswerBody):
+    """A page of the audit."""
+
+    audit: list[AuditEntry]
+
+
+READ_AUDIT = Operation(
+    method="GET",
+    path="/audit",
+    needs=Permission.ADMINISTER,
+    query=AuditQuery,
+    answers=AuditEntries,
+    headers={"Link": 'The next page, as `rel="next"`'},
+    is_kept=False,
+)

@@ -1,0 +1,130 @@
+"""The declaration of an operation, and the forms that bodies, answers and queries share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, Generic
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from typing_extensions import TypeVar
+
+from catalog.model.timestamps import parse_time
+from catalog.roles import Permission
+
+READING = ("GET", "HEAD", "OPTIONS")
+ANY_METHOD = "*"
+
+_PATTERN = re.compile(r"{(\w+):[^}]*}")
+_LONGEST_TIME = 64
+
+
+class Anyone(Enum):
+    """The right to use an operation that needs no role."""
+
+    UNASKED = "its answer is for everybody, or the request has a secret of its own"
+    TOLD = "whoever it is, a credential that is shown has to be valid"
+
+
+Need = Permission | Anyone
+
+Taken = TypeVar("Taken", bound=BaseModel | None, default=None)
+Answered = TypeVar("Answered", bound=BaseModel | None, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[Taken, Answered]):
+    """A method on a path. OpenAPI names it after its handler, whose docstring is its summary.
+
+    Args:
+        method: of HTTP; `*` stands for all that the path's other operations leave over.
+        path: with placeholders, as `/access/rules/{id}`.
+        needs: the right of its caller.
+        takes: the model of the body, if it has one in JSON.
+        answers: the model of the answer's body, if it has one in JSON.
+        query: the model of the query's parameters.
+        status: of the answer when it is done.
+        outcomes: other answers when it is done: descriptions by status.
+        refuses: the statuses of its own refusals, beside those of its right, path and body.
+        headers: of the answer when it is done: descriptions by name.
+        is_optional: whether the body may be missing.
+        most_values: the most JSON values in the body.
+        is_bounded: whether it has the time of a request; otherwise its handler bounds its own.
+        is_kept: whether a cache may keep the answer, which is revalidated each time.
+        has_head: whether a GET answers HEAD, too; not if a GET changes something.
+        is_counted: whether it counts towards the rate of its caller.
+        capability: the name that the capabilities `available` and `mutable` have for the path.
+        content: the media types of bodies and answers that are no JSON objects with a model.
+    """
+
+    method: str
+    path: str
+    needs: Need
+    takes: type[Taken] | None = None
+    answers: type[Answered] | None = None
+    query: type[BaseModel] | None = None
+    status: int = 200
+    outcomes: Mapping[int, str] = field(default_factory=dict)
+    refuses: tuple[int, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_optional: bool = False
+    most_values: int = 10_000
+    is_bounded: bool = True
+    is_kept: bool = True
+    has_head: bool = True
+    is_counted: bool = True
+    capability: str | None = None
+    content: Content = field(default_factory=lambda: Content())
+
+    @property
+    def template(self) -> str:
+        """The path with the names of its placeholders only, as metrics and OpenAPI tell it."""
+        return _PATTERN.sub(r"{\1}", self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """JSON Schemas by media type: those of the body, and those of the answer."""
+
+    taken: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answered: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class Body(BaseModel):
+    """The body of a request: unknown members are refused, and no error repeats a value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class AnswerBody(BaseModel):
+    """The body of an answer. A member without a value is left out; newer nodes may add members."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+
+class Query(BaseModel):
+    """The parameters of a query; others are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def _read_time(value: object) -> object:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or len(value) > _LONGEST_TIME:
+        raise ValueError("it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z")
+    return parse_time(value)
+
+
+Time = Annotated[datetime, BeforeValidator(_read_time, json_schema_input_type=str)]
+"""A point in time, in JSON as RFC 3339 in UTC."""
+
+
+class PageQuery(Query):
+    """The page of a list: at most `limit` items, those after the item `after`."""
+
+    limit: int | None = Field(default=None, ge=1)
+    after: str = Field(default="", max_length=1024)

@@ -1,0 +1,166 @@
+"""The one way of a request: it is admitted, handled, and its answer is finished.
+
+`Door.handler_of` decides once what depends on the route alone. Each request then passes in order:
+
+1. an id for the log, the trace, and the clock of the metrics;
+2. `admit`: the caller, its rate, its right to the operation, the host, the origin and the path;
+3. the handler, within the operation's time; again, if the configuration was replaced meanwhile;
+4. where one of these raised an error: the audit is told of refusals, and the error becomes a
+   problem document;
+5. `finish`, before the first byte is sent.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from catalog.access.audittrail import note_refusal
+from catalog.context import Context
+from catalog.http.authoritypointer import point_to_authority
+from catalog.http.bodymemory import release_body
+from catalog.http.clientaddress import client_address, source_of
+from catalog.http.etag import NEVER_KEPT, answer_conditionally
+from catalog.http.problems import PROBLEM, cut_short, has_begun, problem_of
+from catalog.http.route import Route
+from catalog.model.caller import caller
+from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.logfields import begin_log_fields
+from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
+from catalog.store.connections import StatementsOutdated
+from catalog.store.database import has_committed
+from catalog.store.locks import ConfigurationChanged
+from catalog.tracing import Span
+from catalog.web.admit import admit, check_capabilities
+from catalog.web.finish import REQUEST_HEADER, REQUEST_ID
+
+_METHODS = hdrs.METH_ALL - {"*"}
+_SANE_ID = re.compile(r"[A-Za-z0-9\-._~:/+=@]{1,128}")
+# What watches a node would be most of what its traces tell.
+_UNTRACED = ("/metrics", "/health/")
+_LONGEST_PATH = 256
+_MOST_ATTEMPTS = 3
+_BROKEN_OFF = "broken off"
+_READS = (hdrs.METH_GET, hdrs.METH_HEAD)
+
+
+class Door:
+    """Leads the requests of a node to the handlers of its operations."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def handler_of(self, route: Route) -> Handler:
+        """The handler of a route as aiohttp calls it."""
+        metrics, label = self._context.metrics, route.operation.template
+        is_traced = not route.operation.path.startswith(_UNTRACED)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            began, status = time.monotonic(), 0
+            span = self._begin(request, label, is_traced=is_traced)
+            try:
+                response = await self._answer(request, route)
+                status = response.status
+                return response
+            finally:
+                _end(span, status)
+                seconds = time.monotonic() - began
+                told = str(status) if status else _BROKEN_OFF
+                metrics.observe_request(label, method_of(request), told, seconds)
+
+        return handle
+
+    def _begin(self, request: web.Request, label: str, *, is_traced: bool) -> Span | None:
+        """Let all that is done for a request tell its id and its trace."""
+        given = request.headers.get(REQUEST_HEADER)
+        is_sane = given is not None and _SANE_ID.fullmatch(given)
+        id = given if given is not None and is_sane else f"{random.getrandbits(64):016x}"
+        request[REQUEST_ID] = id
+        begin_log_fields(request=id)
+        parent = _trace_of(request) if TRACEPARENT in request.headers else None
+        tracing = self._context.tracing
+        if not (tracing.is_told and is_traced):
+            current_trace.set(parent)
+            return None
+        method = method_of(request)
+        attributes = {
+            "http.request.method": method,
+            "http.route": label,
+            "url.path": request.path[:_LONGEST_PATH],
+            "concord.request": id,
+        }
+        span = tracing.begin(f"{method} {label}", parent, kind="server", attributes=attributes)
+        current_trace.set(span.context)
+        return span
+
+    async def _answer(self, request: web.Request, route: Route) -> web.StreamResponse:
+        """Answer a request, or its error; the connection is cut if an answer has begun."""
+        has_committed.set(False)
+        caller.set(source_of(client_address(request)))
+        try:
+            await admit(request, route.operation)
+            response = await self._handled(request, route)
+            if response.prepared:
+                return response
+            if not route.operation.is_kept:
+                response.headers[hdrs.CACHE_CONTROL] = NEVER_KEPT
+            is_read = request.method in _READS
+            return answer_conditionally(request, response) if is_read else response
+        except BaseException as error:
+            if has_begun(request):
+                cut_short(request, error)
+                raise
+            if not isinstance(error, Exception):
+                raise
+            return await self._refused(request, error)
+        finally:
+            # A connection keeps its last request.
+            release_body(request)
+
+    async def _handled(self, request: web.Request, route: Route) -> web.StreamResponse:
+        """Handle a request, again if its configuration was replaced before its write, or if another
+        version of Concord changed a table."""
+        context = self._context
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                check_capabilities(request, route.operation, context.capabilities)
+                return await route.answer(request, context.settings)
+            except ConfigurationChanged:
+                await context.reload()
+            except StatementsOutdated:
+                if has_committed.get():
+                    raise
+        raise ServerBusy(request.path, detail="The configuration is changing all the time.")
+
+    async def _refused(self, request: web.Request, error: Exception) -> web.Response:
+        if isinstance(error, XRegistryError):
+            note_refusal(request, error)
+            await point_to_authority(self._context, error)
+        response = problem_of(request, error)
+        self._context.metrics.problems.labels(response[PROBLEM]).inc()
+        return response
+
+
+def _end(span: Span | None, status: int) -> None:
+    """End the span of a request; the status is 0 if the request was broken off."""
+    if span is None:
+        return
+    if status:
+        span.note({"http.response.status_code": status})
+    span.end("" if 0 < status < 500 else str(status) if status else _BROKEN_OFF)
+
+
+def method_of(request: web.Request) -> str:
+    """The method, if it is one of HTTP's: clients may invent others."""
+    return request.method if request.method in _METHODS else "other"
+
+
+def _trace_of(request: web.Request) -> TraceContext | None:
+    parents = request.headers.getall(TRACEPARENT)
+    if len(parents) > 1:
+        return None
+    return TraceContext.parse(parents[0], ",".join(request.headers.getall(TRACESTATE, ())))

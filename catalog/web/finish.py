@@ -1,0 +1,60 @@
+"""Finishes an answer: the headers of every response, before its first byte is sent."""
+
+from __future__ import annotations
+
+from aiohttp import hdrs, web
+
+from catalog.access.identity import IDENTITY
+from catalog.access.ratelimits import QUOTA
+from catalog.context import CONTEXT
+from catalog.http.browserheaders import SHOWN_ONLY, TLS_ONLY
+from catalog.http.crossorigin import share_with_origins
+from catalog.http.etag import NEVER_KEPT
+from catalog.http.headers import POSITION
+from catalog.http.positionwait import READ_AS_OF
+from catalog.http.responses import leave_untyped
+
+REQUEST_HEADER = "X-Request-ID"
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+
+
+async def finish(request: web.Request, response: web.StreamResponse) -> None:
+    """Complete the headers of an answer, which aiohttp is about to send."""
+    context, headers = request.app[CONTEXT], response.headers
+    # core/http.md, "xRegistry Root HTTP Header"
+    headers.add(hdrs.LINK, f"<{context.base_url(request)}>;rel=xregistry-root")
+    leave_untyped(response)
+    if (id := request.get(REQUEST_ID)) is not None:
+        headers[REQUEST_HEADER] = id
+    if (position := request.get(READ_AS_OF)) is not None:
+        headers[POSITION] = position
+    if (found := request.get(QUOTA)) is not None:
+        rate, quota = found
+        headers["RateLimit-Policy"] = rate.policy
+        headers["RateLimit"] = rate.describe(quota)
+    _keep_private(request, response)
+    for name, value in SHOWN_ONLY.items():
+        headers.setdefault(name, value)
+    # A proxy that ends TLS says so itself.
+    if request.secure:
+        headers.setdefault(*TLS_ONLY)
+    share_with_origins(request, response, context.settings.cors_origins)
+    if not request.content.is_eof():
+        # The rest of a body that was refused is not read, so that no request can follow it.
+        headers[hdrs.CONNECTION] = "close"
+        response.force_close()
+
+
+def _keep_private(request: web.Request, response: web.StreamResponse) -> None:
+    """Let a cache that is shared keep only what a request without a credential is told.
+
+    Also that answer is only for others without one (RFC 9110, 12.5.5).
+    """
+    identity = request.get(IDENTITY)
+    if identity is None:
+        return
+    headers = response.headers
+    headers.add(hdrs.VARY, hdrs.AUTHORIZATION)
+    rule = headers.get(hdrs.CACHE_CONTROL)
+    if identity.kind != "anonymous" and rule != NEVER_KEPT:
+        headers[hdrs.CACHE_CONTROL] = "private" if rule is None else f"private, {rule}"
