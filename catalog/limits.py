@@ -113,7 +113,7 @@ class Limits(BaseSettings):
         "trusted proxies may have more",
     )
     max_header_bytes: PositiveInt = 64 * 1024
-    """Largest header of a request that arrives in pieces"""
+    """Largest header of a request, with its path"""
     header_timeout_seconds: PositiveFloat = 10.0
     """Longest time from the beginning of a connection, or of a request, to the end of its header"""
     reading_timeout_seconds: PositiveFloat = 15.0

@@ -12,8 +12,8 @@ from aiohttp import web
 from catalog.config import Settings
 from catalog.http.clientaddress import is_within, source_of
 from catalog.http.protocoloptions import protocol_options
-from catalog.http.refusal import refusal
-from catalog.model.concorderrors import LimitExceeded, TooManyAtOnce
+from catalog.http.refusal import header_too_large, refusal
+from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.errors import ServerBusy, XRegistryError
 
 # How many connections are looked at for one that can be closed, so that a flood costs little.
@@ -181,10 +181,7 @@ class ClientConnection(web.RequestHandler):
         self._header_bytes += size
         most = self._settings.max_header_bytes
         if self._header_bytes > most and self.transport is not None:
-            error = LimitExceeded(
-                limit=str(most), things="bytes in its header", setting="CONCORD_MAX_HEADER_BYTES"
-            )
-            self.transport.write(refusal(error))
+            self.transport.write(refusal(header_too_large(most)))
             self.force_close()
 
     def _expect_reader(self, unread: int) -> None:

@@ -7,6 +7,7 @@ server of this process.
 from __future__ import annotations
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from catalog.http.problems import (
     answer_unexpected,
@@ -15,10 +16,13 @@ from catalog.http.problems import (
     is_client_gone,
     problem_response,
 )
-from catalog.model.concorderrors import ExpectationFailed
-from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy
+from catalog.model.concorderrors import ExpectationFailed, LimitExceeded
+from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy, XRegistryError
 
 _BAD_REQUEST = 400
+# The limits of aiohttp's parser, which raises no error of its own for the second.
+_MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
+_TOO_MANY_HEADERS = "Too many headers"
 _handle_error = web.RequestHandler.handle_error
 _finish_response = web.RequestHandler.finish_response
 
@@ -46,14 +50,23 @@ def _answer_error(
     if isinstance(exc, ConnectionError) and is_client_gone(request):
         raise exc
     if status == _BAD_REQUEST:
-        fault = "it is not a well-formed HTTP request"
-        response = problem_response(ParsingData(error_detail=fault))
+        response = problem_response(_parser_error(exc))
     elif exc is None:
         response = problem_response(ServerBusy(request.path))
     else:
         response = answer_unexpected(request, exc)
     response.force_close()
     return response
+
+
+def _parser_error(error: BaseException | None) -> XRegistryError:
+    setting = "a fixed limit"
+    if isinstance(error, LineTooLong):
+        things = "bytes in the path or in a header"
+        return LimitExceeded(limit=_MOST_IN_LINE, things=things, setting=setting)
+    if _TOO_MANY_HEADERS in str(error):
+        return LimitExceeded(limit=_MOST_HEADERS, things="headers", setting=setting)
+    return ParsingData(error_detail="it is not a well-formed HTTP request")
 
 
 async def _finish(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from catalog.http.problems import problem_response
+from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import XRegistryError
 
 
@@ -16,3 +17,9 @@ def refusal(error: XRegistryError) -> bytes:
     lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + response.body
+
+
+def header_too_large(most: int) -> LimitExceeded:
+    return LimitExceeded(
+        limit=str(most), things="bytes in its header", setting="CONCORD_MAX_HEADER_BYTES"
+    )

@@ -188,3 +188,22 @@ async def test_unusual_requests_that_are_well_formed_are_answered(
 ) -> None:
     status, head, _ = await raw(node, request_bytes)
     assert status == 200, head
+
+
+@pytest.mark.parametrize("kilobytes", [66, 130, 500])
+@pytest.mark.parametrize("lines", ["a line", "lines of 1 KB", "lines of 10 bytes", "the path"])
+async def test_a_header_beyond_the_limits_is_413_however_large_it_is(
+    node: Node, kilobytes: int, lines: str
+) -> None:
+    path, size = "/", kilobytes * 1000
+    if lines == "a line":
+        fields = [f"A: {'x' * size}"]
+    elif lines == "the path":
+        path, fields = f"/?x={'x' * size}", []
+    else:
+        length = 1000 if lines == "lines of 1 KB" else 10
+        fields = [f"A{n}: ".ljust(length, "x") for n in range(size // length)]
+    sent = "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *fields, "", ""]).encode()
+    status, _, body = await raw(node, sent)
+    assert status == 413
+    assert json.loads(body)["type"] == "urn:concord:error:limit_exceeded"
