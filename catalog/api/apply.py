@@ -30,9 +30,15 @@ _IGNORABLE = frozenset({"epoch", "readonly"})
 
 
 async def get_apply(request: web.Request) -> web.Response:
-    """Answer with the limits of an apply: the largest body and the deepest nesting."""
+    """Answer with the limits of an apply: the bytes and JSON values of a body, and its nesting."""
     settings = request.app[CONTEXT].settings
-    return json_response({"maxbodybytes": settings.max_body_bytes, "maxdepth": settings.max_depth})
+    return json_response(
+        {
+            "maxbodybytes": settings.max_body_bytes,
+            "maxbodyvalues": settings.max_body_values,
+            "maxdepth": settings.max_depth,
+        }
+    )
 
 
 async def post_apply(request: web.Request) -> web.Response:

@@ -10,14 +10,14 @@ import pytest_asyncio
 
 from catalog.client import Client
 from catalog.commands.apply.desiredstate import DesiredState
-from catalog.commands.apply.requests import ApplyOptions, requests_for
+from catalog.commands.apply.requests import ApplyOptions, Capacity, requests_for
 from catalog.commands.apply.sending import send_all
 from catalog.commands.documentfile import read_document
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_documents import DOCUMENTS, GROUPS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LIMIT = 16 << 20
+CAPACITY = Capacity(bytes=16 << 20, values=500_000)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -34,7 +34,7 @@ async def test_a_document_that_was_applied_has_nothing_to_do(node: Node, path: P
     async with Client.open(node.url) as client:
         desired = DesiredState(model=await client.model())
         desired.add(path.name, document.groups)
-        requests = requests_for(desired, ApplyOptions(prune=True), LIMIT)
+        requests = requests_for(desired, ApplyOptions(prune=True), CAPACITY)
         first = await send_all(client, requests, dry_run=False)
         assert first.failure is None
         assert first.changes

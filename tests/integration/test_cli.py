@@ -123,6 +123,7 @@ def node() -> Iterator[FakeNode]:
         server.add_routes(
             [
                 web.post("/apply", fake.import_),
+                web.get("/apply", _always({"maxbodybytes": 10**7, "maxbodyvalues": 10**6})),
                 web.get("/model", _always(MODEL)),
                 web.get("/modelsource", _always({"groups": {}})),
                 web.put("/modelsource", fake.put_model),

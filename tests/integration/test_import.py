@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from catalog.client import Client
 from catalog.commands.documentfile import read_document
 from catalog.commands.import_.importing import import_document
-from tests.integration.conftest import Node
+from tests.integration.conftest import Node, start_node
 
 
 async def test_what_has_another_epoch_is_replaced_only_if_that_is_asked_for(
@@ -60,6 +61,32 @@ async def test_what_would_be_lost_and_what_the_node_refuses_are_told_together(
     assert [loss.pointer for loss in result.document.losses] == ["/messagegroups/g/messages/m/name"]
     assert [v.subject for v in result.violations] == ["/messagegroups/g/messages/n/versions/1"]
     assert await node.state() == before
+
+
+async def test_a_document_that_is_too_large_for_a_request_is_checked_whole_and_sent_in_several(
+    database_url: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.xreg.json"
+    messages: dict[str, Any] = {f"m{n}": {"description": "x" * 900} for n in range(8)}
+    messages["m7"]["x-y"] = 1
+    path.write_bytes(orjson.dumps({"messagegroups": {"g": {"name": "G", "messages": messages}}}))
+    document = read_document(path)
+    async with (
+        start_node(database_url, max_body_bytes=3000) as node,
+        Client.open(node.url) as client,
+    ):
+        before = await node.state()
+        refused = await import_document(client, document)
+        assert not refused.is_imported
+        [violation] = refused.violations
+        assert violation.subject == "/messagegroups/g/messages/m7/versions/1"
+        assert await node.state() == before
+        result = await import_document(client, document, keep_going=True)
+        assert (result.is_imported, result.written) == (True, 15)
+        assert result.left_out == ("/messagegroups/g/messages/m7",)
+        assert result.counts == {"messagegroups": 1, "messages": 7}
+        assert (await node.get("/messagegroups/g"))["messagescount"] == 7
+        assert (await import_document(client, document, keep_going=True)).written == 0
 
 
 def test_nothing_is_said_of_what_a_catalog_assigns_in_whatever_case(tmp_path: Path) -> None:

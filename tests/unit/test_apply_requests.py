@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.commands.apply.desiredstate import DesiredState
-from catalog.commands.apply.requests import PortionTooLarge, portions
+from catalog.commands.apply.requests import Capacity, PortionTooLarge, portions
+from catalog.http.body import check_number_of_values
 
 MODEL = {
     "groups": {
@@ -19,9 +20,11 @@ MODEL = {
         "schemagroups": {"resources": {"schemas": {}}},
     }
 }
-LIMIT = 4000
+LIMIT = Capacity(bytes=4000, values=60)
 ids = st.text("abc", min_size=1, max_size=3)
-resources = st.dictionaries(ids, st.builds(lambda size: {"name": "x" * size}, st.integers(0, 1500)))
+texts = st.builds(lambda size: {"name": "x" * size}, st.integers(0, 1500))
+lists = st.builds(lambda size: {"tags": [1] * size}, st.integers(0, 30))
+resources = st.dictionaries(ids, texts | lists)
 
 
 def members(plural: str) -> st.SearchStrategy[Any]:
@@ -41,7 +44,9 @@ states = st.fixed_dictionaries(
 @given(groups=states)
 def test_every_request_fits_and_together_they_say_everything(groups: dict[str, Any]) -> None:
     bodies = portions(groups, MODEL, LIMIT)
-    assert all(len(orjson.dumps(body)) <= LIMIT for body in bodies)
+    for text in map(orjson.dumps, bodies):
+        assert len(text) <= LIMIT.bytes
+        check_number_of_values(text, LIMIT.values)
     desired = DesiredState(model=MODEL)
     for body in bodies:
         desired.add("", body)
@@ -62,7 +67,16 @@ def test_what_is_referred_to_comes_before_what_refers() -> None:
     assert [[*body] for body in bodies] == [["schemagroups"], ["messagegroups"], ["endpoints"]]
 
 
-def test_a_resource_that_no_request_could_carry_is_an_error() -> None:
-    groups = {"schemagroups": {"s": {"schemas": {"x": {"name": "x" * 5000}}}}}
-    with pytest.raises(PortionTooLarge, match="/schemagroups/s/schemas/x"):
-        portions(groups, MODEL, LIMIT)
+@pytest.mark.parametrize(
+    ("group", "xid"),
+    [
+        ({"schemas": {"x": {"name": "x" * 5000}}}, "/schemagroups/s/schemas/x"),
+        ({"schemas": {"x": {"tags": [1] * 70}}}, "/schemagroups/s/schemas/x"),
+        ({"name": "x" * 5000}, "/schemagroups/s"),
+        ({"schemas": ["x" * 5000]}, "/schemagroups/s"),
+        ("x" * 5000, "/schemagroups/s"),
+    ],
+)
+def test_what_no_request_could_carry_is_an_error(group: Any, xid: str) -> None:
+    with pytest.raises(PortionTooLarge, match=f"^{xid} alone"):
+        portions({"schemagroups": {"s": group}}, MODEL, LIMIT)

@@ -198,15 +198,15 @@ async def _requests(
     client: Client, documents: Sequence[DocumentFile], options: ApplyOptions
 ) -> list[ApplyRequest]:
     from catalog.commands.apply.desiredstate import DesiredState
-    from catalog.commands.apply.requests import requests_for
+    from catalog.commands.apply.requests import Capacity, requests_for
 
-    capacity = await client.get("/apply")
+    capacity = await Capacity.of(client)
     desired = DesiredState(model=await client.model())
     for document in documents:
         desired.add(str(document.path), document.groups)
     if desired.contradictions:
         refuse_contradictions(desired.contradictions)
-    return requests_for(desired, options, capacity["maxbodybytes"])
+    return requests_for(desired, options, capacity)
 
 
 async def _send(client: Client, requests: Sequence[ApplyRequest], *, dry_run: bool) -> ApplyResult:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from math import ceil
+from typing import Any, Self
 
 import orjson
 
-from catalog.client import JsonObject
+from catalog.client import Client, JsonObject
 from catalog.commands.apply.desiredstate import DesiredState
 from catalog.commands.console import CommandError
 
@@ -22,13 +23,41 @@ _OTHER_TYPES = 2
 _WRAPPING = 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The most bytes and JSON values that a node takes in one request."""
+
+    bytes: int
+    values: int
+
+    @classmethod
+    async def of(cls, client: Client) -> Self:
+        """The capacity of a client's node.
+
+        Raises:
+            ClientError
+        """
+        told = await client.get("/apply")
+        return cls(told["maxbodybytes"], told["maxbodyvalues"])
+
+    def size(self, value: Any) -> int:
+        """The bytes of a value, or more if its part of the values is larger than of the bytes.
+
+        Values are counted as a node counts them (http/body.py).
+        """
+        text = orjson.dumps(value)
+        values = text.count(b",") + text.count(b"{") + text.count(b"[")
+        return max(len(text), ceil(values * self.bytes / self.values))
+
+
 class PortionTooLarge(CommandError):
     """One resource alone is larger than a request may be."""
 
-    def __init__(self, xid: str, limit: int) -> None:
+    def __init__(self, xid: str, capacity: Capacity) -> None:
         super().__init__(
-            f"{xid} alone is larger than the {limit:,} bytes that the node takes.",
-            "Give the node a larger CONCORD_MAX_BODY_BYTES.",
+            f"{xid} alone is larger than the {capacity.bytes:,} bytes or {capacity.values:,} JSON "
+            "values that the node takes.",
+            "Give the node a larger CONCORD_MAX_BODY_BYTES or CONCORD_MAX_BODY_VALUES.",
         )
 
 
@@ -70,17 +99,16 @@ class ApplyRequest:
         return ", ".join(xids[:MOST_NAMED]) + more or "deletions"
 
 
-def requests_for(desired: DesiredState, options: ApplyOptions, limit: int) -> list[ApplyRequest]:
+def requests_for(
+    desired: DesiredState, options: ApplyOptions, capacity: Capacity
+) -> list[ApplyRequest]:
     """The requests of an apply, in order. Deletions are in the only request, or in a last one.
-
-    Args:
-        limit: the most bytes that the node takes.
 
     Raises:
         PortionTooLarge
     """
     params, prune_params = options.params(), options.prune_params()
-    bodies: list[JsonObject] = [*portions(desired.groups, desired.model, limit)]
+    bodies: list[JsonObject] = [*portions(desired.groups, desired.model, capacity)]
     if len(bodies) <= 1:
         body = bodies[0] if bodies else {}
         is_needed = bodies or prune_params
@@ -93,7 +121,7 @@ def requests_for(desired: DesiredState, options: ApplyOptions, limit: int) -> li
 
 
 def portions(
-    groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], limit: int
+    groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], capacity: Capacity
 ) -> list[dict[str, JsonObject]]:
     """Cut groups into the bodies of the fewest requests, in their order.
 
@@ -102,7 +130,7 @@ def portions(
     Args:
         groups: by plural and id.
         model: the node's, as `GET /model` shows it.
-        limit: the most bytes that the node takes.
+        capacity: the node's.
 
     Raises:
         PortionTooLarge
@@ -110,12 +138,12 @@ def portions(
     whole = {name: dict(groups[name]) for name in sorted(groups, key=_rank) if groups[name]}
     if not whole:
         return []
-    if _size(whole) <= limit:
+    if capacity.size(whole) <= capacity.bytes:
         return [whole]
     bodies: list[dict[str, JsonObject]] = []
-    used = limit
-    for plural, gid, part, size in _parts(whole, model, limit - _WRAPPING):
-        if used + size > limit - _WRAPPING or gid in bodies[-1].get(plural, {}):
+    used = capacity.bytes
+    for plural, gid, part, size in _parts(whole, model, capacity):
+        if used + size > capacity.bytes - _WRAPPING or gid in bodies[-1].get(plural, {}):
             bodies.append({})
             used = 0
         used += size
@@ -128,37 +156,38 @@ def _rank(plural: str) -> tuple[int, str]:
 
 
 def _parts(
-    groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], limit: int
+    groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], capacity: Capacity
 ) -> Iterator[tuple[str, str, JsonObject, int]]:
     """Groups and parts of groups with their sizes, each small enough for a request."""
     for plural, members in groups.items():
         for gid, group in members.items():
-            size = _size({plural: {gid: group}})
-            if size <= limit:
+            size = capacity.size({plural: {gid: group}})
+            if size <= capacity.bytes - _WRAPPING:
                 yield plural, gid, group, size
                 continue
             collections = model["groups"].get(plural, {}).get("resources", {})
-            for part in _cut(f"/{plural}/{gid}", group, collections, limit):
-                yield plural, gid, part, _size({plural: {gid: part}})
+            for part in _cut(f"/{plural}/{gid}", group, collections, capacity):
+                yield plural, gid, part, capacity.size({plural: {gid: part}})
 
 
 def _cut(
-    xid: str, group: JsonObject, collections: Mapping[str, Any], limit: int
+    xid: str, group: Any, collections: Mapping[str, Any], capacity: Capacity
 ) -> Iterator[JsonObject]:
-    own = {name: value for name, value in group.items() if name not in collections}
-    part, used = dict(own), _size(own) + len(xid)
-    for name in (name for name in group if name in collections):
-        for rid, resource in group[name].items():
-            size = _size({name: {rid: resource}})
+    found = group if isinstance(group, dict) else {}
+    cut = [name for name in found if name in collections and isinstance(found[name], dict)]
+    own = {name: value for name, value in found.items() if name not in cut}
+    limit, least = capacity.bytes - _WRAPPING, capacity.size(own) + len(xid)
+    if found is not group or least > limit:
+        raise PortionTooLarge(xid, capacity)
+    part, used = dict(own), least
+    for name in cut:
+        for rid, resource in found[name].items():
+            size = capacity.size({name: {rid: resource}})
             if len(part) > len(own) and used + size > limit:
                 yield part
-                part, used = dict(own), _size(own) + len(xid)
+                part, used = dict(own), least
             if used + size > limit:
-                raise PortionTooLarge(f"{xid}/{name}/{rid}", limit)
+                raise PortionTooLarge(f"{xid}/{name}/{rid}", capacity)
             part.setdefault(name, {})[rid] = resource
             used += size
     yield part
-
-
-def _size(value: Any) -> int:
-    return len(orjson.dumps(value))

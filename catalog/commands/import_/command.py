@@ -59,7 +59,8 @@ def import_(
     """Import xRegistry documents of any edition, JSON or YAML, into a node.
 
     Files have names in .xreg.json, .xreg.yaml, .cereg, .cereg.yaml or .cereg.yml, and up to 64
-    MiB. Each is imported as a whole or not at all, and all rules that it breaks are reported. The
+    MiB. Each is imported as a whole or not at all, and all rules that it breaks are reported. One
+    that is too large for a request of the node is checked as a whole, and sent in several. The
     groups of a document are sent; its own name and description are not, as the catalog has its
     own. An entity that is a replica in the document and in the catalog is left alone. With
     --follow, documents whose groups are all replicas of one catalog are imported there.

@@ -8,7 +8,8 @@ from enum import StrEnum
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
-from catalog.client import Client, ClientError, Refused, Violation
+from catalog.client import Client, ClientError, JsonObject, Refused, Violation
+from catalog.commands.apply.requests import Capacity, portions
 from catalog.commands.console import members_of, progress_bar, violations_as_json
 from catalog.commands.documentfile import DocumentFile
 from catalog.commands.import_.documentgroups import DocumentGroups, SetAside
@@ -122,16 +123,24 @@ async def import_all(
 
     Raises:
         ClientError: nothing was sent at all.
+        PortionTooLarge: the same, since a resource is too large for any request.
     """
     results: list[ImportResult] = []
-    model = await client.model()
+    model, capacity = await client.model(), await Capacity.of(client)
+    for document in documents:
+        portions(document.groups, model, capacity)
     with progress_bar() as progress:
         task = progress.add_task("Importing", total=len(documents))
         for document in documents:
             progress.update(task, description=f"Importing {document.path.name}")
             try:
                 result = await import_document(
-                    client, document, keep_going=keep_going, overwrite=overwrite, model=model
+                    client,
+                    document,
+                    keep_going=keep_going,
+                    overwrite=overwrite,
+                    model=model,
+                    capacity=capacity,
                 )
             except ClientError as error:
                 return [*results, *_interrupted(documents[len(results) :], error)], error
@@ -172,43 +181,67 @@ async def import_document(
     keep_going: bool = False,
     overwrite: bool = False,
     model: Mapping[str, Any] | None = None,
+    capacity: Capacity | None = None,
 ) -> ImportResult:
-    """Send a document's groups in one request.
+    """Send a document's groups in one request, or in several if they are too large for one.
 
-    A document of which a part would be lost is only checked. An entity that is equal already is
-    not written; one that is a replica in the document and in the node is left alone.
+    A document of which a part would be lost is only checked; of one in several requests, all are
+    checked before the first is sent. An entity that is equal already is not written; one that is
+    a replica in the document and in the node is left alone.
 
     Args:
         keep_going: leave out the entities that the node refuses, and send the rest, until the
             node refuses none, or something that cannot be left out.
         overwrite: replace entities whose epoch differs from the document's.
-        model: the node's; it is fetched if not given.
+        model: the node's; it is fetched if not given, and so is its `capacity`.
 
     Raises:
         ClientError: the node cannot be reached, or refuses for a reason of its own.
+        PortionTooLarge
     """
-    groups = DocumentGroups(document.groups, model or await client.model())
+    model, capacity = model or await client.model(), capacity or await Capacity.of(client)
+    groups = DocumentGroups(document.groups, model)
     result = ImportResult(document=document)
     while result.state is ImportState.UNSENT:
-        try:
-            answer = await client.import_groups(
-                groups.members, overwrite=overwrite, dry_run=bool(document.losses)
-            )
-        except Refused as refused:
-            if refused.problem.status != 400:
-                raise
-            found = refused.problem.violations
-            if not _reduce(result, groups, found, keep_going=keep_going and not document.losses):
-                result.state = ImportState.REFUSED
-        else:
-            result.notes = tuple(answer.get("notes", ()))
+        bodies = [groups.members]
+        if capacity.size(groups.members) > capacity.bytes:
+            bodies = portions(groups.members, model, capacity)
+        answers, found = list[JsonObject](), list[Violation]()
+        if document.losses or len(bodies) > 1:
+            answers, found = await _send(client, bodies, overwrite=overwrite, dry_run=True)
+        if not (document.losses or found):
+            answers, found = await _send(client, bodies, overwrite=overwrite, dry_run=False)
+            result.written += sum(each["created"] + each["updated"] for each in answers)
+        if not found:
+            result.notes = tuple(note for each in answers for note in each.get("notes", ()))
             result.state = ImportState.REFUSED if document.losses else ImportState.IMPORTED
+        elif not _reduce(result, groups, found, keep_going=keep_going and not document.losses):
+            result.state = ImportState.REFUSED
     if result.is_imported:
         result.counts = groups.counts()
-        result.written = answer.get("created", 0) + answer.get("updated", 0)
     else:
         result.left_out, result.left_alone, result.set_aside = (), (), ()
     return result
+
+
+async def _send(
+    client: Client, bodies: Sequence[JsonObject], *, overwrite: bool, dry_run: bool
+) -> tuple[list[JsonObject], list[Violation]]:
+    """Send requests until one is refused, or all of them if nothing is written anyway."""
+    answers, found = list[JsonObject](), list[Violation]()
+    for body in bodies:
+        try:
+            answer = await client.import_groups(body, overwrite=overwrite, dry_run=dry_run)
+        except ClientError as error:
+            if not isinstance(error, Refused) or error.problem.status != 400:
+                error.is_doubtful |= bool(answers) and not dry_run
+                raise
+            found += error.problem.violations
+            if not dry_run:
+                break
+        else:
+            answers.append(answer)
+    return answers, found
 
 
 def _reduce(

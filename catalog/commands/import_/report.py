@@ -43,6 +43,10 @@ class ImportReport:
             unchanged = "" if result.written else " All of it was there."
             counts = _counted(result.counts)
             out.print(f"[green]Imported[/] {cell(result.file)}: {counts}.{unchanged}")
+        elif result.written:
+            # The catalog changed after all of it had been checked.
+            written = f"{result.written:,} entities were written, the rest was refused"
+            out.print(f"[red]Imported in part[/] {cell(result.file)}: {written}.")
         else:
             out.print(f"[red]Not imported[/] {cell(result.file)}: nothing of it was written.")
         if not self._quiet:
