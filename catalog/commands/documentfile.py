@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import orjson
@@ -26,6 +27,9 @@ _ASSIGNED = frozenset(
     {"capabilities", "createdat", "epoch", "model", "modelsource", "modifiedat"}
     | {"registryid", "self", "shortself", "specversion", "xid"}
 )
+# Members with which documents of other kinds tell their kind and version.
+_OTHER_KINDS = {"asyncapi": "AsyncAPI", "openapi": "OpenAPI", "swagger": "OpenAPI"}
+_AVRO_TYPES = ("enum", "fixed", "record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +94,10 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
         keep_unknown: keep members that cannot be rewritten as an extension.
 
     Raises:
-        SourceFileError: it cannot be read, is not an object, or has no groups.
+        SourceFileError: it cannot be read, is not an object, has no groups, or is of another kind.
     """
     source = read_object_file(path)
+    _refuse_other_kind(path, source)
     migrated = migration.migrate(source, keep_unknown=keep_unknown)
     document = migrated.document if migrate else source
     groups = {name: value for name, value in document.items() if _is_groups(name, value)}
@@ -110,6 +115,35 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
         keeps_unknown=keep_unknown,
         losses=find_losses(groups),
     )
+
+
+def _refuse_other_kind(path: Path, source: Mapping[str, Any]) -> None:
+    """Refuse a document of another kind, whose members could be taken for groups."""
+    format = next(
+        (
+            f"{kind}/{version}"
+            for name, kind in _OTHER_KINDS.items()
+            if (version := _text(source, name))
+        ),
+        "",
+    )
+    type = _text(source, "type")
+    if type in _AVRO_TYPES and _text(source, "name"):
+        format = "Avro"
+    elif "json-schema.org" in _text(source, "$schema") or (type and "properties" in source):
+        format = "JsonSchema"
+    if format:
+        raise SourceFileError(
+            f"{path} is no xRegistry document, but one of {format}.",
+            "A catalog can keep it as the document of a schema: "
+            f"curl -T {quote(str(path))} -H {quote(f'xRegistry-format: {format}')} "
+            "URL/schemagroups/GROUP/schemas/NAME",
+        )
+
+
+def _text(source: Mapping[str, Any], name: str) -> str:
+    value = source.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _is_groups(name: str, value: Any) -> bool:

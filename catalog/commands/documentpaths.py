@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from catalog.commands.console import CommandError
 from catalog.documents.serialization import STDIN
@@ -39,7 +40,7 @@ def document_paths(arguments: Iterable[str], *, allow_empty: bool = False) -> li
         allow_empty: an argument may name no document.
 
     Raises:
-        DocumentPathError: an argument names no document, or there are more than 10,000.
+        DocumentPathError: an argument names no document or is a URL, or there are more than 10,000.
     """
     found: dict[Path, None] = {}
     for argument in arguments:
@@ -59,6 +60,11 @@ def document_paths(arguments: Iterable[str], *, allow_empty: bool = False) -> li
 
 
 def _expand(argument: str) -> Iterator[Path]:
+    if argument.startswith(("http://", "https://")):
+        raise DocumentPathError(
+            f"{argument} is a URL, and documents are read from files.",
+            f"Give - for the document, and fetch it: curl -fsSL {quote(argument)} | concord … -",
+        )
     path = Path(argument)
     if path == STDIN or path.is_file():
         yield path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import sys
@@ -49,6 +50,8 @@ class NotParsable(Exception):
 def read_object_file(path: Path) -> dict[str, Any]:
     """Read the object in a file, which is YAML if its name says so, else JSON.
 
+    It is in UTF-8, or in UTF-16 with a byte order mark.
+
     Args:
         path: the file, or `-` for the standard input, which is JSON if it begins with a brace.
 
@@ -56,7 +59,7 @@ def read_object_file(path: Path) -> dict[str, Any]:
         SourceFileError: it cannot be read, is larger than 64 MiB or deeper than 64 levels,
             or is no object.
     """
-    text = _read_stdin() if path == STDIN else _read(path)
+    text = _in_utf8(path, _read_stdin() if path == STDIN else _read(path))
     is_yaml = path.suffix.lower() in _YAML or (path == STDIN and not _BRACE.match(text))
     try:
         source = parse_yaml(text) if is_yaml else parse_json(text)
@@ -66,6 +69,16 @@ def read_object_file(path: Path) -> dict[str, Any]:
     if not isinstance(source, dict):
         raise SourceFileError(f"{path} is not an xRegistry document: it is no object.")
     return source
+
+
+def _in_utf8(path: Path, text: bytes) -> bytes:
+    """A text in UTF-8 without a byte order mark."""
+    is_utf16 = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return text.decode("utf-16" if is_utf16 else "utf-8-sig").encode()
+    except UnicodeDecodeError as error:
+        message = f"{path} is in neither UTF-8 nor UTF-16."
+        raise SourceFileError(message, "Save it in UTF-8.") from error
 
 
 def _read_stdin() -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from catalog.commands import documentpaths
+from catalog.commands.documentfile import read_document
 from catalog.commands.documentpaths import DocumentPathError, document_paths
 from catalog.documents.serialization import STDIN, SourceFileError, read_object_file
 
@@ -61,6 +62,46 @@ def test_more_documents_than_allowed_are_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(documentpaths, "_MOST_FILES", 2)
     with pytest.raises(DocumentPathError, match="names more than 2 documents"):
         document_paths(["."])
+
+
+def test_who_gives_a_url_is_told_how_to_fetch_it() -> None:
+    with pytest.raises(DocumentPathError, match="is a URL") as refused:
+        document_paths(["https://example.com/a?b&c"])
+    assert "curl -fsSL 'https://example.com/a?b&c' | concord" in refused.value.hint
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("name", "text"), [("a.json", '{"a": "é"}'), ("a.yaml", "a: é")])
+def test_a_file_is_read_in_the_codings_that_editors_write(
+    tmp_path: Path, name: str, text: str, coding: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode(coding))
+    assert read_object_file(path) == {"a": "é"}
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SourceFileError, match="neither UTF-8 nor UTF-16"):
+        read_object_file(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ('{"asyncapi": "3.0.0", "channels": {"c": {}}}', "AsyncAPI/3.0.0"),
+        ('{"openapi": "3.1.0", "paths": {"/": {}}}', "OpenAPI/3.1.0"),
+        ('{"swagger": "2.0", "paths": {"/": {}}}', "OpenAPI/2.0"),
+        ('{"$schema": "http://json-schema.org/draft-07/schema#", "$defs": {}}', "JsonSchema"),
+        ('{"type": "object", "properties": {"a": {}}}', "JsonSchema"),
+        ('{"type": "record", "name": "R", "fields": []}', "Avro"),
+    ],
+)
+def test_a_document_of_another_kind_is_told_by_its_kind(
+    tmp_path: Path, text: str, format: str
+) -> None:
+    path = tmp_path / "a b.json"
+    path.write_text(text)
+    with pytest.raises(SourceFileError, match=f"one of {format}") as refused:
+        read_document(path)
+    assert f"curl -T '{path}' -H 'xRegistry-format: {format}'" in refused.value.hint
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', "a: 1"])
