@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
+from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES
 from catalog.lint.declaredentities import DeclaredEntities, entity_of
 from catalog.lint.finding import Finding
 from catalog.lint.lintedcatalog import AcceptingChecker, LintedCatalog
 from catalog.lint.memorycatalog import KnownEntities
 from catalog.lint.publishedchanges import PublishedChanges
 from catalog.messages.message import pointer
+from catalog.model.attributes import active_definitions
 from catalog.model.configuration import Configuration
 from catalog.model.dotpath import Index, Key, read_path
 from catalog.model.entity import Entity
 from catalog.model.errors import Readonly, XRegistryError
+from catalog.model.schema import Attribute, Definitions, Model
 from catalog.model.xid import Xid
 from catalog.rules import DomainRules, Subject, references_of
 from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
+
+# Extensions in which migrations, older editions and the dialects keep what has no native form.
+_CONCORDS = frozenset({OLDER, RC4_ATTRIBUTES, "discovery", "messagecatalog", "registry04"})
+# How like a known name an unknown one is that was meant to be it.
+_LIKENESS = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +60,14 @@ class Linter:
         configuration: the model, and the supported checks.
         checker: checks documents by their formats.
         base: the state that they are compared with.
+        explained: the files and pointers of unknown attributes that other findings are about.
     """
 
     documents: Sequence[DeclaredEntities]
     configuration: Configuration
     checker: DocumentChecker
     base: LintBase = field(default_factory=LintBase)
+    explained: Collection[tuple[str, str]] = ()
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:
@@ -74,6 +85,7 @@ class Linter:
             subject = _subject(after.memory.entities[xid])
             self._findings += self._broken(rules, subject, lookup)
             self._findings += self._unchecked(after.memory.entities[xid])
+        self._findings += self._unknown(after)
         self._findings += self._elsewhere(after, lookup)
         self._findings += self._twice()
         changes = PublishedChanges(
@@ -154,6 +166,29 @@ class Linter:
             if entity.kind == "version" and entity.attributes.get(name) is False and reason:
                 yield self._place(Finding("note", "not_checked", f"{reason}.", subject=entity.xid))
 
+    def _unknown(self, after: LintedCatalog) -> Iterator[Finding]:
+        """Find the attributes that a model lacks and takes for extensions, by file and type."""
+        first, counts = dict[tuple[str, ...], Finding](), Counter[tuple[str, ...]]()
+        for xid in sorted(after.written - {"/"}):
+            entity = after.memory.entities[xid]
+            known = _known_attributes(entity, self.configuration.model)
+            inside = ("meta",) if entity.kind == "resource" else ()
+            for name in entity.attributes.keys() - known.keys() - _CONCORDS:
+                found = self._place(Finding("warning", "", "", subject=xid), pointer(*inside, name))
+                if (found.file, found.pointer) in self.explained:
+                    continue
+                key = (found.file, entity.path.groups, entity.path.resources, entity.kind, name)
+                counts[key] += 1
+                meant = get_close_matches(name, known, n=1, cutoff=_LIKENESS)
+                remedy = f'"{meant[0]}" may be meant.' if meant else "Define it in the model."
+                message = (
+                    f'The model has no "{name}" here, so it is taken as an extension. {remedy}'
+                )
+                first.setdefault(key, replace(found, rule="unknown_attribute", message=message))
+        for each, finding in first.items():
+            more = f" ({counts[each]} times)" if counts[each] > 1 else ""
+            yield replace(finding, message=finding.message + more)
+
     def _elsewhere(self, after: LintedCatalog, lookup: KnownEntities) -> Iterator[Finding]:
         """Count the references to groups that are unknown here, by file and group."""
         found: Counter[tuple[str, str]] = Counter()
@@ -190,6 +225,21 @@ class Linter:
 
 def _subject(entity: Entity) -> Subject:
     return Subject(xid=entity.path, attributes=entity.attributes)
+
+
+def _known_attributes(entity: Entity, model: Model) -> Mapping[str, Attribute]:
+    """The attributes that a model defines for an entity with its values."""
+    path = entity.path
+    if entity.kind == "group":
+        kind = model.groups[path.groups]
+        known, own = kind.attributes, kind.own_attributes
+    else:
+        resource = model.groups[path.groups].resources[path.resources]
+        is_version = entity.kind == "version"
+        known = resource.attributes if is_version else resource.metaattributes
+        own = resource.version_attributes if is_version else resource.meta_attributes
+    active, _ = active_definitions(entity.attributes, Definitions(own))
+    return {**known, **active}
 
 
 def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:

@@ -341,6 +341,24 @@ def test_warnings_fail_only_where_that_is_asked_for(repository: Repository) -> N
     assert "1 error." in strict.stderr
 
 
+def test_attributes_that_the_model_lacks_are_warned_of_with_the_name_that_may_be_meant() -> None:
+    misspelt = {"envelop": "CloudEvents/1.0", "older": {"kept": 1}}
+    group = {"descripton": "x", "mine": 1, "messages": {"m": misspelt, "n": misspelt}}
+    will = {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "t"}}
+    groups = {"messagegroups": {"g": group, "right": {"messages": {"m": will}}}}
+    text = orjson.dumps(groups).decode()
+    found = {each["pointer"]: each["message"] for each in findings("-", given=text)}
+    assert found.keys() == {
+        "/messagegroups/g/descripton",
+        "/messagegroups/g/mine",
+        "/messagegroups/g/messages/m/envelop",
+    }
+    assert '"description" may be meant' in found["/messagegroups/g/descripton"]
+    assert "Define it in the model" in found["/messagegroups/g/mine"]
+    assert '"envelope" may be meant. (2 times)' in found["/messagegroups/g/messages/m/envelop"]
+    assert set(rules("-", "--strict", given=text)) == {("error", "unknown_attribute")}
+
+
 def test_a_pull_request_is_annotated(repository: Repository) -> None:
     repository.edit(SAILINGS, _wants_too_many_acks)
     [line] = lint("definitions", "--format", "github").stdout.splitlines()

@@ -55,7 +55,8 @@ def lint(
     The documents are one set. They are imported into a catalog in memory by the code of a node.
     Errors are violations of the model, of a schema's format, and of the compatibility of its
     versions. Warnings are violations of the endpoint, message and schema specifications that a
-    catalog does not enforce. Notes name the parts that could not be checked.
+    catalog does not enforce, and attributes that the model lacks: a misspelt name becomes an
+    extension. Notes name the parts that could not be checked.
 
     With --against, the documents are imported on top of the state that they are compared with. So
     a new version that breaks the compatibility of its schema is an error, and so is an
@@ -101,17 +102,23 @@ async def _lint(
     except InitialModelUnusable as error:
         raise CommandError(f"The model cannot be used: {error}") from error
     configuration = replace(configuration, capabilities=CAPABILITIES)
+    explained: set[tuple[str, str]] = set()
     if against is None or not against.startswith(("http://", "https://")):
-        documents, findings = _read(paths, configuration, migrate=migrate)
+        documents, findings = _read(paths, configuration, explained, migrate=migrate)
         base = None if against is None else base_at(against, arguments, configuration)
     else:
         async with Client.open(against, token=token_for(against)) as client:
             if model is None:
                 configuration = await configuration_of(client)
-            documents, findings = _read(paths, configuration, migrate=migrate)
+            documents, findings = _read(paths, configuration, explained, migrate=migrate)
             base = await base_in(client, documents, configuration)
     async with Checker() as checker:
-        linter = Linter(documents=documents, configuration=configuration, checker=checker)
+        linter = Linter(
+            documents=documents,
+            configuration=configuration,
+            checker=checker,
+            explained=explained,
+        )
         if base is not None:
             linter.base = base
         findings += await linter.run()
@@ -119,9 +126,17 @@ async def _lint(
 
 
 def _read(
-    paths: Sequence[Path], configuration: Configuration, *, migrate: bool
+    paths: Sequence[Path],
+    configuration: Configuration,
+    explained: set[tuple[str, str]],
+    *,
+    migrate: bool,
 ) -> tuple[list[DeclaredEntities], list[Finding]]:
-    """Read the documents, and find errors of their files and older editions."""
+    """Read the documents, and find errors of their files and older editions.
+
+    Args:
+        explained: gets the file and pointer of each attribute that has an older form.
+    """
     from catalog.commands.documentfile import read_document
     from catalog.documents.serialization import SourceFileError
     from catalog.lint.declaredentities import DeclaredEntities
@@ -137,6 +152,9 @@ def _read(
             continue
         documents.append(DeclaredEntities.of(str(path), read.groups, configuration.model))
         findings += _find_older(str(path), read)
+        for rewrite in read.older:
+            steps = rewrite.pointer.split("/")
+            explained.update((str(path), "/".join(steps[:end])) for end in range(2, len(steps) + 1))
     return documents, findings
 
 
