@@ -1,4 +1,4 @@
-"""`concord export`, of parts and of what is a node's own, and `concord delete` of replicas."""
+"""`concord export`, `list` and `get`, and `concord delete` of replicas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from catalog.client import Client
+from catalog.documents.serialization import parse_yaml
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, link, link_is, running, start_member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+M1 = "/messagegroups/a/messages/m1"
 SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
 OWN = {
     "messagegroups": {
@@ -65,10 +67,10 @@ def node(nodes: tuple[Node, Node]) -> Node:
     return nodes[0]
 
 
-async def concord(node: Node, *arguments: str) -> Result:
+async def concord(node: Node, *arguments: str, **env: str) -> Result:
     """Run a command; its loop is its own."""
     run = CliRunner().invoke
-    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url})
+    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url, **env})
 
 
 async def exported(node: Node, *arguments: str) -> dict[str, Any]:
@@ -150,6 +152,60 @@ async def test_a_group_of_another_authority_that_is_named_is_no_nodes_own(node: 
     result = await concord(node, "export", "--mine", "/messagegroups/theirs")
     assert result.exit_code == 2
     assert "/messagegroups/theirs is a replica" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "xids"),
+    [
+        ((), ["/endpoints", "/messagegroups", "/schemagroups"]),
+        (("schemas",), ["/schemagroups/a/schemas/s"]),
+        (("/messagegroups/a/messages/m1/versions",), [f"{M1}/versions/1", f"{M1}/versions/2"]),
+        (("messagegroups", "--filter", "name=a*"), ["/messagegroups/a"]),
+        (
+            ("messages", "--filter", "messageid=m2", "--filter", "messageid=far"),
+            ["/messagegroups/a/messages/far", "/messagegroups/a/messages/m2"],
+        ),
+        (("messages", "--filter", "name=nothing"), []),
+    ],
+)
+async def test_a_list_has_what_is_of_a_type_wherever_it_is(
+    node: Node, arguments: tuple[str, ...], xids: list[str]
+) -> None:
+    listed = await concord(node, "list", *arguments, "-o", "ids")
+    assert (listed.exit_code, listed.stdout.splitlines()) == (0, xids)
+    entities = orjson.loads((await concord(node, "list", *arguments, "-o", "json")).stdout)
+    assert [each["xid"] for each in entities] == xids
+    assert (
+        parse_yaml((await concord(node, "list", *arguments, "-o", "yaml")).stdout_bytes) == entities
+    )
+    rows = (await concord(node, "list", *arguments)).stdout.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == xids
+
+
+@pytest.mark.parametrize(
+    ("type", "code", "reason"),
+    [
+        ("nonsense", 2, "There are endpoints, messagegroups, schemagroups, messages, schemas."),
+        ("/messagegroups/a", 2, "concord get /messagegroups/a"),
+        ("/messagegroups/nothing/messages", 1, "There is nothing at"),
+    ],
+)
+async def test_what_cannot_be_listed_is_told(node: Node, type: str, code: int, reason: str) -> None:
+    result = await concord(node, "list", type)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert reason in result.stderr
+
+
+async def test_a_collection_is_a_table_on_a_terminal_and_json_elsewhere(node: Node) -> None:
+    arguments = ("get", "/messagegroups")
+    assert orjson.loads((await concord(node, *arguments)).stdout) == await node.get(arguments[1])
+    shown = await concord(node, *arguments, FORCE_COLOR="1")
+    assert "/messagegroups/a" in shown.stdout
+    assert "messages 3" in shown.stdout
+    assert "{" not in shown.stdout
+    for option in ("--json", "--inline=*"):
+        assert "{" in (await concord(node, *arguments, option, FORCE_COLOR="1")).stdout
+    assert "{" in (await concord(node, "get", "/messagegroups/a", FORCE_COLOR="1")).stdout
 
 
 async def test_who_deletes_a_replica_is_told_where_it_is_from(node: Node) -> None:
