@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, on_node, out, print_json
 from catalog.documents.editions import EDITIONS, NEWEST_EDITION
+
+if TYPE_CHECKING:
+    from catalog.client import Client, JsonObject
 
 app = typer.Typer()
 
@@ -42,6 +45,14 @@ def export(
         str,
         typer.Option(help="rc4, rc3, rc2, rc1, 0.5 or 0.4: the edition that its readers know."),
     ] = NEWEST_EDITION,
+    is_clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            help="Leave out what a catalog assigns again, such as epochs, times and URLs, and the "
+            "list of versions where there is one.",
+        ),
+    ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Export a catalog, or parts of it, as a document that `concord import` reads.
@@ -53,7 +64,12 @@ def export(
     cannot express are kept in the extension attribute `rc4attributes`, so that `concord import
     --migrate` restores exactly what was exported.
 
+    With --clean, a document has what a person would write: `concord apply` of it has nothing to
+    do in the same catalog, and makes the same entities in another one.
+
     Example: concord export -o catalog.xreg.json
+
+    Example: concord export /messagegroups/weather --clean -o definitions/weather.xreg.yaml
 
     Example: concord export /messagegroups/weather /schemagroups/weather -o weather.cereg.yaml
 
@@ -62,13 +78,21 @@ def export(
     Exit codes: 0 exported; 1 a path does not exist; 2 the command could not do its work.
     """
     from catalog.commands.documentfile import FORMATS, format_of, write_document
+    from catalog.documents.clean import clean
 
     written = format or format_of(output)
     if written not in FORMATS:
         fail(f"{written} is no format.", f"Name one of {', '.join(FORMATS)}.")
     if edition not in EDITIONS:
         fail(f"{edition} is no edition.", f"Name one of {', '.join(EDITIONS)}.")
-    document = on_node(url, lambda client: client.export(*(paths or []), own=mine))
+    if is_clean and edition != NEWEST_EDITION:
+        fail("--clean is for the newest edition.", "Leave --edition out.")
+
+    async def exported(client: Client) -> JsonObject:
+        document = await client.export(*(paths or []), own=mine)
+        return clean(document, await client.model()) if is_clean else document
+
+    document = on_node(url, exported)
     if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST_EDITION):
         print_json(document)
         return

@@ -13,6 +13,7 @@ from catalog.commands.apply.desiredstate import DesiredState
 from catalog.commands.apply.requests import ApplyOptions, Capacity, requests_for
 from catalog.commands.apply.sending import send_all
 from catalog.commands.documentfile import read_document
+from catalog.documents.clean import clean
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_documents import DOCUMENTS, GROUPS
 
@@ -45,4 +46,13 @@ async def test_a_document_that_was_applied_has_nothing_to_do(node: Node, path: P
         groups = {name: exported[name] for name in GROUPS}
         answer = await client.post("/apply", groups, {"prune": ""})
         assert answer["changes"] == []
+        model = await client.model()
+        cleaned = clean(exported, model)
+        del cleaned["specversion"]
+        answer = await client.post("/apply", cleaned, {"prune": ""})
+        assert answer["changes"] == []
         assert await node.state() == before
+        for plural in GROUPS:
+            await node.send("DELETE", f"/{plural}")
+        await client.post("/apply", cleaned)
+        assert clean(await node.get("/export"), model) == {"specversion": "1.0-rc4", **cleaned}

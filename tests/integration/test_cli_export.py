@@ -129,6 +129,38 @@ async def test_a_part_is_what_the_whole_export_has_there(node: Node) -> None:
     }
 
 
+async def test_a_clean_export_has_what_a_person_would_write_and_is_applied_without_a_change(
+    nodes: tuple[Node, Node], tmp_path: Path
+) -> None:
+    node, fresh = nodes
+    tree: dict[str, Any] = {"1": {}, "2": {"ancestorid": "1"}, "3": {"ancestorid": "1"}}
+    sticky = {"defaultversionid": "2", "defaultversionsticky": True}
+    message = {"description": "A warning", "envelope": "CloudEvents/1.0"}
+    messages = {
+        "one": message,
+        "named": {"versions": {"v7": {"name": "N"}}},
+        "tree": {"meta": {"labels": {"a": "b"}}, "versions": tree},
+        "chosen": {"meta": sticky, "versions": {"1": {}, "2": {}, "3": {}}},
+        "far": {"meta": {"xref": "/messagegroups/clean/messages/one"}},
+    }
+    assert (await node.send("PUT", "/messagegroups/clean", {"messages": messages})).status == 201
+    file = tmp_path / "clean.xreg.yaml"
+    result = await concord(node, "export", "--clean", "/messagegroups/clean", "-o", str(file))
+    assert result.exit_code == 0, result.stderr
+    found = parse_yaml(file.read_bytes())["messagegroups"]["clean"]["messages"]
+    kept = found.pop("tree")
+    assert found == {name: each for name, each in messages.items() if name != "tree"} | {
+        "named": {"versionid": "v7", "name": "N"}
+    }
+    assert [*kept["versions"]["3"]] == ["createdat", "ancestorid"]
+    assert (await concord(node, "diff", str(file))).stdout == "Nothing to do.\n"
+    for target in (fresh, node):
+        assert (await concord(target, "apply", str(file))).exit_code == 0
+        again = await concord(target, "export", "--clean", "/messagegroups/clean")
+        assert orjson.loads(again.stdout) == parse_yaml(file.read_bytes())
+        assert (await target.send("DELETE", "/messagegroups/clean")).status == 204
+
+
 async def test_resources_are_exported_inside_of_their_group(node: Node) -> None:
     whole = await exported(node)
     part = await exported(node, "/messagegroups/a/messages/m1", "/messagegroups/b/messages")
