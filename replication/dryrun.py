@@ -93,10 +93,11 @@ async def dry_walk(walk: Walk) -> DryRun:
     async with flow.context.database.snapshot() as connection:
         placed = await _place(connection, flow, readable)
         await _decide_all(connection, flow.policy, [*placed, *malformed], result)
-    losses = [Origin(flow.source.authority, xid) for xid in gone]
-    for origin in losses:
+    for xid in gone:
+        origin = Origin(flow.source.authority, xid)
         finding = CopyFinding(origin=origin, xid=origin.xid, epoch=0, verdict=Verdict.APPLY)
         result.add("deleted", finding)
+    losses = walk.losses_among(gone)
     result.question = await find_question(flow.context, flow.link, flow.policy, losses)
     return result
 

@@ -8,7 +8,8 @@ makes the tombstones of what is gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.client import ClientError, Refused
@@ -61,13 +62,15 @@ class PartMark:
 class WalkMemory:
     """The knowledge of one server that later walks use; losing it makes the next one read all.
 
-    `marks` are of parts that were read to their end, and had no conflict.
+    `marks` are of parts that were read to their end, and had no conflict. `arrived` has the xids of
+    entities that have come since the last walk that ended well.
     """
 
     levels: ReadingLevels = field(default_factory=ReadingLevels)
     epochs: ReadEpochs = field(default_factory=ReadEpochs)
     marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
     exports: bool = True
+    arrived: set[str] = field(default_factory=set)
 
     def forget_marks(self) -> None:
         """Let the next walk read everything, whether the server says that it changed or not."""
@@ -130,6 +133,7 @@ class Walk:
             server=self.server,
             epochs=self.memory.epochs,
             allowance=allowance,
+            arrived=self.memory.arrived,
         )
 
     async def run(self) -> Walked:
@@ -147,6 +151,7 @@ class Walk:
         await self._delete_absent()
         self.memory.marks = self._marks
         self.memory.epochs.reads_all = False
+        self.memory.arrived.clear()
         if self.walked.entities or self.walked.is_first:
             self.flow.arrived.add(self.server.take_uncounted())
             await apply_by(self.flow, [], f"walked, {self.walked.entities} entities read")
@@ -331,9 +336,25 @@ class Walk:
 
     async def _delete_absent(self) -> None:
         if gone := await self._find_gone():
-            deleted = await delete_gone(self.flow, gone)
+            deleted = await delete_gone(self.flow, gone, self.losses_among(gone))
             self.walked.brought.changes += deleted.changes
             self.walked.deleted = len(gone)
+
+    def losses_among(self, gone: Sequence[str]) -> list[Origin]:
+        """Those of the entities that are gone which no arrival replaces, one for one.
+
+        An entity that has moved to another group keeps its path within the group.
+        """
+        conflicting = {origin.xid for origin in self._conflicting}
+        came = Counter(map(_in_any_group, self.memory.arrived - conflicting))
+        losses: list[Origin] = []
+        for xid in gone:
+            place = _in_any_group(xid)
+            if came[place]:
+                came[place] -= 1
+            else:
+                losses.append(Origin(self.flow.source.authority, xid))
+        return losses
 
     async def _find_gone(self) -> list[str]:
         """The entities here that are not listed, and are gone by the server's own word."""
@@ -362,6 +383,12 @@ class Walk:
         if readable is None:
             return True
         return len(names) > 3 and names[3] in kind.resources and names[3] not in readable
+
+
+def _in_any_group(xid: str) -> str:
+    """A path without the id of its group."""
+    steps = xid.split("/")
+    return "/".join([*steps[:2], *steps[3:]])
 
 
 def _without_content(copy: Incoming) -> Incoming:

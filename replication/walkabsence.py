@@ -56,13 +56,15 @@ async def confirm_gone(server: WalkedServer, model: Model, absent: Sequence[str]
     return gone
 
 
-async def delete_gone(flow: Flow, gone: Sequence[str]) -> Brought:
+async def delete_gone(flow: Flow, gone: Sequence[str], losses: Sequence[Origin]) -> Brought:
     """Delete entities here that their server has deleted, children first.
+
+    Args:
+        losses: those of them that nothing replaces.
 
     Raises:
         TooManyDeletions: nothing was deleted; the link asks.
     """
-    losses = [Origin(flow.source.authority, xid) for xid in gone]
     await check_losses(flow.context, flow.link, flow.policy, losses)
     deleted, now = Brought(cursor=""), datetime.now(UTC)
     ordered = sorted(gone, key=depth, reverse=True)

@@ -36,12 +36,16 @@ class ReadEpochs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMaker:
-    """Makes the copies that a batch of walked entities brings; those that are here are none."""
+    """Makes the copies that a batch of walked entities brings; those that are here are none.
+
+    `arrived` gets the xids of entities that are not here yet.
+    """
 
     database: Database
     server: WalkedServer
     epochs: ReadEpochs
     allowance: Allowance
+    arrived: set[str]
 
     async def copies_of(self, items: Sequence[WalkedEntity | MalformedCopy]) -> list[Incoming]:
         """The copies to apply: of what differs from what is here, and of what is malformed."""
@@ -76,7 +80,10 @@ class CopyMaker:
             self.epochs.by_xid.pop(copy.xid, None)
         elif item.lacks_document:
             self.epochs.by_xid[copy.xid] = item.entity.epoch
-        return None if isinstance(here, Entity) and here.digest == copy.digest else copy
+        if not isinstance(here, Entity):
+            self.arrived.add(entity.origin)
+            return copy
+        return None if here.digest == copy.digest else copy
 
     def _is_read(self, entity: Entity, here: Entity | Tombstone | None) -> bool:
         """Whether the document of a version is here as its server has it, as far as it tells."""

@@ -242,6 +242,24 @@ async def test_a_link_asks_before_it_deletes_much(node: Node) -> None:
             await assert_equal(node, foreign)
 
 
+async def test_what_moves_to_another_group_needs_no_permission(node: Node) -> None:
+    async with foreign_server() as foreign:
+        fill(foreign, 9)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            groups = foreign.groups["schemagroups"]
+            for number in range(5):
+                groups[f"moved{number}"] = groups.pop(f"s{number}")
+            foreign.epoch += 1
+            assert (await walker.walk()).deleted > 20
+            await assert_equal(node, foreign)
+            # What came once makes up for one loss.
+            for number in range(5):
+                foreign.delete(f"/schemagroups/moved{number}")
+            with pytest.raises(TooManyDeletions):
+                await walker.walk()
+
+
 async def test_an_entity_that_a_listing_leaves_out_stays_while_its_server_shows_it(
     node: Node,
 ) -> None:
