@@ -69,7 +69,7 @@ async def _try(context: Context, link: Link) -> DryRun | None:
         async with context.database.snapshot() as connection:
             await meet_claim(connection, link, source.authority)
         gate = LinkGate(context.settings.link_busy_share)
-        loss = why_lost(link, instance=source.instance)
+        loss = why_lost(link, source.instance)
         link = met(link, source.instance, source.authority, loss)
         flow = Flow(context=context, link=link, peer=peer, source=source, gate=gate)
         return await dry_run(flow)

@@ -43,7 +43,7 @@ from replication.readdressing import readdress_endpoints
 from replication.relayedallowances import follow_allowances
 from replication.renaming import rename_groups
 from replication.resync import resynchronise
-from replication.sourceloss import why_lost
+from replication.sourceloss import loss_told, why_lost
 from replication.trusting import trust_first
 from replication.wakeup import until_woken
 
@@ -144,7 +144,7 @@ class LinkRunner:
                 cursor = await self._follow_allowances(flow, cursor)
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, SnapshotNeeded) as error:
-            loss = why_lost(self.link, error=error)
+            loss = loss_told(error)
             async with self._database.transaction() as connection:
                 expired = class_of(error) if isinstance(error, CursorExpired) else None
                 await links.forget_cursor(connection, self.link, expired, loss=loss)
@@ -261,7 +261,7 @@ class LinkRunner:
             self._resources.context, self._peer, authorities, sender=source.authority
         )
         async with self._database.transaction() as connection:
-            loss = why_lost(link, instance=source.instance)
+            loss = why_lost(link, source.instance)
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, source.base, loss=loss
             )

@@ -13,7 +13,7 @@ from catalog.model.concorderrors import SourceUnusable, TargetUnusable
 from catalog.model.errors import InvalidAttribute
 from catalog.store.links import Link
 from replication.handshake import PROBE_SECONDS, cause_of, describe, peer_at, shake_hands, why_own
-from replication.sourceloss import why_lost
+from replication.sourceloss import loss_told, why_lost
 from replication.wire import ChangeBody
 
 _log = structlog.get_logger(__name__)
@@ -58,8 +58,6 @@ async def check_moved(
         SourceUnusable, TargetUnusable: it does not answer, is another catalog or another node, or
             has lost data.
     """
-    # What was lost before is known; it does not tell the new place from the old one.
-    link = replace(link, loss=None)
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         peer = peer_at(url, session, seconds, credential=credential)
@@ -68,11 +66,12 @@ async def check_moved(
             fault = why_own(context, found)
             if not fault and link.authority not in (None, found.authority):
                 fault = f"it is the authority {found.authority}, not {link.authority}"
-            fault = fault or why_lost(link, instance=found.instance)
+            # What was lost before is known; it does not tell the new place from the old one.
+            fault = fault or why_lost(replace(link, loss=None), found.instance)
             if not fault and link.cursor is not None and not link.definition.sends:
                 await peer.changes(link.cursor, limit=1)
         except CursorExpired as error:
-            fault = why_lost(link, error=error)
+            fault = loss_told(error)
         except ClientError as error:
             _log.info("a link cannot move", link=link.id, url=url, cause=cause_of(error))
             fault = describe(error, url, link.id).rstrip(".")

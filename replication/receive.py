@@ -253,7 +253,7 @@ async def _accepted(context: Context, pusher: _Pusher, subject: str) -> Link:
         return link
     async with context.database.transaction() as connection:
         try:
-            loss = why_lost(link, instance=pusher.instance)
+            loss = why_lost(link, pusher.instance)
             await links.meet(connection, link, pusher.instance, pusher.authority, None, loss=loss)
         except LinkReplaced as error:
             raise ServerBusy(subject, detail="What is accepted was changed.") from error

@@ -78,7 +78,7 @@ class TopicRunner(LinkRunner):
             await meet_claim(connection, link, source.authority)
             before = _place_in(link.cursor)
             is_anew = before is not None and before.publication != mark.publication
-            loss = why_lost(link, instance=source.instance) or (mark.loss if is_anew else "")
+            loss = why_lost(link, source.instance) or (mark.loss if is_anew else "")
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, None, loss=loss
             )

@@ -435,6 +435,31 @@ async def test_a_restart_keeps_the_question_and_the_answer(
         assert await carries(target, way.node)
 
 
+async def test_a_loss_is_over_once_the_link_has_caught_up_even_if_it_began_with_a_restart(
+    nodes: tuple[Node, MeteredSource],
+) -> None:
+    target, way = nodes
+    await lose(way.node, "^g[2345]")
+    await become_another(way.node, target)
+    async with running(target):
+        await asked(target)
+    async with running(target):
+        await allow(target)
+        await link_is(target, "from", "current")
+        await write_groups(way.node)
+        await eventually(lambda: carries(target, way.node))
+        # The source cannot be read while it deletes, and its log ends.
+        way.without = frozenset({"/replication/changes"})
+        await way.node.put("/messagegroups/later")
+        await link_is(target, "from", "refused")
+        await delete(way.node, 30)
+        await drop_log(way.node)
+        way.without = frozenset()
+        await link_history_is(target, "from", "resynchronise")
+        await eventually(lambda: carries(target, way.node))
+        assert await questions(target) == 1
+
+
 async def test_a_small_loss_neither_asks_nor_deletes(nodes: tuple[Node, MeteredSource]) -> None:
     target, way = nodes
     await lose(way.node, "^g1")
