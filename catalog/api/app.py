@@ -19,7 +19,6 @@ from catalog.api.routes import routes as native_routes
 from catalog.context import CONTEXT, Context
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory
-from catalog.http.frameworkerrors import answer_framework_errors
 from catalog.http.linkwaits import LINK_WAITS, LinkWaits
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.route import ROUTES, Route
@@ -41,7 +40,6 @@ def create_app(
         context: shared by all handlers.
         routes: those of the dialects and of replication.
     """
-    answer_framework_errors()
     app = web.Application(handler_args=protocol_options(context.settings))
     app[CONTEXT] = context
     app[CALLBACK_RATES] = CallbackRates()

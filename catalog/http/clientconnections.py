@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
+from http import HTTPStatus
 from itertools import islice
 from typing import Any, TypeAlias
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from catalog.config import Settings
 from catalog.http.clientaddress import is_within, source_of
+from catalog.http.problems import (
+    answer_unexpected,
+    cut_short,
+    has_begun,
+    is_client_gone,
+    problem_response,
+)
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.refusal import header_too_large, refusal
-from catalog.model.concorderrors import TooManyAtOnce
-from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.concorderrors import ExpectationFailed, LimitExceeded, TooManyAtOnce
+from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy, XRegistryError
 
 # How many connections are looked at for one that can be closed, so that a flood costs little.
 _LOOKS = 64
 # A client that reads its answer more slowly than this is gone, or holds the connection on purpose.
 _LEAST_BYTES_PER_SECOND = 4096
+_END_OF_HEADER = b"\r\n\r\n"
+# The limits of aiohttp's parser, which raises no error of its own for the second.
+_MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
+_TOO_MANY_HEADERS = "Too many headers"
 
 
 class ClientConnections:
@@ -101,17 +114,20 @@ class ClientConnections:
 
 
 class ClientConnection(web.RequestHandler):
-    """aiohttp's protocol for one connection, which does not wait for ever.
+    """aiohttp's protocol for one connection, which does not wait for ever, and answers each error
+    with an error document.
 
     aiohttp has one time-out for connections that are idle, and none for those that send a header
-    in small pieces or do not read their answer; nor does it tell how a connection fares. So this
-    class reads some of its private attributes.
+    in small pieces or do not read their answer. A header has come when the empty line after it has.
     """
 
     __slots__ = (
+        "_awaits_header",
         "_connections",
         "_header_bytes",
         "_header_clock",
+        "_header_end",
+        "_is_new",
         "_reader_clock",
         "_settings",
         "is_counted",
@@ -123,39 +139,97 @@ class ClientConnection(web.RequestHandler):
     ) -> None:
         options: dict[str, Any] = protocol_options(settings)
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
-        # Requests that are sent before others are answered wait in the kernel, not in memory.
-        self._max_msg_queue_size, self._msg_queue_resume_size = 2, 1
         self.source = source
         self.is_counted = True
         self._connections = connections
         self._settings = settings
+        self._awaits_header = True
+        # Until the loop had a chance to read: a new connection must not make room for others.
+        self._is_new = True
         self._header_bytes = 0
+        self._header_end = b""
         self._header_clock: asyncio.TimerHandle | None = None
         self._reader_clock: asyncio.TimerHandle | None = None
 
     @property
     def is_idle(self) -> bool:
         """Whether it waits for a request, or for the rest of a header."""
-        return self._waiter is not None and not self._waiter.done()
+        return self._awaits_header and not self._is_new
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._expect_header()
+        self._begin_header_clock()
+        asyncio.get_running_loop().call_soon(self._grow_old)
 
     def data_received(self, data: bytes) -> None:
-        before = self._request_count
+        if self._awaits_header and data:
+            self._take_part_of_header(data)
         super().data_received(data)
-        if self._request_count != before:
-            self._stop_header_clock()
-            self._connections.use(self)
-        elif data and self.is_idle:
-            self._take_part_of_header(len(data))
+
+    def begin_request(self) -> None:
+        """Note that a request has come; it may have come together with the one before it."""
+        self._awaits_header = False
+        self._stop_header_clock()
+        self._connections.use(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_header_clock()
         self._stop_reader_clock()
         self._connections.remove(self)
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer a request that cannot be parsed, or an error outside of the front door.
+
+        Raises:
+            ConnectionError: the answer has begun, or the client has gone.
+        """
+        if has_begun(request):
+            return super().handle_error(request, status, exc, message)
+        if isinstance(exc, ConnectionError) and is_client_gone(request):
+            raise exc
+        if status == HTTPStatus.BAD_REQUEST:
+            response = problem_response(_parser_error(exc))
+        elif exc is None:
+            response = problem_response(ServerBusy(request.path))
+        else:
+            response = answer_unexpected(request, exc)
+        response.force_close()
+        return response
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer; if that fails before a part of it is sent, answer with the error."""
+        try:
+            return await self._send(request, resp, start_time)
+        finally:
+            self._awaits_header = True
+            self._header_bytes, self._header_end = 0, b""
+
+    async def _send(
+        self, request: web.BaseRequest, response: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        if isinstance(response, web.HTTPExpectationFailed):
+            response = problem_response(ExpectationFailed(request.path))
+        elif isinstance(response, web.HTTPNotFound):
+            # The target of the request is no path, so that no route has it.
+            response = problem_response(ApiNotFound(request.path))
+        try:
+            return await super().finish_response(request, response, start_time)
+        except Exception as error:
+            if has_begun(request):
+                cut_short(request, error)
+                return response, True
+            answer = answer_unexpected(request, error)
+            answer.force_close()
+            return await super().finish_response(request, answer, start_time)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -165,20 +239,28 @@ class ClientConnection(web.RequestHandler):
         super().resume_writing()
         self._stop_reader_clock()
 
-    def _expect_header(self) -> None:
+    def _grow_old(self) -> None:
+        self._is_new = False
+
+    def _begin_header_clock(self) -> None:
         def end() -> None:
             self._header_clock = None
-            if self.is_idle:
+            if self._awaits_header:
                 self.force_close()
 
-        self._header_bytes = 0
-        seconds = self._settings.header_timeout_seconds
-        self._header_clock = self._loop.call_later(seconds, end)
+        loop = asyncio.get_running_loop()
+        self._header_clock = loop.call_later(self._settings.header_timeout_seconds, end)
 
-    def _take_part_of_header(self, size: int) -> None:
+    def _take_part_of_header(self, data: bytes) -> None:
+        """Bound the time and the size of a header that comes in pieces."""
+        end = self._header_end + data
+        if _END_OF_HEADER in end:
+            self.begin_request()
+            return
+        self._header_end = end[1 - len(_END_OF_HEADER) :]
+        self._header_bytes += len(data)
         if self._header_clock is None:
-            self._expect_header()
-        self._header_bytes += size
+            self._begin_header_clock()
         most = self._settings.max_header_bytes
         if self._header_bytes > most and self.transport is not None:
             self.transport.write(refusal(header_too_large(most)))
@@ -194,7 +276,7 @@ class ClientConnection(web.RequestHandler):
             elif self.transport is not None:
                 self.transport.abort()
 
-        self._reader_clock = self._loop.call_later(seconds, look)
+        self._reader_clock = asyncio.get_running_loop().call_later(seconds, look)
 
     def _unread(self) -> int:
         return 0 if self.transport is None else self.transport.get_write_buffer_size()
@@ -211,3 +293,13 @@ class ClientConnection(web.RequestHandler):
 
 
 _Ordered: TypeAlias = "OrderedDict[ClientConnection, None]"
+
+
+def _parser_error(error: BaseException | None) -> XRegistryError:
+    setting = "a fixed limit"
+    if isinstance(error, LineTooLong):
+        things = "bytes in the path or in a header"
+        return LimitExceeded(limit=_MOST_IN_LINE, things=things, setting=setting)
+    if _TOO_MANY_HEADERS in str(error):
+        return LimitExceeded(limit=_MOST_HEADERS, things="headers", setting=setting)
+    return ParsingData(error_detail="it is not a well-formed HTTP request")

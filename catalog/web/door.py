@@ -24,6 +24,7 @@ from catalog.context import Context
 from catalog.http.authoritypointer import point_to_authority
 from catalog.http.bodymemory import release_body
 from catalog.http.clientaddress import client_address, source_of
+from catalog.http.clientconnections import ClientConnection
 from catalog.http.etag import NEVER_KEPT, answer_conditionally
 from catalog.http.problems import PROBLEM, cut_short, has_begun, problem_of
 from catalog.http.route import Route
@@ -76,6 +77,8 @@ class Door:
 
     def _begin(self, request: web.Request, label: str, *, is_traced: bool) -> Span | None:
         """Let all that is done for a request tell its id and its trace."""
+        if isinstance(request.protocol, ClientConnection):
+            request.protocol.begin_request()
         given = request.headers.get(REQUEST_HEADER)
         is_sane = given is not None and _SANE_ID.fullmatch(given)
         id = given if given is not None and is_sane else f"{random.getrandbits(64):016x}"

@@ -14,8 +14,8 @@ import asyncpg
 import orjson
 import pytest
 import pytest_asyncio
-from aiohttp import ClientResponse, web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import ClientResponse, ClientSession, DummyCookieJar, web
+from yarl import URL
 
 from catalog import dialects
 from catalog.access.authentication import AUTHENTICATION, Authentication
@@ -25,9 +25,10 @@ from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
 from catalog.http.background import BACKGROUND_TASKS
+from catalog.http.listener import listen
 from catalog.http.route import ROUTES, Route
 from catalog.model.modelsource import default_model, load_model
-from catalog.node import open_database
+from catalog.node import open_database, serve
 from catalog.operations.operation import Need
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
@@ -56,11 +57,57 @@ class Answer:
         return str(self.json["type"]).rpartition("#")[2].rpartition(":")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeClient:
+    """Sends requests to a node of this process, which listens as nodes do."""
+
+    app: web.Application
+    url: URL
+    session: ClientSession
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def of(cls, app: web.Application, settings: Settings) -> AsyncIterator[NodeClient]:
+        listening = await listen("127.0.0.1", 0)
+        session = ClientSession(cookie_jar=DummyCookieJar())
+        async with serve(app, settings, listening), session:
+            yield cls(app, URL(listening.url), session)
+
+    @property
+    def host(self) -> str:
+        return self.url.host or ""
+
+    @property
+    def port(self) -> int:
+        return self.url.port or 0
+
+    def make_url(self, path: str) -> URL:
+        return self.url.join(URL(path)) if path else self.url
+
+    def request(self, method: str, path: str, **sent: Any) -> Any:
+        return self.session.request(method, self.make_url(path), **sent)
+
+    def get(self, path: str, **sent: Any) -> Any:
+        return self.request("GET", path, **sent)
+
+    def post(self, path: str, **sent: Any) -> Any:
+        return self.request("POST", path, **sent)
+
+    def put(self, path: str, **sent: Any) -> Any:
+        return self.request("PUT", path, **sent)
+
+    def delete(self, path: str, **sent: Any) -> Any:
+        return self.request("DELETE", path, **sent)
+
+    def options(self, path: str, **sent: Any) -> Any:
+        return self.request("OPTIONS", path, **sent)
+
+
 @dataclass(slots=True)
 class Node:
     """A running node, and what a test asks of it again and again."""
 
-    client: TestClient[Any, Any]
+    client: NodeClient
     context: Context
     database: Database = field(init=False)
 
@@ -180,7 +227,7 @@ async def start_node(
         app = create_app(context, [*dialects.routes, *routes])
         begin = app[BACKGROUND_TASKS].begin
         app[AUTHENTICATION] = authentication(context.settings, database, begin)
-        async with context.checker, TestClient(TestServer(app)) as client:
+        async with context.checker, NodeClient.of(app, context.settings) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
 

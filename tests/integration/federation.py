@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import orjson
-from aiohttp.test_utils import TestClient, TestServer
 
 from catalog.api.app import create_app
 from catalog.config import Settings
@@ -29,7 +28,7 @@ from catalog.store.database import Database
 from replication.routes import routes
 from replication.scheduler import run_links
 from tests.conftest import copying
-from tests.integration.conftest import Node
+from tests.integration.conftest import Node, NodeClient
 
 Rows = dict[tuple[str, str], tuple[int, str, str]]
 
@@ -48,7 +47,7 @@ async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
             public_base="",
         )
         app = create_app(context, routes)
-        async with context.checker, TestClient(TestServer(app)) as client:
+        async with context.checker, NodeClient.of(app, context.settings) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
 

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from catalog import dialects
 from catalog.api.app import create_app
-from tests.integration.conftest import Node
+from tests.integration.conftest import Node, NodeClient
 from tests.integration.federation import (
     carries,
     databases,
@@ -162,7 +161,7 @@ async def test_readers_see_the_addresses_of_here_and_followers_the_signed_origin
     for node, id in ((hub, "a"), (edge, "hub"), (pushed, "a")):
         assert (await node.get(f"/replication/links/{id}"))["conflicts"] == 0
     app = create_app(hub.context, dialects.routes)
-    async with TestClient(TestServer(app)) as client:
+    async with NodeClient.of(app, hub.context.settings) as client:
         await check_readers(Node(client, hub.context))
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 from cloudevents.core.v1.event import CloudEvent
 from yarl import URL
 
@@ -26,8 +24,7 @@ from catalog.sinks.sink import SinkRefused
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
-
-Client = TestClient[web.Request, web.Application]
+from tests.integration.conftest import NodeClient
 
 SOURCE = "https://catalog.example"
 SINK = "https://sink.example/events"
@@ -62,19 +59,19 @@ async def context(database_url: str) -> AsyncIterator[Context]:
 
 
 @pytest.fixture
-async def client(context: Context) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(create_app(context))) as client:
+async def client(context: Context) -> AsyncIterator[NodeClient]:
+    async with NodeClient.of(create_app(context), context.settings) as client:
         yield client
 
 
-async def created(client: Client, **changes: Any) -> dict[str, Any]:
+async def created(client: NodeClient, **changes: Any) -> dict[str, Any]:
     response = await client.post("/subscriptions", json={**MINIMAL, **changes})
     assert response.status == 201, await response.text()
     data: dict[str, Any] = await response.json()
     return data
 
 
-async def refused(client: Client, **changes: Any) -> str:
+async def refused(client: NodeClient, **changes: Any) -> str:
     response = await client.post("/subscriptions", json={**MINIMAL, **changes})
     assert response.status == 400, await response.text()
     problem = await response.text()
@@ -82,7 +79,7 @@ async def refused(client: Client, **changes: Any) -> str:
     return problem
 
 
-async def test_a_created_subscription_is_shown_with_its_defaults(client: Client) -> None:
+async def test_a_created_subscription_is_shown_with_its_defaults(client: NodeClient) -> None:
     response = await client.post("/subscriptions", json=MINIMAL)
     assert response.status == 201
     shown = await response.json()
@@ -120,7 +117,7 @@ async def test_a_created_subscription_is_shown_with_its_defaults(client: Client)
     assert (again.status, await again.json()) == (200, shown)
 
 
-async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> None:
+async def test_everything_that_was_asked_for_is_shown_again(client: NodeClient) -> None:
     asked: dict[str, Any] = {
         "source": SOURCE,
         "types": ["io.xregistry.group.created"],
@@ -153,7 +150,7 @@ async def stored(context: Context, id: str) -> tuple[str, dict[str, str]]:
 
 
 async def test_values_that_may_be_secrets_are_masked_wherever_they_are_shown(
-    client: Client, capsys: pytest.CaptureFixture[str]
+    client: NodeClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = await created(client, **SECRET)
     assert shown["sink"] == f"{SINK}?token=***&n=***"
@@ -170,7 +167,7 @@ async def test_values_that_may_be_secrets_are_masked_wherever_they_are_shown(
 
 
 async def test_masked_values_that_are_written_back_keep_the_stored_ones(
-    client: Client, context: Context
+    client: NodeClient, context: Context
 ) -> None:
     shown = await created(client, **SECRET)
     path = f"/subscriptions/{shown['id']}"
@@ -193,7 +190,7 @@ async def test_masked_values_that_are_written_back_keep_the_stored_ones(
     ],
 )
 async def test_no_stored_value_is_sent_to_another_sink(
-    client: Client, context: Context, changes: dict[str, Any]
+    client: NodeClient, context: Context, changes: dict[str, Any]
 ) -> None:
     """Who cannot read a secret cannot have it sent to a sink of their own either."""
     shown = await created(client, **SECRET)
@@ -208,7 +205,7 @@ async def test_no_stored_value_is_sent_to_another_sink(
     [{"sink": f"{SINK}?token=***"}, {"protocolsettings": {"headers": {"X-Key": "***"}}}],
 )
 async def test_stars_stand_for_nothing_in_a_new_subscription(
-    client: Client, changes: dict[str, Any]
+    client: NodeClient, changes: dict[str, Any]
 ) -> None:
     assert "*** keeps a stored value" in await refused(client, **changes)
 
@@ -258,11 +255,11 @@ async def test_why_a_delivery_failed_tells_no_secret_and_nothing_of_the_network(
         assert not re.search("SSH|127|[0-9]{2}|Error", each.reason)
 
 
-async def test_an_id_that_is_proposed_is_ignored(client: Client) -> None:
+async def test_an_id_that_is_proposed_is_ignored(client: NodeClient) -> None:
     assert (await created(client, id="mine"))["id"] != "mine"
 
 
-async def test_lists_come_in_pages(client: Client) -> None:
+async def test_lists_come_in_pages(client: NodeClient) -> None:
     ids = {(await created(client))["id"] for _ in range(7)}
     assert (await client.get("/subscriptions")).headers.getall("Link")
     seen: list[str] = []
@@ -279,12 +276,12 @@ async def test_lists_come_in_pages(client: Client) -> None:
     assert set(seen) == ids
 
 
-async def test_an_empty_list_is_an_array(client: Client) -> None:
+async def test_an_empty_list_is_an_array(client: NodeClient) -> None:
     response = await client.get("/subscriptions")
     assert (response.status, await response.json()) == (200, [])
 
 
-async def test_a_replaced_subscription_is_the_new_one_as_a_whole(client: Client) -> None:
+async def test_a_replaced_subscription_is_the_new_one_as_a_whole(client: NodeClient) -> None:
     shown = await created(client, types=["a"], filters=[{"exact": {"type": "a"}}])
     path = f"/subscriptions/{shown['id']}"
     response = await client.put(path, json={**MINIMAL, "sink": "https://other.example/"})
@@ -297,13 +294,13 @@ async def test_a_replaced_subscription_is_the_new_one_as_a_whole(client: Client)
     assert await (await client.get(path)).json() == replaced
 
 
-async def test_what_was_read_can_be_written_back(client: Client) -> None:
+async def test_what_was_read_can_be_written_back(client: NodeClient) -> None:
     shown = await created(client, types=["a"])
     response = await client.put(f"/subscriptions/{shown['id']}", json=shown)
     assert (response.status, await response.json()) == (200, shown)
 
 
-async def test_a_deleted_subscription_is_answered_once_more_and_gone(client: Client) -> None:
+async def test_a_deleted_subscription_is_answered_once_more_and_gone(client: NodeClient) -> None:
     shown = await created(client)
     path = f"/subscriptions/{shown['id']}"
     response = await client.delete(path)
@@ -315,7 +312,7 @@ async def test_a_deleted_subscription_is_answered_once_more_and_gone(client: Cli
     assert (await client.put(path, json=MINIMAL)).status == 404
 
 
-async def test_options_tell_what_can_be_done(client: Client) -> None:
+async def test_options_tell_what_can_be_done(client: NodeClient) -> None:
     response = await client.options("/subscriptions")
     assert (response.status, response.headers["Allow"]) == (200, "GET, HEAD, OPTIONS, POST")
     response = await client.options("/subscriptions/x")
@@ -327,7 +324,7 @@ async def test_options_tell_what_can_be_done(client: Client) -> None:
 
 @pytest.mark.parametrize("credential", [PLAIN, ACCESS, REFRESH])
 async def test_secrets_never_come_back(
-    client: Client, credential: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    client: NodeClient, credential: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = await created(client, sinkcredential=credential)
     path = f"/subscriptions/{shown['id']}"
@@ -372,7 +369,7 @@ async def test_secrets_never_come_back(
     ],
 )
 async def test_a_wrong_credential_is_refused_without_repeating_it(
-    client: Client, credential: Any
+    client: NodeClient, credential: Any
 ) -> None:
     problem = await refused(client, sinkcredential=credential)
     assert "sinkcredential" in problem
@@ -382,7 +379,7 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
 @pytest.mark.parametrize("name", ["accesstoken", "accesstokenexpiresutc", "accesstokentype"])
 @pytest.mark.parametrize("credential", [ACCESS, REFRESH])
 async def test_what_the_specification_requires_of_tokens_is_required(
-    client: Client, credential: dict[str, Any], name: str
+    client: NodeClient, credential: dict[str, Any], name: str
 ) -> None:
     given = {key: value for key, value in credential.items() if key != name}
     assert name in await refused(client, sinkcredential=given)
@@ -447,14 +444,16 @@ async def test_what_the_specification_requires_of_tokens_is_required(
     ],
 )
 async def test_a_wrong_subscription_is_refused_with_a_hint(
-    client: Client, changes: dict[str, Any], hint: str
+    client: NodeClient, changes: dict[str, Any], hint: str
 ) -> None:
     assert hint in await refused(client, **changes)
     assert await (await client.get("/subscriptions")).json() == []
 
 
 @pytest.mark.parametrize("missing", ["sink", "protocol"])
-async def test_what_is_required_is_named_when_it_is_missing(client: Client, missing: str) -> None:
+async def test_what_is_required_is_named_when_it_is_missing(
+    client: NodeClient, missing: str
+) -> None:
     body = {name: value for name, value in MINIMAL.items() if name != missing}
     response = await client.post("/subscriptions", json=body)
     assert response.status == 400
@@ -462,19 +461,19 @@ async def test_what_is_required_is_named_when_it_is_missing(client: Client, miss
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"3", b"{", b"null"])
-async def test_a_body_that_is_no_object_is_refused(client: Client, body: bytes) -> None:
+async def test_a_body_that_is_no_object_is_refused(client: NodeClient, body: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     response = await client.post("/subscriptions", data=body, headers=headers)
     assert response.status == 400
 
 
-async def test_deeply_nested_filters_are_refused_and_not_followed(client: Client) -> None:
+async def test_deeply_nested_filters_are_refused_and_not_followed(client: NodeClient) -> None:
     expression: dict[str, Any] = {"exact": {"type": "x"}}
     for _ in range(30):
         expression = {"not": expression}
     assert "nested" in await refused(client, filters=[expression])
 
 
-async def test_many_can_subscribe_at_once(client: Client) -> None:
+async def test_many_can_subscribe_at_once(client: NodeClient) -> None:
     shown = await asyncio.gather(*(created(client) for _ in range(20)))
     assert len({each["id"] for each in shown}) == 20
