@@ -156,7 +156,7 @@ async def _resolve(
         fetch = functools.partial(_fetch, session, settings)
         try:
             async with asyncio.timeout(_INCLUDES_SECONDS):
-                return await resolve_includes(source, fetch, base=base)
+                return await resolve_includes(source, fetch, base=base, run=in_thread)
         except TimeoutError as error:
             raise ModelError("/model", error_detail="its includes took too long") from error
 

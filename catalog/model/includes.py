@@ -6,10 +6,10 @@ the same document (`#/pointer`), or in another one that the caller fetches.
 
 from __future__ import annotations
 
-import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from catalog.model.attributesource import broken
@@ -18,14 +18,23 @@ MAX_CHAIN = 16
 MAX_DOCUMENTS = 100
 MAX_MEMBERS = 100_000
 MAX_SOURCE_DEPTH = 128
-# Other requests have a turn after so many members.
-_MEMBERS_AT_ONCE = 200
+MAX_REFERENCE = 2048
 
-Fetch = Callable[[str], Awaitable[Any]]
+Fetch: TypeAlias = Callable[[str], Awaitable[Any]]
+# Calls a function whose work is long.
+Run: TypeAlias = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
+
+
+async def _at_once(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    return function()
 
 
 async def resolve_includes(
-    source: Mapping[str, Any], fetch: Fetch | None = None, *, base: str = ""
+    source: Mapping[str, Any],
+    fetch: Fetch | None = None,
+    *,
+    base: str = "",
+    run: Run = _at_once,
 ) -> dict[str, Any]:
     """Return a copy of `source` without include directives.
 
@@ -38,13 +47,22 @@ async def resolve_includes(
             bounds its size and raises ModelError if there is none. Without it, only
             includes from the same document are resolved.
         base: the document's own URL, the base of relative references.
+        run: does the work, which is long for documents with many members; there is no more of
+            it for each document that a chain leads to.
 
     Raises:
         ModelError: an include is malformed, circular, leads nowhere or to no object, or
-            it exceeds MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS or MAX_SOURCE_DEPTH.
+            it exceeds MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS, MAX_SOURCE_DEPTH or MAX_REFERENCE.
     """
-    resolution = _Resolution(fetch=fetch, documents={base: source})
-    return await resolution.members(source, _Spot(base, ""), (), 0)
+    documents: dict[str, Any] = {base: source}
+    while True:
+        resolution = _Resolution(can_fetch=fetch is not None, documents=documents)
+        resolved = await run(functools.partial(resolution.members, source, _Spot(base, ""), (), 0))
+        if fetch is None or not resolution.missing:
+            return resolved
+        # A document that is missing may include others, so it is done again with it.
+        for address in resolution.missing:
+            documents[address] = await fetch(address)
 
 
 class _Spot(NamedTuple):
@@ -59,13 +77,17 @@ class _Spot(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Resolution:
-    """The resolution of one document's includes."""
+    """The resolution of one document's includes, as far as the documents that there are allow.
 
-    fetch: Fetch | None
-    documents: dict[str, Any]
+    `missing` are the addresses of others, in the order in which they are needed.
+    """
+
+    can_fetch: bool
+    documents: Mapping[str, Any]
+    missing: dict[str, None] = field(default_factory=dict)
     members_left: int = field(default=MAX_MEMBERS)
 
-    async def members(
+    def members(
         self, source: Mapping[str, Any], spot: _Spot, chain: tuple[_Spot, ...], depth: int
     ) -> dict[str, Any]:
         """Resolve the members of an object in the document of `spot`."""
@@ -76,32 +98,32 @@ class _Resolution:
         resolved: dict[str, Any] = {}
         for name, value in source.items():
             self._spend(spot)
-            if self.members_left % _MEMBERS_AT_ONCE == 0:
-                await asyncio.sleep(0)
             if name in ("$include", "$includes"):
                 for reference in _references(name, value, spot):
-                    included = await self.include(reference, spot, chain, depth)
+                    included = self.include(reference, spot, chain, depth)
                     resolved |= {
                         key: one
                         for key, one in included.items()
                         if key not in source and key not in resolved
                     }
             else:
-                resolved[name] = await self._value(value, spot, chain, depth)
+                resolved[name] = self._value(value, spot, chain, depth)
         return resolved
 
-    async def _value(self, value: Any, spot: _Spot, chain: tuple[_Spot, ...], depth: int) -> Any:
+    def _value(self, value: Any, spot: _Spot, chain: tuple[_Spot, ...], depth: int) -> Any:
         if isinstance(value, Mapping):
-            return await self.members(value, spot, chain, depth + 1)
+            return self.members(value, spot, chain, depth + 1)
         if isinstance(value, list):
-            return [await self._value(one, self._spend(spot), chain, depth + 1) for one in value]
+            return [self._value(one, self._spend(spot), chain, depth + 1) for one in value]
         return value
 
-    async def include(
+    def include(
         self, reference: str, spot: _Spot, chain: tuple[_Spot, ...], depth: int
     ) -> dict[str, Any]:
         """Resolve the object that a directive in the document of `spot` refers to."""
         self._spend(spot)
+        if len(reference) > MAX_REFERENCE:
+            raise broken(str(spot), f"a reference is longer than {MAX_REFERENCE} characters")
         try:
             url, fragment = urldefrag(reference)
             address = urljoin(spot.document, url) if url else spot.document
@@ -112,19 +134,20 @@ class _Resolution:
             raise broken(reference, "it includes itself")
         if len(chain) >= MAX_CHAIN:
             raise broken(reference, f"more than {MAX_CHAIN} documents include each other")
-        found = _at(await self._document(target.document, reference), target.pointer, reference)
+        if target.document not in self.documents:
+            self._miss(target.document, reference)
+            return {}
+        found = _at(self.documents[target.document], target.pointer, reference)
         if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
             raise broken(reference, "only an object can be included")
-        return await self.members(found, target, (*chain, target), depth)
+        return self.members(found, target, (*chain, target), depth)
 
-    async def _document(self, address: str, reference: str) -> Any:
-        if address not in self.documents:
-            if self.fetch is None or not urlsplit(address).scheme:
-                raise broken(reference, "it cannot be fetched; only an absolute URL can")
-            if len(self.documents) > MAX_DOCUMENTS:
-                raise broken(reference, f"more than {MAX_DOCUMENTS} documents are included")
-            self.documents[address] = await self.fetch(address)
-        return self.documents[address]
+    def _miss(self, address: str, reference: str) -> None:
+        if not (self.can_fetch and urlsplit(address).scheme):
+            raise broken(reference, "it cannot be fetched; only an absolute URL can")
+        self.missing[address] = None
+        if len(self.documents) + len(self.missing) > MAX_DOCUMENTS + 1:
+            raise broken(reference, f"more than {MAX_DOCUMENTS} documents are included")
 
     def _spend(self, spot: _Spot) -> _Spot:
         self.members_left -= 1
