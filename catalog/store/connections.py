@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -26,6 +27,7 @@ from asyncpg.exceptions import (
     TooManyConnectionsError,
 )
 
+from catalog.model.caller import caller
 from catalog.model.concorderrors import DatabaseUnavailable, StorageFull
 from catalog.model.errors import ServerBusy
 from catalog.model.visibility import Visibility, visibility
@@ -124,23 +126,103 @@ class Availability:
         await self._is_here.wait()
 
 
+class _Places:
+    """The places of a pool. A client gets no more of them than it leaves free.
+
+    So one client has half of them at most, two have a third each, and the next client to come
+    finds a free one. Work of the node itself has no client, and no such bound.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @contextlib.asynccontextmanager
+    async def take(self, timeout_seconds: float) -> AsyncIterator[None]:
+        """Hold a place for the caller of the current task.
+
+        Raises:
+            ServerBusy: there was none for it in time.
+        """
+        client = caller.get()
+        if client not in self._waiting and self._is_due(client):
+            self._give(client)
+        else:
+            await self._wait(client, timeout_seconds)
+        try:
+            yield
+        finally:
+            self._take_back(client)
+
+    def count_waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def _is_due(self, client: str) -> bool:
+        return self._free > (self._held[client] if client else 0)
+
+    def _give(self, client: str) -> None:
+        self._free -= 1
+        self._held[client] += 1
+
+    def _take_back(self, client: str) -> None:
+        self._free += 1
+        self._held[client] -= 1
+        if not self._held[client]:
+            del self._held[client]
+        while due := [each for each in self._waiting if self._is_due(each)]:
+            # Of those that have as few, the one that has waited longest.
+            following = min(due, key=self._held.__getitem__)
+            turn = self._waiting[following][0]
+            self._forget(following, turn)
+            if not turn.done():
+                self._give(following)
+                turn.set_result(None)
+
+    async def _wait(self, client: str, timeout_seconds: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._take_back(client)
+            else:
+                self._forget(client, turn)
+            if isinstance(error, TimeoutError):
+                raise ServerBusy("/") from error
+            raise
+
+    def _forget(self, client: str, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting.get(client, deque())
+        with contextlib.suppress(ValueError):
+            turns.remove(turn)
+        if not turns:
+            self._waiting.pop(client, None)
+
+
 class Connections:
     """A pool that raises the catalog's errors if the database is lost.
 
     While the database is away, the pool does not try to connect, so that a server that comes
     back is not flooded with connections. Of `limit` connections, `used` are lent, and so many tasks
-    are `waiting` for one.
+    are `waiting` for one. Clients have shares of them (`_Places`).
     """
 
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
         self._pool = pool
         self._availability = availability
-        self._free = asyncio.Semaphore(pool.get_max_size())
+        self._places = _Places(pool.get_max_size())
         # Sound connections skip the pool, whose acquire and release cost as much as a query.
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
         self.limit: int = pool.get_max_size()
-        self.used = self.waiting = 0
+        self.used = 0
+
+    @property
+    def waiting(self) -> int:
+        return self._places.count_waiting()
 
     @contextlib.asynccontextmanager
     async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
@@ -153,39 +235,30 @@ class Connections:
         """
         if self._availability.is_away:
             raise StorageFull("/") if self._availability.is_full else DatabaseUnavailable("/")
-        await self._wait_for_turn(timeout)
-        self.used += 1
-        try:
-            with self._telling_failure():
-                connection = await self._take(timeout)
-            is_sound = False
+        async with self._places.take(timeout):
+            self.used += 1
             try:
-                self._lent.add(connection)
-                with self._telling_failure(), loss_of(connection):
+                async with self._lent_one(timeout) as connection:
                     yield connection
-                is_sound = not is_closed(connection) and not connection.is_in_transaction()
             finally:
-                self._lent.discard(connection)
-                if is_sound:
-                    self._idle.append(connection)
-                else:
-                    await self._release(connection)
-        finally:
-            self.used -= 1
-            self._free.release()
+                self.used -= 1
 
-    async def _wait_for_turn(self, timeout_seconds: float) -> None:
-        if not self._free.locked():
-            await self._free.acquire()
-            return
-        self.waiting += 1
+    @contextlib.asynccontextmanager
+    async def _lent_one(self, timeout_seconds: float) -> AsyncIterator[Connection]:
+        with self._telling_failure():
+            connection = await self._take(timeout_seconds)
+        is_sound = False
         try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._free.acquire()
-        except TimeoutError as error:
-            raise ServerBusy("/") from error
+            self._lent.add(connection)
+            with self._telling_failure(), loss_of(connection):
+                yield connection
+            is_sound = not is_closed(connection) and not connection.is_in_transaction()
         finally:
-            self.waiting -= 1
+            self._lent.discard(connection)
+            if is_sound:
+                self._idle.append(connection)
+            else:
+                await self._release(connection)
 
     async def _take(self, timeout_seconds: float) -> Connection:
         while self._idle:

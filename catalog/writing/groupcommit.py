@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from catalog.model.author import author
+from catalog.model.caller import caller
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.model.logfields import begin_log_fields
@@ -35,6 +36,8 @@ _MOST_TOGETHER = 16
 _MOST_TRANSACTIONS = 3
 # A batch that waits longer for a lock is split, and each interaction is applied alone.
 _PATIENCE_SECONDS = 0.1
+# The caller of a batch, so that its connection counts for none of its clients.
+_ALL_CLIENTS = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class GroupCommit:
         assert task is not None, "it is run as a task"
         # It works for all that wait, not for the one that began it.
         author.set(None)
+        caller.set(_ALL_CLIENTS)
         try:
             while batch := self._take():
                 try:

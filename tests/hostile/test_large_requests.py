@@ -6,6 +6,7 @@ than 250 ms.
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -106,12 +107,14 @@ REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
 }
 
 
-async def _send(node: NodeProcess, attack: Attack) -> tuple[int, bytes]:
+async def _send(node: NodeProcess, attack: Attack, *, address: str = "") -> tuple[int, bytes]:
+    """The answer to a request of a client, perhaps of another one than the bystander."""
     method, path, body = attack
     headers = {"Content-Type": YAML if body.startswith(b"messagegroups:") else JSON}
     timeout = aiohttp.ClientTimeout(total=120)
+    connector = aiohttp.TCPConnector(local_addr=(address, 0) if address else None)
     async with (
-        aiohttp.ClientSession(node.url, timeout=timeout) as session,
+        aiohttp.ClientSession(node.url, timeout=timeout, connector=connector) as session,
         session.request(method, path, data=io.BytesIO(body), headers=headers) as response,
     ):
         return response.status, await response.read()
@@ -153,6 +156,28 @@ async def test_a_large_import_leaves_readers_alone(victim: NodeProcess) -> None:
         assert status == 204
     print(f"apply and delete: GET: {seen.gets}")
     _assert_read(seen)
+
+
+async def test_others_have_connections_while_one_client_searches_and_imports(
+    victim: NodeProcess,
+) -> None:
+    """32 filters with wildcards at once, then ten imports that wait for each other's locks."""
+    large = orjson.dumps(messages(4000))
+    assert (await _send(victim, ("POST", "/", large)))[0] == 200
+    path = "/messagegroups?filter=messages.description=*z*q*"
+    for attack, count in ((("GET", path, b""), 96), (("POST", "/", large), 10)):
+        turns = asyncio.Semaphore(32)
+
+        async def send(attack: Attack = attack, turns: asyncio.Semaphore = turns) -> None:
+            async with turns:
+                status, _ = await _send(victim, attack, address="127.0.0.2")
+                assert status in (200, 503)
+
+        async with bystander(victim.url) as seen, asyncio.TaskGroup() as tasks:
+            for _ in range(count):
+                tasks.create_task(send())
+        print(f"{attack[0]} {count} times: GET: {seen.gets}; PUT: {seen.puts}")
+        _assert_read(seen)
 
 
 @pytest.mark.parametrize("aspects", [{}, {"attributes": keys(70, {"type": "string"})}])

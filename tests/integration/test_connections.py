@@ -15,6 +15,7 @@ from catalog.store import entities
 from catalog.store.connections import Connections
 from replication import feed
 from replication.decide import Copy
+from tests.e2e.nodes import until
 from tests.integration.conftest import Node
 from tests.integration.federation import lines, start_member
 
@@ -79,6 +80,46 @@ async def test_tasks_of_no_client_have_connections_of_their_own(member: Node) ->
     caller.set("192.0.2.1")
     assert member.database.pool is member.database.pools.requests
     assert await asyncio.create_task(_pool_of_a_child(member)) is member.database.pools.requests
+
+
+async def test_a_client_takes_no_more_connections_than_it_leaves_to_others(member: Node) -> None:
+    """Of ten, the first client has five, the second three, and two more have one each."""
+    pool = member.database.pools.requests
+    async with contextlib.AsyncExitStack() as stack:
+        for number, share in enumerate([5, 3, 1, 1], start=1):
+            caller.set(f"192.0.2.{number}")
+            before = pool.used
+            with contextlib.suppress(ServerBusy):
+                while True:
+                    await stack.enter_async_context(pool.acquire(timeout=0.05))
+            assert pool.used - before == share
+        assert pool.used == pool.limit
+
+
+async def test_a_connection_goes_to_the_client_that_has_the_fewest(member: Node) -> None:
+    pool, order = member.database.pools.requests, list[str]()
+
+    async def wait_as(client: str) -> None:
+        caller.set(client)
+        async with pool.acquire():
+            order.append(client)
+
+    async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as busy:
+        caller.set("192.0.2.1")
+        for _ in range(5):
+            await busy.enter_async_context(pool.acquire(timeout=0.05))
+        caller.set("")
+        async with used_up(pool):
+            for client in ["192.0.2.1"] * 3 + ["192.0.2.2"]:
+                tasks.create_task(wait_as(client))
+            gone = tasks.create_task(wait_as("192.0.2.3"))
+            await until(lambda: pool.waiting == 5)
+            gone.cancel()
+            await until(lambda: pool.waiting == 4)
+        await until(lambda: order)
+        assert order == ["192.0.2.2"]
+    assert order[1:] == ["192.0.2.1"] * 3
+    assert (pool.used, pool.waiting) == (0, 0)
 
 
 async def _pool_of_a_child(member: Node) -> Connections:
