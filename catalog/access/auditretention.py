@@ -1,4 +1,4 @@
-"""Keeps the audit bounded: drops the oldest rows by age and number."""
+"""Keeps the audit bounded: drops the oldest rows by age, and by the number of each caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from catalog.store.leadership import take_over
 
 _PAUSE_SECONDS = 60.0
 _SHORT_PAUSE_SECONDS = 0.1
-_BATCH = 2000
+# The rows of each caller are counted for each batch beyond the bound.
+_BATCH = 10_000
 # Whoever is refused can cause rows, so these have a bound of their own, and displace no others.
 MOST_REFUSED = 100_000
 

@@ -15,7 +15,12 @@ from catalog.operations.access import NewRule
 from catalog.rolerules import TOKEN, Who
 from catalog.roles import PATH_PERMISSIONS, Permission, Role
 from catalog.store import accessrules as store
-from catalog.store.accessrules import MOST_RULES, AccessRule
+from catalog.store.accessrules import (
+    MOST_RULES,
+    MOST_RULES_OF_OWNER,
+    MOST_RULES_OF_OWNERS,
+    AccessRule,
+)
 from catalog.store.accesstokens import has_token
 from catalog.store.database import Connection
 
@@ -50,19 +55,27 @@ async def check_grantable(
                 )
 
 
-async def grant(connection: Connection, rule: NewRule, *, by: str, subject: str) -> AccessRule:
+async def grant(
+    connection: Connection, rule: NewRule, *, by: str, subject: str, is_owner: bool = False
+) -> AccessRule:
     """Keep a new rule.
 
     Args:
         by: who grants.
+        is_owner: whether that is an admin of some groups only, who has a share of the rules.
         subject: the path of the request, for errors.
 
     Raises:
         LimitReached
         InvalidAttribute: the rule is for a token that there is not.
     """
-    if await store.count_rules(connection) >= MOST_RULES:
-        raise LimitReached(subject, limit=str(MOST_RULES), things="rules", setting="fixed")
+    count, own = await store.count_rules(connection, by)
+    most = MOST_RULES_OF_OWNERS if is_owner else MOST_RULES
+    if count >= most:
+        raise LimitReached(subject, limit=str(most), things="rules", setting="fixed")
+    if is_owner and own >= MOST_RULES_OF_OWNER:
+        things = "rules of one admin of groups"
+        raise LimitReached(subject, limit=str(MOST_RULES_OF_OWNER), things=things, setting="fixed")
     await _check_token(connection, rule.who, subject)
     made = AccessRule(
         id=secrets.token_hex(_ID_BYTES),

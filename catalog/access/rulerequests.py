@@ -52,7 +52,13 @@ async def create_rule(request: web.Request, wanted: NewRule) -> web.Response:
     context, identity = request.app[CONTEXT], identity_of(request)
     async with context.database.transaction() as connection:
         await check_grantable(connection, identity, wanted.role, wanted.paths)
-        made = await grant(connection, wanted, by=str(identity), subject=request.path)
+        made = await grant(
+            connection,
+            wanted,
+            by=str(identity),
+            subject=request.path,
+            is_owner=identity.scope_of(Permission.GRANT) is not None,
+        )
     _forget(request)
     location = f"{context.base_url(request)}{request.path}/{made.id}"
     shown = rule_of(made, sorted(wanted.paths))

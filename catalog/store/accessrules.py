@@ -12,6 +12,9 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 MOST_RULES = 10_000
+MOST_RULES_OF_OWNERS = 9_000
+"""Rules of all who are admins of some groups only; the rest are for admins of the whole catalog."""
+MOST_RULES_OF_OWNER = 1_000
 _queries = Queries("accessrules")
 
 
@@ -133,8 +136,10 @@ async def read_paths(
     return [row["path"] for row in await connection.fetch(_queries.paths, id, after, limit)]
 
 
-async def count_rules(connection: Connection) -> int:
-    return int(await connection.fetchval(_queries.count))
+async def count_rules(connection: Connection, by: str) -> tuple[int, int]:
+    """Count all rules, and those that somebody has made."""
+    row = await connection.fetchrow(_queries.count, by)
+    return row["all_of_them"], row["own"]
 
 
 async def read_access_revision(connection: Connection) -> int:

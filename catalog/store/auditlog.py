@@ -89,12 +89,19 @@ async def read_audit_log(connection: Connection, after: Position, limit: int) ->
 async def drop_oldest_of_audit(
     connection: Connection, before: datetime, most: int, most_refused: int, *, limit: int
 ) -> int:
-    """Delete up to `limit` rows of each of these: from before a time, beyond the last `most` about
-    what was done, and beyond the last `most_refused` about what was refused; return how many."""
-    dropped: int | None = await connection.fetchval(
-        _queries.drop_oldest, before, most, most_refused, limit
-    )
-    return dropped or 0
+    """Delete up to `limit` rows of each of these: from before a time, beyond `most` about what was
+    done, and beyond `most_refused` about what was refused; return how many.
+
+    Callers with fewer rows than their share of `most` lose none to the others.
+    """
+    rows = await connection.fetch(_queries.old, before, limit)
+    for outcome, bound in (("done", most), ("refused", most_refused)):
+        if await connection.fetchval(_queries.has_more, outcome, bound):
+            rows += await connection.fetch(_queries.surplus, outcome, bound, limit)
+    if not rows:
+        return 0
+    txids, seqs = [row["txid"] for row in rows], [row["seq"] for row in rows]
+    return int(await connection.fetchval(_queries.drop, txids, seqs))
 
 
 def _columns(wanted: AuditFilter, limit: int) -> tuple[Any, ...]:

@@ -16,7 +16,11 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
 from catalog.operations.access import MOST_PATHS, MOST_WILD_PATHS
 from catalog.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, covers
-from catalog.store.accessrules import MOST_RULES
+from catalog.store.accessrules import (
+    MOST_RULES,
+    MOST_RULES_OF_OWNER,
+    MOST_RULES_OF_OWNERS,
+)
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
@@ -160,6 +164,33 @@ async def test_rules_are_bounded_and_come_in_pages(node: Node, admin: str) -> No
         )
     answer = await send(node, admin, "POST", RULES, READER)
     assert (answer.status, answer.error) == (409, "limit_reached")
+
+
+async def test_admins_of_groups_have_shares_of_the_rules(node: Node, admin: str) -> None:
+    contoso = await token(node, Grant("admin", "/schemagroups/contoso.*"))
+    fabrikam = await token(node, Grant("admin", "/schemagroups/fabrikam.*"))
+    made = await make(node, contoso)
+
+    async def fill(count: int, by: str) -> None:
+        async with node.database.transaction() as connection:
+            await connection.execute(
+                "INSERT INTO access_rules SELECT $2 || n, 'anonymous', 'reader', now(), $2 "
+                "FROM generate_series(1, $1) n",
+                *(count, by),
+            )
+
+    await fill(MOST_RULES_OF_OWNER - 1, made["createdby"])
+    answer = await send(node, contoso, "POST", RULES, READER)
+    assert (answer.status, answer.error) == (409, "limit_reached")
+    assert "1000 rules of one admin of groups" in answer.json["title"]
+    assert (await send(node, contoso, "PATCH", f"{RULES}/{made['id']}", {})).status == 200
+    await make(node, fabrikam, paths=["/schemagroups/fabrikam.a"])
+    await fill(MOST_RULES_OF_OWNERS - MOST_RULES_OF_OWNER, "others")
+    answer = await send(
+        node, fabrikam, "POST", RULES, READER | {"paths": ["/schemagroups/fabrikam.b"]}
+    )
+    assert (answer.status, answer.error) == (409, "limit_reached")
+    await make(node, admin)
 
 
 async def test_an_admin_of_groups_manages_the_rules_of_these(node: Node, admin: str) -> None:

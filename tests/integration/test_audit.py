@@ -318,6 +318,31 @@ async def test_pages_and_conditions_choose(node: Node, admin: Caller) -> None:
         assert (await admin.send("GET", f"/audit?{query}")).status == 400, query
 
 
+@pytest.mark.parametrize("outcome", ["done", "refused"])
+async def test_a_caller_pushes_none_out_that_have_fewer_entries(
+    node: Node, admin: Caller, outcome: str
+) -> None:
+    """The quiet ones wrote first, and two others a lot; all are bounded together."""
+    await execute(
+        node,
+        f"""INSERT INTO audit (at, outcome, kind, name, issuer, address, agent, method, path,
+            targets, status, reason, attempts)
+        SELECT now(), '{outcome}', 'jwt', CASE WHEN n < 10 THEN 'quiet' WHEN n < 15 THEN 'rare'
+            WHEN n % 3 = 0 THEN 'busy' ELSE 'busiest' END,
+            '', '', '', 'PUT', '/' || n, '{{}}', 401, 'x', 1
+        FROM generate_series(0, 299) n ORDER BY n""",
+    )
+    at_most = node.context.settings.model_copy(update={"audit_entries": 40})
+    while await drop_once(node.database, at_most, most_refused=40):
+        pass
+    kept = await admin.audit("?limit=500&identity=jwt")
+    names = [each["identity"]["name"] for each in kept]
+    counts = {name: names.count(name) for name in names}
+    assert counts == {"quiet": 10, "rare": 5, "busy": 12, "busiest": 12}
+    newest = [each["path"] for each in kept if each["identity"]["name"] == "busy"]
+    assert newest == [f"/{n}" for n in range(297, 261, -3)]
+
+
 async def test_old_entries_go_and_refusals_displace_no_others(node: Node, admin: Caller) -> None:
     await execute(
         node,

@@ -11,8 +11,8 @@ UPDATE node SET access_revision = access_revision + 1
 SELECT id, who, role FROM access_rules ORDER BY id
 
 -- name: count
--- How many rules there are.
-SELECT count(*) FROM access_rules
+-- How many rules there are, and how many of them somebody has made.
+SELECT count(*) AS all_of_them, count(*) FILTER (WHERE createdby = $1) AS own FROM access_rules
 
 -- name: add
 -- Keep a rule without paths.

@@ -26,30 +26,46 @@ LIMIT $9
 -- The position of the last row that was dropped.
 SELECT dropped_audit_txid AS txid, dropped_audit_seq AS seq FROM node
 
--- name: drop_oldest
--- Delete up to $4 rows from before $1, as many beyond the last $2 of what was done, and beyond the
--- last $3 of what was refused, which others can cause; how many.
-WITH surplus AS (
-    SELECT txid, seq FROM audit WHERE outcome = 'done'
-    ORDER BY txid DESC, seq DESC OFFSET $2 LIMIT 1
-), surplus_refused AS (
-    SELECT txid, seq FROM audit WHERE outcome = 'refused'
-    ORDER BY txid DESC, seq DESC OFFSET $3 LIMIT 1
-), old AS (
-    SELECT txid, seq FROM (SELECT txid, seq, at FROM audit ORDER BY txid, seq LIMIT $4) AS first
-    WHERE at < $1
-    UNION (
-        SELECT a.txid, a.seq FROM audit a, surplus s
-        WHERE a.outcome = 'done' AND (a.txid, a.seq) <= (s.txid, s.seq)
-        ORDER BY a.txid, a.seq LIMIT $4
-    )
-    UNION (
-        SELECT a.txid, a.seq FROM audit a, surplus_refused s
-        WHERE a.outcome = 'refused' AND (a.txid, a.seq) <= (s.txid, s.seq)
-        ORDER BY a.txid, a.seq LIMIT $4
-    )
-), gone AS (
-    DELETE FROM audit a USING old o WHERE (a.txid, a.seq) = (o.txid, o.seq)
+-- name: has_more
+-- Whether there are more than $2 rows about an outcome.
+SELECT EXISTS (SELECT FROM audit WHERE outcome = $1 OFFSET $2)
+
+-- name: old
+-- The first $2 rows, as far as they are from before $1.
+SELECT txid, seq FROM (SELECT txid, seq, at FROM audit ORDER BY txid, seq LIMIT $2) AS first
+WHERE at < $1
+
+-- name: surplus
+-- Up to $3 rows about an outcome beyond $2 in all: the oldest ones of the callers that have more
+-- than their share. What callers with fewer rows leave of theirs is shared by the others.
+WITH callers AS (
+    SELECT kind, name, issuer, count(*) AS entries,
+        row_number() OVER few AS place, count(*) OVER () AS number,
+        coalesce(sum(count(*)) OVER (few ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+            AS taken
+    FROM audit WHERE outcome = $1
+    GROUP BY kind, name, issuer
+    WINDOW few AS (ORDER BY count(*), kind, name, issuer)
+), share AS (
+    SELECT div($2 - taken, number - place + 1)::bigint AS entries FROM callers
+    WHERE div($2 - taken, number - place + 1) < entries
+    ORDER BY place LIMIT 1
+)
+SELECT own.txid, own.seq FROM share
+JOIN callers ON callers.entries > share.entries
+CROSS JOIN LATERAL (
+    SELECT txid, seq FROM audit a
+    WHERE a.outcome = $1
+        AND (a.kind, a.name, a.issuer) = (callers.kind, callers.name, callers.issuer)
+    ORDER BY txid, seq LIMIT callers.entries - share.entries
+) AS own
+LIMIT $3
+
+-- name: drop
+-- Delete some rows, and remember the last one; how many.
+WITH gone AS (
+    DELETE FROM audit a USING unnest($1::bigint[], $2::bigint[]) AS o (txid, seq)
+    WHERE (a.txid, a.seq) = (o.txid, o.seq)
     RETURNING a.txid, a.seq
 ), last AS (
     SELECT txid, seq FROM gone ORDER BY txid DESC, seq DESC LIMIT 1
