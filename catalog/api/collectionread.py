@@ -27,8 +27,6 @@ from catalog.store.database import Connection
 from catalog.store.find import count_all
 from catalog.store.subtrees import Snapshot
 
-_ALL = 2**31 - 1
-
 
 async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
     """Answer with one page of a collection."""
@@ -105,17 +103,14 @@ async def _read(
 ) -> tuple[FoundPage, Loaded]:
     """Read the next page in the order of ids."""
     after, target = plan.flags.after, plan.target
-    most, plural = None if limit is None else limit + 1, target.plural
-    loaded, xids = await entities.read_page(
-        connection, plan.model, plan.xid, plural, after, most, follows=plan.follows
+    loaded, xids, has_more = await entities.read_page(
+        connection, plan.model, plan.xid, target.plural, after, limit, follows=plan.follows
     )
-    has_more = limit is not None and len(xids) > limit
     if not (has_more or after):
         return FoundPage(xids=xids, total=len(xids)), loaded
     total = loaded.counts.get(target.path)
     if total is None:
         total = await count(connection, target.path)
-    xids = xids[:limit]
     following = Xid.parse(xids[-1]).id if has_more else ""
     return FoundPage(xids=xids, following=following, total=total), loaded
 
@@ -133,7 +128,7 @@ async def _find(
             filters=flags.filters,
             sort=flags.sort,
             after=flags.after,
-            limit=_ALL if limit is None else limit,
+            limit=limit,
             count_whole=count,
         )
     if not found.xids:

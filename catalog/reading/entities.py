@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
@@ -12,8 +13,15 @@ from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 from catalog.store import subtrees
 from catalog.store.database import Connection
+from catalog.store.find import BEFORE_ALL, page_plain
 
 MOST_DOCUMENT_BYTES = 64 * 1024 * 1024
+# Of metadata. A page ends where it reaches the bound; answers without pages are refused.
+_MOST_PAGE_BYTES = 8 * 1024 * 1024
+_MOST_BYTES_AT_ONCE = 64 * 1024 * 1024
+# So many resources fit in any case, each with its default version (`MAX_ENTITY_BYTES`).
+_ALWAYS_FITTING = 15
+_FEWER_AT_ONCE = "Ask for fewer entities at once (`limit`), or for versions page by page."
 
 
 async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True) -> Loaded:
@@ -21,14 +29,26 @@ async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True
 
     Raises:
         NotFound
+        TooLarge: as `load_subtrees`.
     """
-    rows = await store.load_subtrees(connection, [str(xid)])
+    rows = await load_subtrees(connection, [str(xid)])
     if not rows or rows[0].xid != str(xid):
         raise NotFound(str(xid))
     loaded = Loaded.of(rows)
     if follows:
         await follow(connection, loaded, versions=True)
     return loaded
+
+
+async def load_subtrees(connection: Connection, xids: Sequence[str]) -> list[Entity]:
+    """Read entities with everything below each, parents before their children.
+
+    Raises:
+        TooLarge: they are too large to be held at once.
+    """
+    if await store.measure_subtrees(connection, xids) > _MOST_BYTES_AT_ONCE:
+        raise TooLarge(xids[0], detail=_FEWER_AT_ONCE)
+    return await store.load_subtrees(connection, xids)
 
 
 async def read_entity(
@@ -96,42 +116,74 @@ async def read_page(
     limit: int | None,
     *,
     follows: bool = True,
-) -> tuple[Loaded, list[str]]:
-    """Read a page of a collection, and its entities' xids in order.
+) -> tuple[Loaded, list[str], bool]:
+    """Read a page of a collection: its entities, their xids in order, and whether others follow.
+
+    Args:
+        limit: the most entities of the page, which has fewer if they are large; `None` for all.
 
     Raises:
         NotFound: the owner does not exist.
+        TooLarge: all entities are asked for, and too large to be held at once.
     """
-    collection = f"{str(owner).rstrip('/')}/{plural}"
+    listing = collection = f"{str(owner).rstrip('/')}/{plural}"
+    loaded = Loaded()
     if owner.rid:
-        return await _page_of_versions(connection, owner, after, limit, follows)
-    if owner.gid:
-        shown = await store.page_resources(connection, collection, after, limit)
+        loaded = await read_owner(connection, owner, follows=follows)
+        listing = f"{loaded.entities[str(owner)].attributes.get('xref', owner)}/versions"
+    most = await _most_of_page(connection, listing, after, limit)
+    ahead = None if most is None else most + 1
+    if owner.rid:
+        entities = await store.page(connection, listing, after, ahead)
+        resource = loaded.entities[str(owner)]
+        if listing != collection:
+            is_followed = "defaultversionid" in resource.attributes
+            entities = [loaded.see_version_through(resource, v) for v in entities if is_followed]
+        loaded.entities |= {version.xid: version for version in entities}
+    elif owner.gid:
+        shown = await store.page_resources(connection, collection, after, ahead)
         loaded, entities = Loaded.shown(shown), [s.resource for s in shown]
         if follows:
             await follow(connection, loaded)
     else:
-        entities = await store.page(connection, collection, after, limit)
+        entities = await store.page(connection, collection, after, ahead)
         loaded = Loaded(entities={entity.xid: entity for entity in entities})
         below = collections_of(model, (entity.path for entity in entities))
         loaded.counts = await store.count_collections(connection, below)
     if not entities and not await store.load(connection, [str(owner)]):
         raise NotFound(str(owner))
-    return loaded, [entity.xid for entity in entities]
+    xids = [entity.xid for entity in entities]
+    return loaded, xids[:most], ahead is not None and len(xids) == ahead
 
 
-async def _page_of_versions(
-    connection: Connection, owner: Xid, after: str, limit: int | None, follows: bool
-) -> tuple[Loaded, list[str]]:
-    loaded = await read_owner(connection, owner, follows=follows)
-    resource = loaded.entities[str(owner)]
-    stored = resource.attributes.get("xref", resource.xid)
-    versions = await store.page(connection, f"{stored}/versions", after, limit)
-    if stored != resource.xid:
-        is_followed = "defaultversionid" in resource.attributes
-        versions = [loaded.see_version_through(resource, v) for v in versions if is_followed]
-    loaded.entities |= {version.xid: version for version in versions}
-    return loaded, [version.xid for version in versions]
+async def _most_of_page(
+    connection: Connection, listing: str, after: str, limit: int | None
+) -> int | None:
+    if limit is not None and limit <= _ALWAYS_FITTING:
+        return limit
+    start = replace(BEFORE_ALL, id=after.lower())
+    rows = await page_plain(connection, listing, start, limit)
+    return await most_fitting(connection, [row["xid"] for row in rows], limit)
+
+
+async def most_fitting(
+    connection: Connection, xids: Sequence[str], limit: int | None
+) -> int | None:
+    """The number of entities that a page has at most, of which these are the next ones.
+
+    Args:
+        limit: as for `read_page`.
+
+    Raises:
+        TooLarge: as `read_page`.
+    """
+    if len(xids) <= _ALWAYS_FITTING:
+        return limit
+    most_bytes = _MOST_BYTES_AT_ONCE if limit is None else _MOST_PAGE_BYTES
+    fitting = await store.count_fitting(connection, xids, most_bytes)
+    if fitting < len(xids) and limit is None:
+        raise TooLarge(xids[0], detail=_FEWER_AT_ONCE)
+    return limit if fitting == len(xids) else fitting
 
 
 async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True) -> Loaded:

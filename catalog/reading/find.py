@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from catalog.model.filter import Clause, Filters, Sort
 from catalog.model.xid import Xid, collection_of
+from catalog.reading.entities import most_fitting
 from catalog.reading.matching import kind_below, match_chain
 from catalog.reading.pagetoken import read_token, write_token
 from catalog.reading.visible import Visible, segments_of
@@ -19,6 +20,7 @@ from catalog.store.find import Row
 # Up to this number, matches are found first and then sorted; with more, the collection is read in
 # its order.
 _FEW = 1000
+_ALL = 2**31 - 2
 
 # Counts the entities of all pages together.
 Total: TypeAlias = Callable[[], Awaitable[int]]
@@ -46,7 +48,7 @@ async def find_page(
     filters: Filters | None = None,
     sort: Sort | None = None,
     after: str = "",
-    limit: int,
+    limit: int | None,
     count_whole: Count = store.count_all,
 ) -> FoundPage:
     """Find a page of a collection, or of the entities that a filter leaves over.
@@ -54,19 +56,26 @@ async def find_page(
     Args:
         filters, sort: parsed for the collection; without a sort, the order is that of ids.
         after: the token of the page, from the page before it.
+        limit: the most entities of the page, which has fewer if they are large; `None` for all.
         count_whole: called if the page is one of several of the whole collection.
 
     Raises:
         BadRequest: `after` is not from a page in this order.
+        TooLarge: all versions are asked for, and too large to be held at once.
     """
     listing = _listing(owner, plural)
     key = read_token(after, sort) if after else store.start_of(sort)
-    page = _Page(connection, listing, sort, key, limit + 1, count_whole)
+    most = _ALL if limit is None else limit
+    page = _Page(connection, listing, sort, key, most + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
-    is_one_of_many = bool(after) or len(rows) > limit
+    xids = [row["xid"] for row in rows[:most]]
+    # All groups and resources are answered as a stream.
+    if limit is not None or plural == "versions":
+        most = await most_fitting(connection, xids, limit) or most
+    is_one_of_many = bool(after) or len(rows) > most
     return FoundPage(
-        xids=[row["xid"] for row in rows[:limit]],
-        following=write_token(store.key_of(rows[limit - 1])) if len(rows) > limit else "",
+        xids=xids[:most],
+        following=write_token(store.key_of(rows[most - 1])) if len(rows) > most else "",
         total=await count() if is_one_of_many else len(rows),
     )
 

@@ -208,6 +208,19 @@ async def page_resources(
     return await _each(_shown_from, rows)
 
 
+async def count_fitting(connection: Connection, xids: Iterable[str], most_bytes: int) -> int:
+    """Count the entities, in order, that begin within so many bytes of metadata.
+
+    A resource is measured with its default version, and a cross reference as its target.
+    """
+    return int(await connection.fetchval(_queries.count_fitting, list(xids), most_bytes))
+
+
+async def measure_subtrees(connection: Connection, xids: Iterable[str]) -> int:
+    """Add up the bytes of metadata of some entities and everything below each."""
+    return int(await connection.fetchval(_queries.measure_subtrees, list(xids)))
+
+
 async def load_ids(connection: Connection, collection: str) -> list[str]:
     """Read the ids of all entities of a collection."""
     rows = await connection.fetch(_queries.load_ids, collection)

@@ -79,7 +79,9 @@ def _is_descending(sort: Sort | None) -> bool:
     return sort is not None and sort.is_descending
 
 
-async def page_plain(connection: Connection, listing: str, after: SortKey, limit: int) -> list[Row]:
+async def page_plain(
+    connection: Connection, listing: str, after: SortKey, limit: int | None
+) -> list[Row]:
     """A page of a collection, in the order of ids."""
     rows: list[Row] = await connection.fetch(_queries.plain, listing, after.id, limit)
     return rows

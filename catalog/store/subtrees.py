@@ -13,7 +13,8 @@ from catalog.store.entities import read_batches
 from catalog.store.queries import Queries
 
 _queries = Queries("subtrees")
-_CHUNK = 500
+# Entities have up to 272 KiB, and a stream holds a chunk of them.
+_CHUNK = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

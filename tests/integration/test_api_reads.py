@@ -256,6 +256,32 @@ async def test_the_server_limits_pages_by_itself(other_database_url: str) -> Non
         assert [len(page) for page in pages] == [3, 3, 2]
 
 
+async def test_a_page_of_large_entities_ends_early_and_names_the_next(
+    other_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions of 240 KB, and small cross references that show one of them each."""
+    group, labels = "/messagegroups/g/messages", {f"k{n}": "x" * 4000 for n in range(60)}
+    async with start_node(other_database_url) as node:
+        for first in range(1, 41, 4):
+            versions = {str(number): {"labels": labels} for number in range(first, first + 4)}
+            answer = await node.send("POST", f"{group}/m/versions", versions)
+            assert answer.status == 200, answer.body[:1000]
+        references = {f"x{number}": {"meta": {"xref": f"{group}/m"}} for number in range(39)}
+        await node.send("POST", group, references)
+        for collection in (f"{group}/m/versions", f"{group}/x0/versions", group):
+            for query in ("limit=40", "filter=labels.k1=x*", "sort=epoch"):
+                pages, counts = await pages_of(node, f"{collection}?{query}")
+                assert [len(page) for page in pages] == [35, 5], (collection, query)
+                assert (counts, len({id for page in pages for id in page})) == ({40}, 40)
+        assert len((await pages_of(node, f"{group}?inline=meta"))[0]) == 2
+        assert (await node.send("GET", "/messagegroups/g?inline=messages.versions")).status == 200
+        assert (await node.send("GET", f"{group}/m?inline=versions")).status == 200
+        monkeypatch.setattr("catalog.reading.entities._MOST_BYTES_AT_ONCE", 2**20)
+        refused = assert_problem(await node.send("GET", f"{group}/m?inline=versions"))
+        assert refused["type"] == f"{SPEC}too_large"
+        assert "page by page" in refused["detail"]
+
+
 async def test_the_export_is_one_document_whose_urls_point_into_it(node: Node) -> None:
     """core/http.md, "GET /export"; core/spec.md, "Doc Flag"."""
     export = await node.get("/export")

@@ -39,7 +39,7 @@ async def latest_version(
 
 async def all_versions(connection: Connection, context: Context, xid: Xid) -> list[Entity]:
     """All versions of a definition: the newest one, then the others by age."""
-    loaded, xids = await entities.read_page(connection, context.model, xid, "versions", "", None)
+    loaded, xids, _ = await entities.read_page(connection, context.model, xid, "versions", "", None)
     kind = context.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
     versions = [loaded.entities[one] for one in xids]
     latest = newest(map(_lineage, versions), kind.versionmode if kind is not None else "manual")

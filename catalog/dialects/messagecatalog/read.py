@@ -58,12 +58,12 @@ async def _list(request: web.Request, owner: Xid, plural: str) -> web.Response:
     context = request.app[CONTEXT]
     after, limit = read_page(request)
     async with context.database.pool.acquire() as connection:
-        _, xids = await entities.read_page(
-            connection, context.model, owner, plural, after, limit + 1
+        _, xids, has_more = await entities.read_page(
+            connection, context.model, owner, plural, after, limit
         )
     ids = [Xid.parse(xid).id for xid in xids]
-    last = ids[limit - 1] if len(ids) > limit else ""
-    return json_response(ids[:limit], headers=next_link(request, last, limit))
+    last = ids[-1] if has_more else ""
+    return json_response(ids, headers=next_link(request, last, limit))
 
 
 async def get_definition(request: web.Request) -> web.Response:
@@ -89,7 +89,7 @@ async def list_versions(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     xid = definition_in(request, context.model)
     async with context.database.pool.acquire() as connection:
-        _, xids = await entities.read_page(connection, context.model, xid, "versions", "", None)
+        _, xids, _ = await entities.read_page(connection, context.model, xid, "versions", "", None)
     ids = (Xid.parse(version).vid for version in xids)
     return json_response(sorted(int(vid) for vid in ids if is_number(vid)))
 

@@ -81,13 +81,15 @@ async def load_page(
 
     Raises:
         NotFound: its owner does not exist.
+        TooLarge: resources have too many versions.
     """
-    loaded, xids = await entities.read_page(connection, model, owner, plural, after, limit + 1)
+    loaded, xids, has_more = await entities.read_page(
+        connection, model, owner, plural, after, limit
+    )
     path = f"{str(owner).rstrip('/')}/{plural}"
     total = (await store.count_collections(connection, [path])).get(path, 0)
-    has_more, xids = len(xids) > limit, xids[:limit]
     if owner.gid and not owner.rid:
-        loaded = Loaded.of(await store.load_subtrees(connection, xids))
+        loaded = Loaded.of(await entities.load_subtrees(connection, xids)) if xids else Loaded()
         await entities.follow(connection, loaded, versions=True)
     found = [loaded.entities[xid] for xid in xids if xid in loaded.entities]
     following = Xid.parse(xids[-1]).id if has_more else ""

@@ -62,6 +62,37 @@ FROM (
 JOIN resources_shown shown USING (xid)
 ORDER BY lower(shown.id) COLLATE "C"
 
+-- name: count_fitting
+-- How many of these entities, in order, begin within so many bytes of metadata: a resource with its
+-- default version; a cross reference, and a version that it shows, as the target.
+SELECT count(*) FILTER (WHERE begun < $2) FROM (
+    SELECT coalesce(sum(coalesce(octet_length(shown.attributes::text), 0)
+            + coalesce(octet_length(version.attributes::text), 0))
+        OVER (ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS begun
+    FROM unnest($1::text[]) WITH ORDINALITY AS page (xid, position)
+    LEFT JOIN entities AS own ON own.xid = page.xid
+    LEFT JOIN entities AS owner
+        ON own.xid IS NULL AND owner.xid = split_part(page.xid, '/versions/', 1)
+    LEFT JOIN entities AS shown ON shown.xid = coalesce(
+        CASE WHEN own.kind = 'resource' THEN own.attributes ->> 'xref' END,
+        own.xid,
+        owner.attributes ->> 'xref' || '/versions/' || split_part(page.xid, '/versions/', 2)
+    )
+    LEFT JOIN entities AS version ON shown.kind = 'resource'
+        AND version.xid = shown.xid || '/versions/' || (shown.attributes ->> 'defaultversionid')
+) AS measured
+
+-- name: measure_subtrees
+-- The bytes of metadata of some entities and everything below each.
+SELECT coalesce(sum(octet_length(part.attributes::text)), 0)
+FROM unnest($1::text[]) AS root (xid)
+CROSS JOIN LATERAL (
+    SELECT attributes FROM entities AS own WHERE own.xid = root.xid
+    UNION ALL
+    SELECT attributes FROM entities AS below
+    WHERE below.xid >= root.xid || '/' AND below.xid < root.xid || '0'
+) AS part
+
 -- name: load_ids
 -- The ids of all entities of a collection.
 SELECT id FROM entities WHERE collection = $1
