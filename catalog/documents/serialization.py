@@ -20,6 +20,7 @@ DEEPEST = 64
 STDIN = Path("-")
 _BRACE = re.compile(rb"\s*\{")
 _YAML = (".yaml", ".yml")
+_LARGE = 256 * 1024
 _LARGEST_INTEGER = 2**63
 # The values that the aliases of a YAML document may stand for in all.
 _MOST_REPEATED = 100_000
@@ -115,12 +116,19 @@ def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:
     # Most texts have fewer brackets than levels are allowed, and need no walk.
     if text.count(b"{") + text.count(b"[") > deepest and _is_deeper(value, deepest):
         raise NotParsable(f"it is nested deeper than {deepest} levels")
-    try:
-        # orjson keeps the last of two values of one key; jiter finds such keys as quickly.
-        jiter.from_json(text, catch_duplicate_keys=True, cache_mode="keys")
-    except ValueError:
+    # orjson keeps the last of two values of one key; jiter finds such keys as quickly. It holds the
+    # interpreter meanwhile, though, and with it all other requests of the process.
+    if len(text) > _LARGE or _has_repeated_keys(text):
         _check_repeated_keys(text)
     return value
+
+
+def _has_repeated_keys(text: bytes) -> bool:
+    try:
+        jiter.from_json(text, catch_duplicate_keys=True, cache_mode="keys")
+    except ValueError:
+        return True
+    return False
 
 
 def _check_repeated_keys(text: bytes) -> None:
@@ -135,8 +143,9 @@ def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         # 1 and true are equal in Python.
-        if repr(found.setdefault(key, value)) != repr(value):
+        if key in found and repr(found[key]) != repr(value):
             raise ValueError(f"the key {key[:100]!r} is there twice with different values")
+        found[key] = value
     return found
 
 

@@ -60,6 +60,14 @@ REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
         lambda: ("POST", "/messagegroups", orjson.dumps(keys(90_000, {}, prefix="!"))),
         "and 89000 more",
     ),
+    "a key that is there twice, with the same value, above deep nesting": (
+        lambda: (
+            "PUT",
+            "/messagegroups/a",
+            b'{"epoch":1,"epoch":1,"x":' + b'{"x":' * 55 + b"[%b1]" % (b"1," * 400_000) + b"}" * 56,
+        ),
+        "",
+    ),
     "200,000 entities": (
         lambda: ("POST", "/messagegroups", orjson.dumps(keys(200_000, {}))),
         "CONCORD_MAX_REQUEST_ENTITIES",

@@ -194,7 +194,12 @@ async def test_aliases_of_yaml_stand_for_what_they_name(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b'{"name": "a", "name": "b"}', b'{"labels": {"a": "x", "\\u0061": ""}}']
+    "body",
+    [
+        b'{"name": "a", "name": "b"}',
+        b'{"labels": {"a": "x", "\\u0061": ""}}',
+        pytest.param(b'{"name": "a", "name": "b"' + b" " * 2**19 + b"}", id="in a large body"),
+    ],
 )
 async def test_a_key_that_is_there_twice_with_different_values_is_refused(
     node: Node, body: bytes
