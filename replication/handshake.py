@@ -16,9 +16,10 @@ from aiohttp import web
 from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, Unreachable
 from catalog.context import CONTEXT, Context
 from catalog.extras import DISTRIBUTION
-from catalog.http.outbound import UNREACHABLE, open_session
+from catalog.http.outbound import open_session
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.store import allowances
@@ -212,11 +213,10 @@ def describe(error: ClientError, url: str, link: str = "ID") -> str:
         said = f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
         return f"{said} {access_remedy(error.problem, link)}".strip()
     if isinstance(error, Unreachable) and _is_about_tls(error):
-        return f"{url} and this node agree on no TLS connection. {_TLS_REMEDY}"
+        return f"{url} {why_unreachable(error)}. {_TLS_REMEDY}"
     if isinstance(error, Unreachable):
-        # The cause would tell which hosts and ports a network has; the log has it.
-        what = "did not answer as a whole, or not in time" if error.is_doubtful else UNREACHABLE
-        return f"{url} {what}."
+        partly = "did not answer as a whole, or not in time"
+        return f"{url} {partly if error.is_doubtful else why_unreachable(error)}."
     return f"{error.message} {error.hint}".strip()
 
 

@@ -20,8 +20,10 @@ from catalog.encryption import SecretUnreadable
 from catalog.http.endpointprobe import probe_endpoint
 from catalog.http.outbound import open_session
 from catalog.keyfile import key_ring
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
+from catalog.model.printable import counted
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.monitoring.machinechecks import expiry
 from catalog.store import links as stored_links
@@ -86,7 +88,7 @@ async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             answer = await _get(session, f"{url}/replication", headers)
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        text = f"nobody answers there: {described(error)}"
+        text = f"it {why_unreachable(error)} ({described(error)})"
         remedy = "Start the node; see DNS, the proxy, the firewall and the certificate."
         return [Diagnosis(subject=url, level="error", text=text, remedy=remedy)]
     return [*_clock_of(url, answer), _identity(url, answer, await _read_identity(checked))]
@@ -147,8 +149,8 @@ async def _ask(
         remedy = f"Give it another one: {another_credential(link.id)}."
         return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        text = f"{url} cannot be reached: {described(error)}"
-        remedy = "See its name, its firewall and CONCORD_ALLOW_PRIVATE_ADDRESSES."
+        text = f"{url} {why_unreachable(error)} ({described(error)})"
+        remedy = "See its name, its port, its certificate and the firewalls on the way."
         return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
     own = await _read_identity(checked)
     diagnoses = [*_state_of(link), *_clock_of(subject, answer), *_faults_of(link, answer, own)]
@@ -189,7 +191,7 @@ def _faults_of(link: Link, answer: _Answer, own: _OwnIdentity) -> Iterator[Diagn
 
 def _state_of(link: Link) -> Iterator[Diagnosis]:
     if link.state in ("refused", "asking") or link.conflicts:
-        text = f"it is {link.state}, with {link.conflicts} conflicts"
+        text = f"it is {link.state}, with {counted(link.conflicts, 'conflicts')}"
         remedy = f"`concord link show {link.id}` tells which, and why."
         yield Diagnosis(subject=f"link {link.id}", level="warning", text=text, remedy=remedy)
 

@@ -27,7 +27,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
 from catalog.config import Settings
-from catalog.http.outbound import UNREACHABLE
+from catalog.model.connectionfailure import why_unreachable
 from catalog.sinks.kafkaconnection import (
     ConnectionGuard,
     connection_options,
@@ -137,7 +137,7 @@ class Topic:
         except (KafkaError, OSError, TimeoutError) as error:
             cause = (guard or self._guard).failure or error
             reasons = (text for types, text in _REASONS if isinstance(cause, types))
-            reason = next(reasons, f"{self.address.brokers} {UNREACHABLE}")
+            reason = next(reasons, f"{self.address.brokers} {why_unreachable(cause)}")
             raise TopicUnusable(f'The topic "{name}" cannot be used: {reason}.') from error
 
     async def partitions(self) -> int:
@@ -218,7 +218,7 @@ class Topic:
             if not records and left:
                 raise TopicUnusable(
                     f'The topic "{self.address.name}" cannot be used: '
-                    f"{self.address.brokers} {UNREACHABLE}."
+                    f"{self.address.brokers} {why_unreachable(self._guard.failure)}."
                 )
             yield [each for each in records if each.offset < ends[each.partition]]
 

@@ -30,6 +30,7 @@ from catalog.client.retry import Retry
 from catalog.client.singlesending import send_once
 from catalog.client.streamarrival import LEAST_RATE, StreamArrival
 from catalog.model.backoff import parse_retry_after
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.tracecontext import trace_headers
 
 JsonObject = dict[str, Any]
@@ -96,7 +97,8 @@ class Connection:
 
     `position` is that of the last write of this client which was answered: a read at a catalog
     that follows the node can wait for it, so that it shows all writes of this client. It is empty
-    before the first one. `received` counts the bytes of the answers.
+    before the first one. `received` counts the bytes of the answers, `sent` those of the bodies of
+    requests.
 
     Args:
         url: the node's base URL.
@@ -126,7 +128,7 @@ class Connection:
         self._largest = largest
         self._credential: Credential = credential or BearerToken(token)
         self.position = ""
-        self.received = 0
+        self.received = self.sent = 0
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -395,6 +397,7 @@ class Connection:
     def _send(
         self, call: _Call, shown: Mapping[str, str], timeout: aiohttp.ClientTimeout | None
     ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        self.sent += len(call.data or b"")
         return self._session.request(
             call.method,
             self.at(call.path),
@@ -459,7 +462,7 @@ def _failure(url: str, error: Exception) -> Unreachable:
     is_refused = isinstance(error, aiohttp.ClientConnectorError)
     is_unsent = is_refused or isinstance(error, aiohttp.ConnectionTimeoutError)
     return Unreachable(
-        f"Nothing answers at {url}" + ("." if is_refused else f": {error}."),
+        f"{url} {why_unreachable(error)}." if is_unsent else f"Nothing answers at {url}: {error}.",
         "Start a node with `concord serve`, or name another one with --url.",
         is_doubtful=not is_unsent,
         is_retryable=not isinstance(error, aiohttp.InvalidURL),

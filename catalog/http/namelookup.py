@@ -87,7 +87,7 @@ def _look_up(key: tuple[str, int], future: asyncio.Future[list[AddressInfo]]) ->
         found = _addresses(*key)
     # A part of more than 63 characters cannot be encoded.
     except (OSError, UnicodeError) as error:
-        failure = OSError(f"{type(error).__name__}: {error}")
+        failure = socket.gaierror(socket.EAI_NONAME, f"{type(error).__name__}: {error}")
     # The loop may have been closed meanwhile.
     with contextlib.suppress(RuntimeError):
         future.get_loop().call_soon_threadsafe(_settle, future, found, failure)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import socket
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 
 from catalog.config import Settings
 from catalog.http.descriptors import most_outbound_connections
 from catalog.http.outboundaddress import why_address_refused
+from catalog.model.connectionfailure import AddressRefused, names_hidden
 
 _CONNECT_SECONDS = 10.0
-UNREACHABLE = (
-    "cannot be reached, or only at an address that this node does not connect to "
-    "(CONCORD_ALLOW_PRIVATE_ADDRESSES, CONCORD_ALLOWED_ADDRESSES)"
-)
-"""The one text for both causes, since the difference tells which names a network has."""
-
-
-class AddressRefused(OSError):
-    """A session does not connect to an address."""
 
 
 class RedirectRefused(aiohttp.ClientError):
@@ -51,6 +43,7 @@ def open_session(
         limit=most_outbound_connections(settings),
         keepalive_timeout=idle_seconds,
         socket_factory=functools.partial(open_allowed_socket, settings),
+        resolver=_Resolver(settings),
     )
     return aiohttp.ClientSession(
         connector=connector,
@@ -61,6 +54,20 @@ def open_session(
         trace_configs=[trace],
         headers={"User-Agent": "concord"},
     )
+
+
+class _Resolver(aiohttp.ThreadedResolver):
+    """A resolver that tells which names have an address only where all may be connected to."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._are_private_refused = not settings.allows_private_addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        with names_hidden(if_private_refused=self._are_private_refused):
+            return await super().resolve(host, port, family)
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -84,7 +91,7 @@ def open_allowed_socket(settings: Settings, address: Any) -> socket.socket:
     """
     family, kind, protocol, _, sockaddr = address
     if refusal := why_address_refused(sockaddr[0], settings):
-        raise AddressRefused(errno.EACCES, f"{sockaddr[0]}: {refusal}")
+        raise AddressRefused(f"{sockaddr[0]}: {refusal}")
     return socket.socket(family=family, type=kind, proto=protocol)
 
 

@@ -7,8 +7,8 @@ import errno
 import socket
 
 from catalog.config import Settings
-from catalog.http.outbound import AddressRefused
 from catalog.http.outboundaddress import why_address_refused
+from catalog.model.connectionfailure import AddressRefused, names_hidden
 
 _MOST_ADDRESSES = 8
 _ADDRESS_SECONDS = 5.0
@@ -29,11 +29,12 @@ async def connect_socket(host: str, port: int, settings: Settings) -> socket.soc
         OSError: the name has no address, or none answers, or none is allowed (`AddressRefused`).
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    with names_hidden(if_private_refused=not settings.allows_private_addresses):
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure = OSError(errno.EHOSTUNREACH, f"{host} has no address")
     for family, kind, protocol, _, address in found[:_MOST_ADDRESSES]:
         if refusal := why_address_refused(str(address[0]), settings):
-            failure = AddressRefused(errno.EACCES, f"{address[0]}: {refusal}")
+            failure = AddressRefused(f"{address[0]}: {refusal}")
             continue
         connecting = socket.socket(family, kind, protocol)
         try:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from catalog.http.endpointprobe import probe_endpoint
 from catalog.http.outboundaddress import split_hosts
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis
 from catalog.monitoring.machinechecks import expiry
@@ -80,7 +81,7 @@ async def _ask(
         return Diagnosis(
             subject=subject,
             level="error",
-            text=f"it cannot be reached: {described(error)}",
+            text=f"it {why_unreachable(error)} ({described(error)})",
             remedy=f"See its name, firewall and certificate; `concord subscription show "
             f"{subscriptions[0]}`.",
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-
-from catalog.http.outbound import UNREACHABLE
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.sinks.sink import SinkRefused
 
@@ -24,13 +22,10 @@ class ConnectionRefusedByServer(OSError):
 
 
 def connect_failure(error: OSError) -> SinkRefused:
-    """The answer for the subscriber, which does not tell which hosts or ports exist."""
+    """The answer for the subscriber."""
     if isinstance(error, ConnectionRefusedByServer):
         return SinkRefused(
             reason=f"the sink refused the connection: {error.reason}",
             is_unauthorized=error.is_unauthorized,
         )
-    if isinstance(error, ssl.SSLError):
-        reason = "the sink and this node agree on no TLS connection"
-        return SinkRefused(reason=reason, cause=described(error))
-    return SinkRefused(reason=f"the sink {UNREACHABLE}", cause=described(error))
+    return SinkRefused(reason=f"the sink {why_unreachable(error)}", cause=described(error))

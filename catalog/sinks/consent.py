@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from catalog.config import Settings, is_loopback
-from catalog.http.outbound import UNREACHABLE
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.store.subscriptions import SubscriptionDefinition
 
@@ -142,8 +142,6 @@ def _is_allowed(allowed: str, origin: str) -> bool:
 def _why_failed(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the sink did not answer OPTIONS in time"
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return "the sink and this node agree on no TLS connection"
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
-        return f"the sink {UNREACHABLE}"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL | ssl.SSLError):
+        return f"the sink {why_unreachable(error)}"
     return "the sink did not answer OPTIONS as a whole"

@@ -18,9 +18,10 @@ from catalog.config import Settings
 from catalog.http.descriptors import most_idle_sink_connections
 from catalog.http.namelookup import NameLookup
 from catalog.http.outbound import open_allowed_socket
+from catalog.model.connectionfailure import names_hidden
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpconnection import HttpConnection
-from catalog.sinks.httpfailure import NoConnection, NoTls, PostConnectionEnded
+from catalog.sinks.httpfailure import NoConnection, PostConnectionEnded
 from catalog.sinks.httptarget import HttpTarget
 from catalog.sinks.idleconnections import IdleConnections
 
@@ -81,14 +82,13 @@ class HttpClient:
         try:
             async with asyncio.timeout_at(latest):
                 return await self._open(target)
-        except ssl.SSLError as error:
-            raise NoTls(str(error)) from error
         # Some event loops raise RuntimeError for sockets that fail.
         except (OSError, RuntimeError) as error:
-            raise NoConnection(f"{type(error).__name__}: {error}") from error
+            raise NoConnection(error) from error
 
     async def _open(self, target: HttpTarget) -> HttpConnection:
-        addresses = await self._names.addresses(target.host, target.port)
+        with names_hidden(if_private_refused=not self._settings.allows_private_addresses):
+            addresses = await self._names.addresses(target.host, target.port)
         # The address that is checked is the one that is connected to, so a name that resolves
         # differently the second time is no way around the check.
         opened = await aiohappyeyeballs.start_connection(

@@ -1,8 +1,8 @@
 """Why a request to a sink has no answer.
 
 PostFailure
-  NoConnection      the sink cannot be reached, or must not be connected to
-  NoTls             there is no TLS that both sides accept
+  NoConnection      the sink cannot be reached, must not be connected to, or there is no TLS that
+                    both sides accept
   NoAnswerInTime    the answer was not whole in time
   PostConnectionEnded   the sink ended the connection before its answer was whole
   NotHttp           the sink sent something else than an answer of HTTP/1.1
@@ -10,23 +10,20 @@ PostFailure
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from catalog.http.outbound import UNREACHABLE
+from catalog.model.connectionfailure import why_unreachable
+from catalog.model.masking import described
 
 
 class PostFailure(Exception):
     """A request has no answer; `reason` tells a subscriber why, its text is for the log only."""
 
-    reason: ClassVar[str]
+    reason: str
 
 
 class NoConnection(PostFailure):
-    reason = f"the sink {UNREACHABLE}"
-
-
-class NoTls(PostFailure):
-    reason = "the sink and this node agree on no TLS connection"
+    def __init__(self, error: Exception) -> None:
+        super().__init__(described(error))
+        self.reason = f"the sink {why_unreachable(error)}"
 
 
 class NoAnswerInTime(PostFailure):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -28,7 +27,7 @@ from aiokafka.errors import (
 
 from catalog.config import Settings
 from catalog.http.descriptors import most_outbound_connections
-from catalog.http.outbound import UNREACHABLE
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.sinks.kafkacluster import KafkaCluster
 from catalog.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
@@ -50,7 +49,6 @@ _TOGETHER_TOO_LARGE = SinkRefused(reason="the broker takes no batch of records a
 _NOT_TRIED = SinkRefused(reason="an event before this one was not accepted")
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     (_TOO_LARGE, "the broker takes no record as large as this event"),
-    ((ssl.SSLError,), "the sink and this node agree on no TLS connection"),
     ((SaslAuthenticationFailed,), "the broker refused the sink credential"),
     ((UnsupportedSaslMechanismError,), "the broker does not offer this SASL mechanism"),
     ((UnknownTopicOrPartitionError, InvalidTopicError), "the broker has no topic of this name"),
@@ -70,7 +68,6 @@ _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
         (KafkaConnectionError,),
         "the sink ended the connection: it may want TLS (kafkas://), or a sink credential",
     ),
-    ((OSError,), f"the sink {UNREACHABLE}"),
 )
 
 
@@ -213,9 +210,11 @@ def _up_to_first_failure(
 
 
 def _refused(error: BaseException) -> SinkRefused:
+    is_unreachable = isinstance(error, OSError) and not isinstance(error, TimeoutError)
+    otherwise = f"the broker answered {type(error).__name__}"
     reason = next(
         (text for types, text in _REASONS if isinstance(error, types)),
-        f"the broker answered {type(error).__name__}",
+        f"the sink {why_unreachable(error)}" if is_unreachable else otherwise,
     )
     return SinkRefused(
         reason=reason,

@@ -19,9 +19,9 @@ from aiohttp import hdrs
 from catalog.client.connection import read_limited
 from catalog.client.errors import ClientError
 from catalog.config import Settings
-from catalog.http.outbound import UNREACHABLE
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.backoff import parse_retry_after
+from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.model.peercredential import OAuthClient
 from catalog.model.sinkcredential import RefreshGrant
@@ -178,8 +178,6 @@ def _lifetime(value: object) -> float:
 def _describe(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the token endpoint did not answer in time"
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return "the token endpoint and this node agree on no TLS connection"
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
-        return f"the token endpoint {UNREACHABLE}"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL | ssl.SSLError):
+        return f"the token endpoint {why_unreachable(error)}"
     return "the token endpoint did not answer as a whole"

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from catalog.config import Settings
-from catalog.http.outbound import UNREACHABLE
+from catalog.model.connectionfailure import NO_TLS, UNREACHABLE
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.sinks.httpconnection import HttpConnection
 from catalog.sinks.idleconnections import IdleConnections
@@ -595,7 +595,7 @@ async def test_a_sink_that_restarts_is_found_again() -> None:
         sink = sinks.open(subscription_to(f"http://127.0.0.1:{port}/"))
         answer = await send(sink)
         assert isinstance(answer, SinkRefused)
-        assert answer.reason == f"the sink {UNREACHABLE}"
+        assert answer.reason == "the sink cannot be reached: connection refused"
         again = RawSink(handler=answering(NO_CONTENT))
         async with await asyncio.start_server(again.serve, "127.0.0.1", port):
             assert isinstance(await send(sink), Delivered)
@@ -611,6 +611,18 @@ async def test_an_address_that_is_not_allowed_gets_nothing(host: str) -> None:
     assert isinstance(answer, SinkRefused)
     assert answer.reason == f"the sink {UNREACHABLE}"
     assert server.connections == 0
+
+
+@pytest.mark.parametrize("private", [True, False])
+async def test_an_unknown_name_is_told_where_all_addresses_may_be_connected_to(
+    private: bool,
+) -> None:
+    """Elsewhere, the difference would tell which names a network has."""
+    async with opened("http://sink.invalid/", private=private) as sink:
+        answer = await send(sink)
+    assert isinstance(answer, SinkRefused)
+    why = "cannot be reached: unknown host" if private else UNREACHABLE
+    assert answer.reason == f"the sink {why}"
 
 
 async def test_a_name_counts_as_the_address_that_is_connected_to(
@@ -682,8 +694,7 @@ async def test_a_lookup_takes_no_longer_than_the_answer_may(
     names.released.set()
     for answer in answers:
         assert isinstance(answer, SinkRefused)
-        # A name that hangs is told apart from nothing else.
-        assert answer.reason == f"the sink {UNREACHABLE}"
+        assert answer.reason == "the sink cannot be reached: no answer in time"
     assert names.hung == 1
 
 
@@ -770,8 +781,10 @@ async def test_without_the_right_certificate_a_sink_gets_nothing(
     ):
         answer = await send(sink)
     assert isinstance(answer, SinkRefused)
-    assert answer.reason in (
-        "the sink and this node agree on no TLS connection",
-        f"the sink {UNREACHABLE}",
-    )
+    told = {
+        "an unknown authority": f"{NO_TLS}: unable to get local issuer certificate",
+        "another name": f"{NO_TLS}: Hostname mismatch",
+        "no TLS": "",
+    }
+    assert answer.reason.startswith(f"the sink {told[fault]}")
     assert server.requests == []

@@ -293,7 +293,7 @@ def test_other_folders_and_revisions_may_be_named(
     [
         (["definitions", "--against", "nowhere"], "knows no revision nowhere"),
         (["definitions", "--against", "--all"], "knows no revision --all"),
-        (["definitions", "--against", "http://127.0.0.1:1"], "Nothing answers"),
+        (["definitions", "--against", "http://127.0.0.1:1"], "cannot be reached"),
         (["definitions", "--model", "none.json"], "model cannot be used"),
         (["none.xreg.json"], "none.xreg.json does not exist"),
         (["--", "*.none"], "names no document"),

@@ -504,4 +504,4 @@ async def test_the_command_needs_a_node(tmp_path: Path) -> None:
     command = [*arguments, "--url", "http://127.0.0.1:9"]
     ended = await asyncio.to_thread(CliRunner().invoke, app, command, b"{}")
     assert ended.exit_code == 2
-    assert "Nothing answers" in ended.output
+    assert "cannot be reached: connection refused" in ended.output

@@ -26,8 +26,8 @@ from proton.reactor import LinkOption
 from proton.utils import BlockingConnection
 
 from catalog.config import Settings
-from catalog.http.outbound import UNREACHABLE
 from catalog.http.outboundaddress import NOT_PUBLIC
+from catalog.model.connectionfailure import UNREACHABLE
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkRefused
@@ -222,7 +222,9 @@ async def test_a_certificate_of_nobody_known_is_not_trusted(
     path = await _created(node, broker.subscription(topic, "binary", sink=sink))
     await node.put(GROUPS[0], {})
 
-    assert await _failure(node, path) == "the sink and this node agree on no TLS connection"
+    assert (await _failure(node, path)).startswith(
+        "the sink and this node agree on no TLS connection"
+    )
 
 
 @pytest.mark.parametrize("mode", ["settled", "unsettled"])

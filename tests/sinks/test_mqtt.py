@@ -193,7 +193,7 @@ async def test_tls_trusts_the_authority_that_the_subscription_names(
     assert [type(each) for each in answers] == [Delivered] * 100
 
     answer = refusal(await send(protocol, url, **settings))
-    assert answer.reason == "the sink and this node agree on no TLS connection"
+    assert answer.reason.startswith("the sink and this node agree on no TLS connection")
 
 
 async def test_an_event_that_is_too_large_can_never_succeed(mqtt5: MqttBroker) -> None:
@@ -245,7 +245,7 @@ async def test_a_name_is_checked_by_the_address_that_is_connected_to(
 @pytest.mark.parametrize(
     ("says", "reason"),
     [
-        (b"", UNREACHABLE),
+        (b"", "the sink cannot be reached: no answer in time"),
         # An acceptance of the connection, and never an answer again.
         (b"\x20\x03\x00\x00\x00", "the sink did not answer in time"),
         # An acceptance of the connection, and then a packet of 256 MB.
@@ -256,7 +256,7 @@ async def test_a_name_is_checked_by_the_address_that_is_connected_to(
         # Answers to nothing, and answers that are cut short.
         (b"\x20\x03\x00\x00\x00\x50\x02\x00\x09", "ended the connection"),
         (b"\x20\x03\x00\x00\x00\x40\x01\x00", "ended the connection"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", UNREACHABLE),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the sink cannot be reached"),
     ],
 )
 async def test_a_server_that_speaks_no_mqtt_is_left(says: bytes, reason: str) -> None:

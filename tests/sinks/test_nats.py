@@ -215,7 +215,7 @@ async def test_tls_trusts_the_authority_that_the_subscription_names(tmp_path: Pa
         assert answers == [Delivered(detail="sent")] * 50
         for untrusted in (url, server.url):
             answer = refusal(await send(untrusted))
-            assert answer.reason == "the sink and this node agree on no TLS connection"
+            assert answer.reason.startswith("the sink and this node agree on no TLS connection")
 
 
 async def test_a_send_that_is_cancelled_ends_at_once_and_harms_no_other(
@@ -257,7 +257,7 @@ async def test_nothing_secret_is_sent_to_a_server_without_tls() -> None:
         answer = refusal(await send(url, credential=credential))
         async with asyncio.timeout(10):
             await ended.wait()
-    assert answer.reason == "the sink and this node agree on no TLS connection"
+    assert answer.reason.startswith("the sink and this node agree on no TLS connection")
     assert got == b""
 
 
