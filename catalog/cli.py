@@ -44,7 +44,6 @@ from catalog.commands import (
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.backup.command import app as backup_app
 from catalog.commands.console import (
-    EXIT_CODES,
     NO,
     AsJson,
     cell,
@@ -57,8 +56,9 @@ from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
-from catalog.commands.nodetokens import give_token
+from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
 from catalog.extras import DISTRIBUTION, install_command
+from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -73,13 +73,13 @@ _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
 app = typer.Typer(
     name="concord",
     no_args_is_help=True,
-    add_completion=False,
+    cls=RootGroup,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help=(
         "Concord: a replicating catalog of endpoints, messages and schemas. "
         "`concord serve` runs a node, `concord demo` a federation of four. The other commands are "
-        f"clients of a node: the one at --url or CONCORD_URL. {EXIT_CODES}"
+        "clients of a node: the one at --url or CONCORD_URL."
     ),
 )
 
@@ -132,19 +132,10 @@ def concord(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="CONCORD_TOKEN",
-            help="The token for the node. Other users of this machine see an argument, and do not "
-            "see CONCORD_TOKEN. Else that of the file ~/.config/concord/tokens or "
-            "CONCORD_TOKENS_FILE, which has a URL and its token in each line.",
-            metavar="TOKEN",
-            show_envvar=False,
-        ),
-    ] = None,
+    token: Token = None,
+    help: Help = False,
 ) -> None:
-    give_token(token or None)
+    warn_of_misspelt_variables()
 
 
 @app.command()
@@ -423,7 +414,7 @@ def _show(summary: ReconcileSummary) -> None:
         numbers = f"{signed.verified} verified, {wrong}, {signed.unchecked} not checked"
         out.print(f"  {cell(signed.authority)}: {numbers}; {cell(keys)}")
     for left in summary.uncompared:
-        count = "entities" if left.entities is None else f"{left.entities} entities"
+        count = "entities" if left.entities is None else counted(left.entities, "entities")
         whose = cell(left.authority or "several authorities")
         out.print(f"  not compared at {left.catalog}: {count} of {whose}: {cell(left.reason)}")
         out.print(f"    {cell(left.remedy)}")
@@ -431,7 +422,9 @@ def _show(summary: ReconcileSummary) -> None:
     out.print(f"[{colour}]{cell(summary.verdict())}[/]")
     for outcome in summary.repair or ():
         verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())
-        out.print(f"  {outcome.catalog} fetched {outcome.requested} origins again: {verdicts}")
+        out.print(
+            f"  {outcome.catalog} fetched {counted(outcome.requested, 'origins')} again: {verdicts}"
+        )
         for origin in outcome.unresolved:
             out.print(f"    [red]not repaired:[/] {cell(origin)}")
         if outcome.withheld:

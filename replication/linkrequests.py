@@ -9,6 +9,7 @@ from aiohttp import web
 from catalog.context import CONTEXT
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import BadRequest
+from catalog.model.printable import counted
 from catalog.store import allowances, linklosses, links
 from catalog.store.linkcommands import pause, resume, run_now
 from catalog.store.links import Link
@@ -73,7 +74,7 @@ async def allow_link(request: web.Request) -> web.Response:
         await linklosses.allow(connection, link)
         if link.authority is not None and not link.definition.sends:
             await allowances.allow(connection, link.authority, digest, link.id)
-        at, told = datetime.now(UTC), f"{allowed} deletions, of the digest {digest}"
+        at, told = datetime.now(UTC), f"{counted(allowed, 'deletions')}, of the digest {digest}"
         await links.remember(connection, link, at, "allowed", told)
         return answer_link(request, await links.get(connection, link.id), allowed=allowed)
 

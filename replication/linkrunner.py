@@ -14,6 +14,7 @@ from catalog.client import ClientError, CursorExpired, Refused
 from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
+from catalog.model.printable import counted
 from catalog.store import linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
@@ -181,18 +182,20 @@ class LinkRunner:
         if self.link.ends:
             raise LinkReplaced(self.id)
         self._has_dropped = True
-        await self._remember("dropped", f"{number} replicas")
+        await self._remember("dropped", counted(number, "replicas"))
 
     async def _reconsider(self, link: Link, policy: Policy) -> None:
         """Let go what the link selects no more, and give the rest its names and addresses."""
         if link.former is None:
             return
         if number := await leave(self._resources.context, link, policy):
-            await self._remember("left", f"{number} replicas that are no longer selected")
+            await self._remember(
+                "left", f"{counted(number, 'replicas')} that are no longer selected"
+            )
         if number := await rename_groups(self._resources.context, link, policy):
-            await self._remember("renamed", f"{number} groups")
+            await self._remember("renamed", counted(number, "groups"))
         if number := await readdress_endpoints(self._resources.context, link, policy):
-            await self._remember("readdressed", f"{number} endpoints")
+            await self._remember("readdressed", counted(number, "endpoints"))
         async with self._database.transaction() as connection:
             await links.note_reconsidered(connection, self.link)
 
@@ -207,7 +210,7 @@ class LinkRunner:
         found = None if flow.link.copiesall else await resynchronise(flow)
         if found is not None:
             brought = found.brought
-            detail = f"{found.differing} of {found.rows} origins differ: {brought.text}"
+            detail = f"{found.differing} of {counted(found.rows, 'origins')} differ: {brought.text}"
             await self._remember("compared", detail)
             return brought.cursor
         await doubt_copies(flow.context, flow.link, flow.policy, overruled=flow.link.doubts)
@@ -234,12 +237,14 @@ class LinkRunner:
     async def _leave_unlabelled(self, flow: Flow) -> None:
         number = await leave_unlabelled(self._resources.context, flow.link, flow.policy)
         if number:
-            await self._remember("left", f"{number} replicas without the labels")
+            await self._remember("left", f"{counted(number, 'replicas')} without the labels")
 
     async def _drop_doubted(self, flow: Flow) -> None:
         number = await drop_doubted(flow.context, flow.link, flow.policy)
         if number:
-            await self._remember("dropped", f"{number} replicas that their authority does not have")
+            await self._remember(
+                "dropped", f"{counted(number, 'replicas')} that their authority does not have"
+            )
 
     async def _shake_hands(self) -> tuple[Flow, str | None]:
         """Ask the source for its identity; a cursor is valid only for the instance that gave it."""

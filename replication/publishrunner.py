@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import TargetUnusable
+from catalog.model.printable import counted
 from catalog.store import links
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
@@ -98,7 +99,7 @@ class PublishRunner(PushRunner):
         publication.loss = loss
         await self._report("copying")
         number = await publish_everything(publication)
-        await self._remember("published", f"{number} copies: {reason}")
+        await self._remember("published", f"{counted(number, 'copies')}: {reason}")
         return publication
 
     async def _loss_since(self, mark: Mark | None) -> str:

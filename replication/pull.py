@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
+from catalog.model.printable import counted
 from catalog.store import linkconflicts
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
@@ -100,7 +101,8 @@ class Brought:
     @property
     def text(self) -> str:
         """The numbers for the history of a link."""
-        return f"{self.copies} copies, {self.changes} changes, {self.deleted} deleted"
+        brought = f"{counted(self.copies, 'copies')}, {counted(self.changes, 'changes')}"
+        return f"{brought}, {self.deleted} deleted"
 
     def add(self, applied: AppliedBatch) -> None:
         self.copies += len(applied.findings)

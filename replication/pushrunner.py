@@ -10,6 +10,7 @@ import structlog
 
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Origin
+from catalog.model.printable import counted
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
@@ -147,11 +148,11 @@ class PushRunner(LinkRunner):
         await self._report("copying")
         found = None if flow.needs_all or flow.loss else await push_differing(flow)
         if found is not None:
-            detail = f"{found.differing} of {found.rows} origins differ: {found.copies} copies"
-            await self._remember("compared", detail)
+            differing = f"{found.differing} of {counted(found.rows, 'origins')} differ"
+            await self._remember("compared", f"{differing}: {counted(found.copies, 'copies')}")
             return found.position
         position, number = await push_everything(flow)
-        await self._remember("copied", f"{number} copies")
+        await self._remember("copied", counted(number, "copies"))
         return position
 
     async def _push_changes(self, flow: PushFlow, position: Position) -> None:

@@ -9,6 +9,7 @@ from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
+from catalog.model.printable import counted
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.deletionlimit import TooManyDeletions
@@ -190,7 +191,7 @@ class TopicRunner(LinkRunner):
         left = await flow.go_over_conflicts()
         await flow.finish()
         self._note_conflicts(left)
-        await self._remember("copied", f"up to {flow.place.position}, {left} conflicts")
+        await self._remember("copied", f"up to {flow.place.position}, {counted(left, 'conflicts')}")
 
     async def _tell(self, flow: TopicFlow) -> None:
         if flow.is_first or flow.mark is None:

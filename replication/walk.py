@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Entity, Origin
+from catalog.model.printable import counted
 from catalog.store import linkconflicts
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import CONFLICTS
@@ -93,9 +94,8 @@ class Walked:
 
     @property
     def text(self) -> str:
-        return (
-            f"{self.entities} entities read, {self.brought.changes} changes, {self.deleted} deleted"
-        )
+        read = f"{counted(self.entities, 'entities')} read"
+        return f"{read}, {counted(self.brought.changes, 'changes')}, {self.deleted} deleted"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,7 +154,9 @@ class Walk:
         self.memory.arrived.clear()
         if self.walked.entities or self.walked.is_first:
             self.flow.arrived.add(self.server.take_uncounted())
-            await apply_by(self.flow, [], f"walked, {self.walked.entities} entities read")
+            await apply_by(
+                self.flow, [], f"walked, {counted(self.walked.entities, 'entities')} read"
+            )
         return self.walked
 
     async def preview(self) -> tuple[list[Incoming], list[str]]:
@@ -307,7 +309,7 @@ class Walk:
         if copies or self.walked.is_first:
             cursor = None
             if self.walked.is_first:
-                cursor = f"walking, {self.walked.entities} entities up to {at}"
+                cursor = f"walking, {counted(self.walked.entities, 'entities')} up to {at}"
             await self._apply(copies, cursor)
 
     async def _apply(self, copies: list[Incoming], cursor: str | None = None) -> None:

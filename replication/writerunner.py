@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+from catalog.model.printable import counted
 from catalog.store import links, writtenentities
 from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkReplaced
@@ -90,7 +91,7 @@ class WriteRunner(LinkRunner):
         if self.link.ends:
             raise LinkReplaced(self.id)
         self._has_dropped = True
-        await self._remember("dropped", f"{number} entities at the server")
+        await self._remember("dropped", f"{counted(number, 'entities')} at the server")
 
     async def _known_position(self, flow: WriteLink, saved: str | None) -> Position | None:
         position = position_of(flow, saved)
@@ -105,7 +106,7 @@ class WriteRunner(LinkRunner):
     async def _write_all(self, flow: WriteLink) -> Position:
         await self._report("copying")
         position, number = await write_everything(flow, compares=not self.link.copiesall)
-        await self._remember("compared", f"{number} entities were written")
+        await self._remember("compared", f"{counted(number, 'entities')} were written")
         return position
 
     async def _write_changes(self, flow: WriteLink, position: Position) -> None:

@@ -8,7 +8,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -21,7 +20,7 @@ from catalog.commands.linkselection import Addresses, Names, Prefix, Scope, Type
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=f"Accept what other catalogs push to a node; it accepts nothing else. {EXIT_CODES}",
+    help="Accept what other catalogs push to a node; it accepts nothing else.",
 )
 
 

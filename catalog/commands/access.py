@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from catalog.commands.console import (
-    EXIT_CODES,
     NO,
     AsJson,
     CommandError,
@@ -49,7 +48,7 @@ app = typer.Typer(
         "for the whole catalog sees the groups of its rules, and nothing else. On the node's "
         "machine, the commands use its database, whether it runs or not; with --url or "
         "CONCORD_URL, they ask the node: an admin manages all rules, an admin of some groups those "
-        f"that are for these only. {EXIT_CODES}"
+        "that are for these only."
     ),
 )
 

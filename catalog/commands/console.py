@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import orjson
@@ -190,6 +190,30 @@ def table(*columns: str, title: str | None = None) -> Table:
     for place, column in enumerate(columns):
         made.add_column(column, overflow="fold", no_wrap=place < 2)
     return made
+
+
+def fields(values: Mapping[str, Any], names: Mapping[str, str]) -> Table:
+    """A table with a row for each value that there is.
+
+    Args:
+        values: of JSON, by name.
+        names: those that people are shown instead.
+    """
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(no_wrap=True)
+    shown.add_column(overflow="fold")
+    for name, value in values.items():
+        if value is not None and value not in ("", [], {}):
+            shown.add_row(f"[bold]{cell(names.get(name, name))}[/]", cell(_in_words(value)))
+    return shown
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, dict) and not any(
+        each and isinstance(each, dict) for each in value.values()
+    ):
+        return ", ".join(f"{name}: {cell(each)}" for name, each in value.items() if each)
+    return round(value, 1) if isinstance(value, float) else value
 
 
 def cell(value: Any) -> str:

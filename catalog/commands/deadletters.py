@@ -9,7 +9,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     NO,
     AsJson,
     Url,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=f"Events that a subscription's sink did not take: dead letters. {EXIT_CODES}",
+    help="Events that a subscription's sink did not take: dead letters.",
 )
 
 _LOOK_SECONDS = 0.2

@@ -9,7 +9,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -24,7 +23,7 @@ _PREFIX = "protocolsettings."
 app = typer.Typer()
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command()
 def protocols(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the protocols by which a node can send events, and the settings of each.
 

@@ -14,6 +14,7 @@ from catalog.commands.console import NO, AsJson, cell, fail, out, print_json, ru
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.nodetokens import token_for
+from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,4 +100,7 @@ def _show(found: Sequence[Diagnosis]) -> None:
         shown.add_row(level, cell(each.subject), cell(each.text), cell(each.remedy))
     out.print(shown)
     counts = Counter(each.level for each in found)
-    out.print(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} ok.")
+    out.print(
+        f"{counted(counts['error'], 'errors')}, {counted(counts['warning'], 'warnings')}, "
+        f"{counts['ok']} ok."
+    )

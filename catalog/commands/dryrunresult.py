@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from catalog.commands.console import cell, out, print_json, table
+from catalog.model.printable import counted
 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only tell what would come, go and collide.")
@@ -32,6 +33,7 @@ def print_dry_run(found: Mapping[str, Any], *, as_json: bool) -> None:
         out.print(shown)
     if found["question"] is not None:
         out.print(
-            f"It would ask before it deletes {found['question']['deletions']:,} entities, and wait "
-            "for `concord link allow`."
+            "It would ask before it deletes "
+            f"{counted(found['question']['deletions'], 'entities')}, and wait for "
+            "`concord link allow`."
         )

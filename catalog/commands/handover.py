@@ -10,7 +10,6 @@ import typer
 from catalog.commands.console import (
     CANNOT,
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -21,6 +20,7 @@ from catalog.commands.console import (
     table,
 )
 from catalog.commands.secretsource import SOURCE, secret_from
+from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject
@@ -43,7 +43,7 @@ app = typer.Typer(
     help=(
         "Hand a group over to another authority, with all below it.\n\n"
         "The operator of the catalog that is to own it accepts it, then that of the one that owns "
-        f"it offers it. At no time do both own it, or neither. {EXIT_CODES}"
+        "it offers it. At no time do both own it, or neither."
     ),
 )
 
@@ -107,7 +107,7 @@ def offer(
     elif found["state"] == "done":
         out.print(
             f"[green]{cell(group)} is owned by {cell(found['authority'])} now,[/] "
-            f"with {found['entities']:,} entities."
+            f"with {counted(found['entities'], 'entities')}."
         )
     else:
         out.print(f"The handover [bold]{found['id']}[/] is {found['state']}.")

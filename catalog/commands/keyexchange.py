@@ -8,7 +8,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -21,7 +20,7 @@ from catalog.commands.subscriptionlife import SubscriptionId
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=f"The keys that sign what a subscription sends. {EXIT_CODES}",
+    help="The keys that sign what a subscription sends.",
 )
 
 _CHECKS_WITH = {

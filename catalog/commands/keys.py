@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from catalog.commands.console import (
-    EXIT_CODES,
     NO,
     AsJson,
     CommandError,
@@ -28,6 +27,7 @@ from catalog.commands.nodedatabase import (
     operator_of,
     settings_of,
 )
+from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from catalog.config import Settings
@@ -39,7 +39,7 @@ app = typer.Typer(
     help=(
         "Encryption keys: they encrypt the secrets in a node's database, such as the credentials "
         "of sinks. A node makes one at its first start, in the file `encryption.key` of its data "
-        f"directory; CONCORD_ENCRYPTION_KEY takes the place of the file. {EXIT_CODES}"
+        "directory; CONCORD_ENCRYPTION_KEY takes the place of the file."
     ),
 )
 
@@ -113,13 +113,15 @@ def rotate(
             }
         )
     else:
-        out.print(f"Encrypted {rotation.encrypted} secrets anew, under the key {current}.")
+        out.print(
+            f"Encrypted {counted(rotation.encrypted, 'secrets')} anew, under the key {current}."
+        )
         if not rotation.unreadable and settings.encryption_keys:
             out.print("No secret needs another key of CONCORD_ENCRYPTION_KEY any more.")
     if rotation.unreadable:
         err.print(
-            f"{rotation.unreadable} secrets cannot be decrypted with the keys that the node has, "
-            "and stay as they are: `concord key list` names the keys that they need."
+            f"{counted(rotation.unreadable, 'secrets')} cannot be decrypted with the keys that the "
+            "node has, and stay as they are: `concord key list` names the keys that they need."
         )
         raise typer.Exit(NO)
 

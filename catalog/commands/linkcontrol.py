@@ -8,6 +8,7 @@ import typer
 
 from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out
 from catalog.commands.dryrunresult import DryRun, print_dry_run
+from catalog.model.printable import counted
 
 app = typer.Typer()
 
@@ -82,4 +83,4 @@ def allow(
     Example: concord link allow eu 3f2a9c51d07be684
     """
     link = on_node(url, lambda client: client.allow_link(id, digest))
-    out.print(f"Link [bold]{cell(id)}[/] may delete {link['allowed']:,} entities.")
+    out.print(f"Link [bold]{cell(id)}[/] may delete {counted(link['allowed'], 'entities')}.")

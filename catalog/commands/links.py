@@ -11,11 +11,11 @@ import typer
 from catalog.commands import linkcontrol, linkcredential, linkselection
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
     fail,
+    fields,
     on_node,
     out,
     print_json,
@@ -47,10 +47,11 @@ from catalog.commands.linkselection import (
     selection_of,
 )
 from catalog.commands.topicoptions import topic_url
+from catalog.model.printable import counted
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=f"Follow other catalogs: their entities become read-only replicas. {EXIT_CODES}",
+    help="Follow other catalogs: their entities become read-only replicas.",
 )
 
 app.add_typer(linkcontrol.app)
@@ -261,12 +262,12 @@ def add(
     if found is None:
         return
     entities = found.get("entities")
-    counted = "" if entities is None else f", {entities} entities"
+    held = "" if entities is None else f", {counted(entities, 'entities')}"
     if link.get("mode") == "walk":
         _print_walked(link, found)
         return
     versions = f"{found['software']}, digests of version {found['digestversion']}"
-    out.print(cell(f"It is the authority {found['authority']} ({versions}{counted})."))
+    out.print(cell(f"It is the authority {found['authority']} ({versions}{held})."))
     for other in () if push else found["followedby"]:
         out.print(cell(f"Note: link {other} follows this authority already."))
 
@@ -347,11 +348,15 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json({**link, "conflicting": conflicts})
         return
-    for name, value in link.items():
-        if name != "question":
-            out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
-    if link.get("question"):
-        _print_question(link["question"])
+    question, history = link.pop("question", None), link.pop("history", ())
+    out.print(fields(link, _NAMES))
+    if history:
+        shown = table("at", "event", "detail", title="History")
+        for each in history:
+            shown.add_row(*(cell(each.get(name)) for name in ("at", "event", "detail")))
+        out.print(shown)
+    if question:
+        _print_question(question)
     if conflicts:
         columns = ("xid", "authority", "epoch", "verdict", "detail")
         shown = table(*columns, title="Not applied")
@@ -363,9 +368,26 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
             out.print(cell(remedy))
 
 
+_NAMES = {
+    "eventtopic": "event topic",
+    "lag": "lag (seconds)",
+    "behind": "behind (changes)",
+    "confirmed": "confirmed (seconds ago)",
+    "currentat": "current at",
+    "applied": "copies applied",
+    "appliedat": "last applied at",
+    "succeededat": "last succeeded at",
+    "rate": "copies per second",
+    "bytes": "bytes in all",
+    "failures": "failures in a row",
+    "errors": "errors in all",
+    "nextattemptat": "next attempt at",
+}
+
+
 def _print_question(question: Mapping[str, Any]) -> None:
     number, first = question["deletions"], question["first"]
-    told = f"{number:,} of {question['of']:,} entities, digest {question['digest']}"
+    told = f"{number:,} of {counted(question['of'], 'entities')}, digest {question['digest']}"
     shown = table("origin", "authority", title=f"No longer at the source: {told}")
     for each in first:
         shown.add_row(cell(each["origin"]), cell(each["authority"]))

@@ -128,8 +128,8 @@ def set_(
         selection["target" if before["target"] else "source"] = source
     link = on_node(url, lambda client: client.change_link(id, selection, force=force))
     members = ("scope", "types", "labels", "prefix", "map", "addresses")
-    shown = ", ".join(f"{name}: {link[name] or '-'}" for name in members)
-    out.print(f"Link [bold]{cell(id)}[/] is changed. {cell(shown)}.")
+    shown = ", ".join(f"{name}: {cell(link[name] or None)}" for name in members)
+    out.print(f"Link [bold]{cell(id)}[/] is changed. {shown}.")
     if source:
         out.print(f"It goes on at {cell(source)}.")
 

@@ -9,7 +9,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -22,10 +21,10 @@ from catalog.commands.console import (
 
 model_app = typer.Typer(
     no_args_is_help=True,
-    help=f"Show and replace the model: the types of entities of a catalog. {EXIT_CODES}",
+    help="Show and replace the model: the types of entities of a catalog.",
 )
 capabilities_app = typer.Typer(
-    no_args_is_help=True, help=f"Show and change the capabilities of a node. {EXIT_CODES}"
+    no_args_is_help=True, help="Show and change the capabilities of a node."
 )
 
 File = Annotated[

@@ -1,4 +1,4 @@
-"""The tokens that commands send: the one that is given, or that of a file for each node."""
+"""The tokens that commands send: that of the option or the environment, or that of a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from catalog.commands.console import CommandError
 
+TOKEN_VARIABLE = "CONCORD_TOKEN"
 FILE_VARIABLE = "CONCORD_TOKENS_FILE"
 _OTHERS = 0o077
 _given: list[str] = []
@@ -27,8 +28,9 @@ def token_for(url: str, *, is_own: bool = True) -> str | None:
     Raises:
         CommandError: the file of tokens is malformed, or others may read it.
     """
-    if is_own and _given:
-        return _given[0]
+    own = _given[0] if _given else os.environ.get(TOKEN_VARIABLE)
+    if is_own and own:
+        return own
     file = _file()
     return read_tokens(file).get(url.rstrip("/")) if file.is_file() else None
 

@@ -11,7 +11,6 @@ import typer
 from catalog.commands.console import (
     CANNOT,
     DEFAULT_URL,
-    EXIT_CODES,
     NO,
     AsJson,
     Url,
@@ -24,6 +23,7 @@ from catalog.commands.console import (
     table,
 )
 from catalog.commands.nodetokens import read_tokens, token_for
+from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject
@@ -50,8 +50,7 @@ app = typer.Typer(
         "no part of it.\n\n"
         "A lost node is replaced by a fresh one with the same authority: `concord serve "
         "--public-url` with the same URL, or `--authority` with what it was.\n\n"
-        "Example: concord recover --from https://eu.example.com --from https://us.example.com\n\n"
-        f"{EXIT_CODES}"
+        "Example: concord recover --from https://eu.example.com --from https://us.example.com"
     ),
 )
 
@@ -223,10 +222,11 @@ def _progress(found: JsonObject) -> str:
     if found["state"] == "reading":
         differing = sum(source["differing"] for source in found["sources"])
         read = sum(source["isread"] for source in found["sources"])
-        return f"{read} of {len(found['sources'])} sources read, {differing:,} origins differ"
+        sources = counted(len(found["sources"]), "sources")
+        return f"{read} of {sources} read, {counted(differing, 'origins')} differ"
     if found["state"] == "burying":
         return f"{found['refused']:,} to be deleted"
-    return f"{found['taken']:,} copies taken, {found['wanted']:,} left"
+    return f"{counted(found['taken'], 'copies')} taken, {found['wanted']:,} left"
 
 
 def _conclude(url: str, found: JsonObject, *, as_json: bool) -> None:

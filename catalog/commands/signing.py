@@ -8,7 +8,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -20,10 +19,7 @@ from catalog.commands.console import (
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=(
-        "Sign what a node publishes: whoever trusts its key notices what relays have changed. "
-        f"{EXIT_CODES}"
-    ),
+    help=("Sign what a node publishes: whoever trusts its key notices what relays have changed."),
 )
 
 

@@ -18,12 +18,12 @@ from catalog.commands import (
 )
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
     err,
     fail,
+    fields,
     on_node,
     out,
     print_json,
@@ -45,9 +45,7 @@ from catalog.model.printable import printable_json
 if TYPE_CHECKING:
     from catalog.client import Client, Events
 
-app = typer.Typer(
-    no_args_is_help=True, help=f"Send the changes of a catalog as CloudEvents. {EXIT_CODES}"
-)
+app = typer.Typer(no_args_is_help=True, help="Send the changes of a catalog as CloudEvents.")
 
 app.add_typer(deliveryprotocols.app)
 app.add_typer(verify.app)
@@ -170,16 +168,12 @@ def show(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) ->
         print_json(subscription)
         return
     status = subscription.pop("status", {})
-    for name, value in subscription.items():
-        out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
-    shown = table("status", "")
-    for name, value in status.items():
-        if value is not None:
-            shown.add_row(cell(_STATUS.get(name, name)), cell(_shown(value)))
-    out.print(shown)
+    out.print(fields({**subscription, **status}, _STATUS))
 
 
 _STATUS = {
+    "protocolsettings": "protocol settings",
+    "sinkcredential": "sink credential",
     "createdat": "created at",
     "failures": "failures in a row",
     "failingsince": "failing since",
@@ -196,13 +190,6 @@ _STATUS = {
     "deadletters": "dead letters",
     "initialevents": "initial events",
 }
-
-
-def _shown(value: Any) -> Any:
-    """A value of the status as one line."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {member}" for name, member in value.items() if member)
-    return round(value, 1) if isinstance(value, float) else value
 
 
 def _problem(status: dict[str, Any]) -> str | None:

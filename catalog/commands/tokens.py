@@ -11,7 +11,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     NO,
     AsJson,
     CommandError,
@@ -49,7 +48,7 @@ app = typer.Typer(
     help=(
         "Tokens by which a node knows machines and people. On the node's machine, the commands use "
         "its database, whether it runs or not; with --url or CONCORD_URL, they ask the node, which "
-        f"takes the token of an admin. {EXIT_CODES}"
+        "takes the token of an admin."
     ),
 )
 single = typer.Typer()

@@ -8,7 +8,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     AsJson,
     Url,
     cell,
@@ -22,8 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help=(
         "Keys of other authorities. Of an authority with a key here, a node takes nothing, by "
-        "whatever link or push, that the key or one that it stands for has not signed. "
-        f"{EXIT_CODES}"
+        "whatever link or push, that the key or one that it stands for has not signed."
     ),
 )
 

@@ -9,7 +9,6 @@ import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
-    EXIT_CODES,
     NO,
     AsJson,
     Url,
@@ -29,7 +28,7 @@ _MOST_FAULTS = 20
 app = typer.Typer()
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command()
 def verify(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Check the signatures and the digests of everything that a node has, deleted ones too.
 

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from catalog.commands.console import (
-    EXIT_CODES,
     NO,
     AsJson,
     CommandError,
@@ -31,7 +30,7 @@ _STDIN = "-"
 app = typer.Typer()
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command()
 def verify(
     body: Annotated[
         str,

@@ -27,6 +27,12 @@ def printable_json(text: str) -> str:
     return _IN_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def counted(number: int, nouns: str) -> str:
+    """A number with its nouns, which are one noun if it is one: "1 copy", "1,200 copies"."""
+    one = nouns.removesuffix("ies") + "y" if nouns.endswith("ies") else nouns.removesuffix("s")
+    return f"{number:,} {one if number == 1 else nouns}"
+
+
 def _escape(found: re.Match[str]) -> str:
     character = found[0]
     code = ord(character)

@@ -729,7 +729,7 @@ def test_a_filter_that_is_not_json_is_refused_here(concord, node) -> None:
 def test_a_node_that_is_not_there_is_said_with_what_to_do() -> None:
     result = CliRunner().invoke(app, ["get"], env={"CONCORD_URL": "http://127.0.0.1:1"})
     assert result.exit_code == 2
-    assert "Nothing answers at http://127.0.0.1:1." in result.stderr
+    assert "http://127.0.0.1:1 cannot be reached: connection refused." in result.stderr
     assert "concord serve" in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -749,6 +749,31 @@ def test_a_wrong_setting_is_named_by_its_variable() -> None:
     result = CliRunner().invoke(app, ["settings"], env={"CONCORD_PORT": "many"})
     assert result.exit_code == 2
     assert "CONCORD_PORT" in result.stderr
+
+
+def test_a_misspelt_setting_is_named_with_the_one_that_is_meant() -> None:
+    named = {"CONCORD_PULIC_URL": "https://c", "CONCORD_SINK_SECRET": "s", "CONCORD_TOKENS": "t"}
+    result = CliRunner().invoke(app, ["settings", "--json"], env=named)
+    assert orjson.loads(result.stdout)["public_url"] is None
+    assert "no CONCORD_PULIC_URL; is it CONCORD_PUBLIC_URL?" in result.stderr
+    assert "CONCORD_SINK_SECRET" not in result.stderr, "the name of a credential is the user's own"
+
+
+@pytest.mark.parametrize("command", [["link", "add"], ["get"], []])
+def test_the_help_of_each_command_has_one_paragraph_about_exit_codes(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"})
+    assert result.stdout.count("Exit codes: 0 ") == 1
+    assert "<bool>" not in result.stdout
+    assert "--token" in result.stdout
+
+
+@pytest.mark.parametrize("word", ["a", "--"])
+def test_a_shell_completes_commands_and_options(word: str) -> None:
+    asked = {"_CONCORD_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    result = CliRunner().invoke(
+        app, prog_name="concord", env={**asked, "COMP_WORDS": f"concord link {word}"}
+    )
+    assert {"a": "add", "--": "--help"}[word] in result.stdout.split()
 
 
 def test_reconcile_refuses_what_names_no_catalog() -> None:

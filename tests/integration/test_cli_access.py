@@ -31,6 +31,8 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
             text, who = made["token"], f"token={made['id']}"
             assert (await node.send("PUT", "/schemagroups/contoso.a", {}, **bearer(text))).status
             told = await concord("whoami", CONCORD_URL=node.url, CONCORD_TOKEN=text)
+            behind = await concord("whoami", "--token", text, CONCORD_URL=node.url)
+            assert behind.stdout == told.stdout
             roles = "Roles: writer in /messagegroups/contoso, /schemagroups/contoso.*"
             assert roles in " ".join(told.stdout.split())
             granted = await concord(

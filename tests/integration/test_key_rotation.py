@@ -290,7 +290,7 @@ async def test_secrets_whose_key_is_lost_are_told_and_stay(
     ]
     code, output = await concord("key", "rotate", *named, **setting)
     assert code == 1
-    assert "1 secrets cannot be decrypted" in output
+    assert "1 secret cannot be decrypted" in output
     assert await opened(database, ring(lost, here)) == 2
 
 

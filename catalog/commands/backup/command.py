@@ -16,13 +16,14 @@ from catalog.commands.console import AsJson, CommandError, cell, err, fail, out,
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
 from catalog.extras import DISTRIBUTION
+from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog.commands.backup.archive import BackupManifest
     from catalog.config import Settings
-    from catalog.store.backups import DumpedCatalog
+    from catalog.store.backups import CatalogContents, DumpedCatalog
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
 
@@ -75,15 +76,15 @@ def backup(
     contents = manifest.catalog.contents
     out.print(
         f"{cell(file)} has the catalog of {cell(manifest.catalog.authority)} as of "
-        f"{manifest.catalog.at:%Y-%m-%d %H:%M:%S} UTC: {contents.entities:,} entities, "
-        f"{contents.tombstones:,} tombstones, {contents.changes:,} changes, {contents.links:,} "
-        f"links, {contents.subscriptions:,} subscriptions; {file.stat().st_size:,} bytes."
+        f"{manifest.catalog.at:%Y-%m-%d %H:%M:%S} UTC: {_contents(contents)}; "
+        f"{file.stat().st_size:,} bytes."
     )
     if secrets := sum(manifest.catalog.keys.values()):
         out.print(
-            f"{secrets:,} secrets in it can be decrypted with {cell(_where_keys_are(settings))} "
-            f"only (keys {cell(', '.join(manifest.catalog.keys))}), which is not in it: keep a "
-            "copy in another place."
+            f"{counted(secrets, 'secrets')} in it can be decrypted with "
+            f"{cell(_where_keys_are(settings))} only (keys "
+            f"{cell([*manifest.catalog.keys])}), which "
+            "is not in it: keep a copy in another place."
         )
 
 
@@ -125,9 +126,7 @@ def restore(
     contents = manifest.catalog.contents
     out.print(
         f"[green]The catalog of {cell(manifest.catalog.authority)} is as it was at "
-        f"{manifest.catalog.at:%Y-%m-%d %H:%M:%S} UTC[/]: {contents.entities:,} entities, "
-        f"{contents.tombstones:,} tombstones, {contents.changes:,} changes, {contents.links:,} "
-        f"links, {contents.subscriptions:,} subscriptions."
+        f"{manifest.catalog.at:%Y-%m-%d %H:%M:%S} UTC[/]: {_contents(contents)}."
     )
     for number, step in enumerate(_next_steps(settings, manifest.catalog, is_alone=alone), 1):
         out.print(f"{number}. {step}")
@@ -162,7 +161,7 @@ async def _back_up(settings: Settings, file: Path) -> BackupManifest:
                 progress.advance(task, len(chunk))
 
             def begin(catalog: DumpedCatalog) -> None:
-                progress.update(task, description=f"{catalog.contents.entities:,} entities")
+                progress.update(task, description=counted(catalog.contents.entities, "entities"))
 
             dumped = await dump(dsn, take, begin=begin)
             writer.finish(dumped, f"concord/{version(DISTRIBUTION)}")
@@ -282,6 +281,11 @@ def _next_steps(settings: Settings, catalog: DumpedCatalog, *, is_alone: bool) -
             "Tokens that were revoked since are [yellow]valid again[/]: `concord token list`, and "
             "`concord token revoke`."
         )
+
+
+def _contents(contents: CatalogContents) -> str:
+    names = ("entities", "tombstones", "changes", "links", "subscriptions")
+    return ", ".join(counted(getattr(contents, name), name) for name in names)
 
 
 def _shown(manifest: BackupManifest) -> dict[str, Any]:

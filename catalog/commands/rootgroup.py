@@ -1,0 +1,111 @@
+"""The root of all commands: what they have in common, and checks of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from catalog.commands.console import EXIT_CODES, cell, err
+from catalog.commands.nodetokens import FILE_VARIABLE, TOKEN_VARIABLE, give_token
+
+_OF_CLIENTS = frozenset({"CONCORD_URL", TOKEN_VARIABLE, FILE_VARIABLE})
+# Users have variables of their own, such as those of credentials: only what is near is misspelt.
+_NEARNESS = 0.835
+
+
+def _show_help(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def _take_token(context: typer.Context, token: str | None) -> None:
+    if context.parent is None or token:
+        give_token(token or None)
+
+
+Help = Annotated[
+    bool,
+    typer.Option(
+        "--help",
+        callback=_show_help,
+        expose_value=False,
+        is_eager=True,
+        help="Show this message and exit.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        callback=_take_token,
+        expose_value=False,
+        help="The token for the node. Other users of this machine see an argument, and do not see "
+        f"{TOKEN_VARIABLE}. Else that of the file ~/.config/concord/tokens or {FILE_VARIABLE}, "
+        "which has a URL and its token in each line.",
+        metavar="TOKEN",
+    ),
+]
+
+
+class RootGroup(TyperGroup):
+    """The root, which completes all commands below it.
+
+    Those that talk to a node take its token, too, and each help says what the exit codes are.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        options = {each.name: each for each in self.params}
+        for command in _below(self):
+            taken = {each.name for each in command.params}
+            if "url" in taken and "token" not in taken:
+                command.params.append(options["token"])
+            if command is not self:
+                command.params.append(options["help"])
+            _show_no_types_of_flags(command.params)
+            said = f"{command.help} {command.epilog}"
+            if "Exit codes:" not in said and (command is self or isinstance(command, TyperCommand)):
+                command.epilog = EXIT_CODES
+            first, *others = (command.help or "").split("\n\n")
+            # Typer dims these, and keeps the ends of their lines.
+            unfolded = (f"[not dim]{' '.join(each.split())}[/]" for each in others)
+            command.help = "\n\n".join((first, *unfolded))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)
+        _show_no_types_of_flags(found)  # Typer adds those of completion late.
+        return found
+
+
+def _show_no_types_of_flags(parameters: Iterable[Any]) -> None:
+    for each in parameters:
+        if isinstance(each, TyperOption) and each.is_flag:
+            each.metavar = ""
+
+
+def _below(group: TyperGroup) -> Iterator[Any]:
+    yield group
+    for command in group.commands.values():
+        if isinstance(command, TyperGroup):
+            yield from _below(command)
+        else:
+            yield command
+
+
+def warn_of_misspelt_variables() -> None:
+    """Name each variable of the environment that looks like a setting and is none."""
+    given = {name.upper() for name in os.environ if name.upper().startswith("CONCORD_")}
+    if given <= _OF_CLIENTS:
+        return
+    from catalog.config import Settings
+
+    known = {f"CONCORD_{name.upper()}" for name in Settings.model_fields} | _OF_CLIENTS
+    for name in sorted(given - known):
+        if near := get_close_matches(name, known, n=1, cutoff=_NEARNESS):
+            err.print(f"[yellow]Warning:[/] there is no {cell(name)}; is it {near[0]}?")
