@@ -41,21 +41,10 @@ _REMEDIES: dict[Verdict, str] = {
     ),
     Verdict.REFUSED: (
         "Ask the operator of the target to accept its authority and path (`concord accept add`), "
-        "or narrow the link with `--scope`."
+        "or narrow the link: `concord link set {link} --scope PATH`."
     ),
 }
 
-# Where this node accepts what another one pushes, that one decides what it sends again.
-_OF_PUSHES_TO_HERE: dict[Verdict, str] = {
-    Verdict.COLLIDED: (
-        "Give its group another name here: `concord accept remove {link}`, then `concord accept "
-        "add` with `--map {group}={group}-2`, or with a prefix for all groups: `--prefix NAME-`."
-    ),
-    Verdict.DIVERGED: (
-        "Fetch it from its authority: follow that directly, or let the operator of the authority "
-        "run `concord link reset` with the link that pushes here."
-    ),
-}
 # Where this node sends, the conflict is at the target, and so are the commands that end it.
 _OF_TARGETS: dict[Verdict, str] = {
     Verdict.COLLIDED: (
@@ -73,6 +62,13 @@ _OF_TARGETS: dict[Verdict, str] = {
     ),
 }
 
+# Where this node writes to a server of other software, or to a topic, nobody there runs Concord.
+_NARROW = "or leave it out: `concord link set {link} --scope PATH` names what the link sends."
+_OF_SERVERS: dict[Verdict, str] = {
+    Verdict.COLLIDED: (f"Somebody else has written it at the server. Delete that there, {_NARROW}"),
+    Verdict.REFUSED: f"Mend what the server or the topic refuses it for, {_NARROW}",
+}
+
 assert _REMEDIES.keys() >= CONFLICTS, "each conflict has a remedy"
 
 
@@ -88,8 +84,8 @@ def remedy_of(verdict: str, link: Link, origin: str) -> str:
     # Ids have no characters that a shell would take for its own.
     group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
     remedies = _REMEDIES
-    if link.definition.sends:
+    if link.definition.mode in ("write", "publish"):
+        remedies = {**_REMEDIES, **_OF_SERVERS}
+    elif link.definition.sends:
         remedies = {**_REMEDIES, **_OF_TARGETS}
-    elif link.definition.mode == "accept":
-        remedies = {**_REMEDIES, **_OF_PUSHES_TO_HERE}
     return remedies[known[verdict]].format(link=link.id, group=group)

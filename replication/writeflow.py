@@ -106,4 +106,5 @@ async def _save_cursor(flow: WriteLink, position: Position) -> None:
             cursor=cursor_of(flow, position),
             applied=0,
             at=datetime.now(UTC),
+            size=flow.take_sent(),
         )

@@ -34,6 +34,11 @@ class WriteLink:
     mark: str
     is_tolerant: bool = False
 
+    def take_sent(self) -> int:
+        """The bytes that were sent to the server since the last call."""
+        sent, self.target.client.sent = self.target.client.sent, 0
+        return sent
+
     @property
     def wanted(self) -> CopyFilter:
         """The copies that the link writes."""
@@ -80,5 +85,11 @@ async def save_results(flow: WriteLink, results: Results) -> None:
         if results.conflicts:
             await linkconflicts.add(connection, id, results.conflicts)
         await links.save_progress(
-            connection, flow.link, cursor=None, applied=results.applied, at=datetime.now(UTC)
+            connection,
+            flow.link,
+            cursor=None,
+            applied=results.applied,
+            at=datetime.now(UTC),
+            copies=results.applied,
+            size=flow.take_sent(),
         )

@@ -38,7 +38,7 @@ class DiscoveryTarget:
         self.identity = client.url
         self.software = "Discovery"
         self._context = context
-        self._client = client
+        self.client = client
 
     @classmethod
     async def open(cls, context: Context, client: Client) -> DiscoveryTarget | None:
@@ -85,7 +85,7 @@ class DiscoveryTarget:
         if endpoint is None:
             return {}
         path = f"{_SERVICES}/{id_of(endpoint)}"
-        shown = await get_or_none(self._client, path)
+        shown = await get_or_none(self.client, path)
         if shown is None:
             return {}
         return {path: Found(shape=shape_of(_content_of(shown)), tag=str(shown.get("epoch", "")))}
@@ -104,7 +104,7 @@ class DiscoveryTarget:
         """Import a service: its epoch there gets above the one here, and above its own."""
         id = id_of(item.entity)
         service = {"id": id, "epoch": item.entity.epoch, **item.content}
-        await self._client.request(
+        await self.client.request(
             "POST", _SERVICES, params=[("import", "")], body=[service], is_repeatable=True
         )
         return Answered(path=f"{_SERVICES}/{id}")
@@ -116,7 +116,7 @@ class DiscoveryTarget:
         self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
         for path in paths:
-            await delete(self._client, path)
+            await delete(self.client, path)
         return True
 
 

@@ -45,7 +45,7 @@ class MessageCatalogTarget:
         self.root = client.url
         self.identity = client.url
         self.software = "Message Catalog"
-        self._client = client
+        self.client = client
 
     @classmethod
     async def open(cls, client: Client) -> MessageCatalogTarget | None:
@@ -97,12 +97,12 @@ class MessageCatalogTarget:
     async def find(self, place: Xid) -> Mapping[str, Found]:
         path = (catalog_path(place) or "").removeprefix(CATALOG_ROOT)
         if not place.rid:
-            shown = await get_or_none(self._client, path)
+            shown = await get_or_none(self.client, path)
             return {} if shown is None else {path: Found(shape=shape_of(_content_of(shown)))}
         found = {}
         for number in await self._numbers(path):
             version = f"{path}/versions/{number}"
-            shown = await get_or_none(self._client, version)
+            shown = await get_or_none(self.client, version)
             if shown is not None:
                 shape = shape_of(_content_of(shown))
                 found[version] = Found(shape=shape, is_version=True)
@@ -124,7 +124,7 @@ class MessageCatalogTarget:
         """The members of a list, which are ids or numbers; none if it does not exist."""
         found: list[Any] = []
         try:
-            async for page in self._client.pages(path):
+            async for page in self.client.pages(path):
                 if not isinstance(page, list):
                     raise BadAnswer(self.root + path, "something else than a list")
                 found += page
@@ -143,7 +143,7 @@ class MessageCatalogTarget:
     ) -> Answered:
         xid = item.xid
         if not xid.vid:
-            await self._client.put(written.path, {"id": xid.gid, **item.content})
+            await self.client.put(written.path, {"id": xid.gid, **item.content})
             return Answered(path=written.path)
         definition, _, _ = written.path.partition("/versions/")
         numbers = await self._numbers(definition)
@@ -152,13 +152,13 @@ class MessageCatalogTarget:
         if numbers and max(numbers) > int(xid.vid):
             raise Unwritable("a Message Catalog takes no version before others that it has")
         body = {"id": xid.rid, "version": int(xid.vid), **item.content}
-        answer = await self._client.request("POST", definition.rpartition("/")[0], body=body)
+        answer = await self.client.request("POST", definition.rpartition("/")[0], body=body)
         number = object_in(answer).get("version", int(xid.vid))
         return Answered(path=f"{definition}/versions/{number}")
 
     async def _keep(self, item: Item, written: WrittenEntity) -> Answered:
         """Look whether a version that is there is as it has to be: it cannot be changed."""
-        shown = await get_or_none(self._client, written.path)
+        shown = await get_or_none(self.client, written.path)
         if shown is None or shape_of(_content_of(shown)) != item.shape:
             raise Unwritable("a Message Catalog changes no version: add a new one instead")
         return Answered(path=written.path)
@@ -173,14 +173,14 @@ class MessageCatalogTarget:
         if not place.rid:
             if await self._ids(f"{path}/messagedefinitions"):
                 raise Unwritable("it stays, since it has definitions that this link did not bring")
-            await delete(self._client, path)
+            await delete(self.client, path)
             return True
         there = {f"{path}/versions/{number}" for number in await self._numbers(path)}
         if there <= {*paths}:
-            await delete(self._client, path)
+            await delete(self.client, path)
             return True
         for version in sorted(there & {*paths}):
-            await delete(self._client, version)
+            await delete(self.client, version)
         if is_whole and there - {*paths, *adopted}:
             raise Unwritable("it stays, since it has versions that this link did not bring")
         return False

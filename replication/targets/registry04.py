@@ -51,7 +51,7 @@ class Registry04Target:
         self.identity = str(root.get("id"))[:200]
         self.software = f"CloudEvents Registry {root.get('specVersion')}"[:64]
         self._context = context
-        self._client = client
+        self.client = client
         self._mark = mark
 
     @classmethod
@@ -106,18 +106,18 @@ class Registry04Target:
         path, types = path_of(place), self._types(place)
         assert types is not None, "it was planned"
         if not place.rid:
-            shown = await get_or_none(self._client, path)
+            shown = await get_or_none(self.client, path)
             return {} if shown is None else {path: _found(shown, types)}
         return {
             f"{path}/versions/{id}": _found(shown, types, is_version=True)
-            async for id, shown in members_of(self._client, f"{path}/versions")
+            async for id, shown in members_of(self.client, f"{path}/versions")
         }
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
         types = self._types(group)
         assert types is not None, "it was planned"
         found = {}
-        async for id, _ in members_of(self._client, f"{path_of(group)}/{types.resource.plural}"):
+        async for id, _ in members_of(self.client, f"{path_of(group)}/{types.resource.plural}"):
             place = group.child(types.resource.native, id)
             found[str(place)] = await self.find(place)
         return found
@@ -140,11 +140,11 @@ class Registry04Target:
 
     async def _write_group(self, item: Item, body: JsonObject, written: WrittenEntity) -> Answered:
         body["createdOn"] = format_time(item.entity.createdat)
-        if await get_or_none(self._client, written.path) is None:
+        if await get_or_none(self.client, written.path) is None:
             collection, _, id = written.path.rpartition("/")
-            answer = await self._client.request("POST", collection, body={"id": id, **body})
+            answer = await self.client.request("POST", collection, body={"id": id, **body})
         else:
-            answer = await self._client.request("PUT", written.path, body=body)
+            answer = await self.client.request("PUT", written.path, body=body)
         return Answered(path=written.path, tag=tag_of(object_in(answer)))
 
     async def _place_version(
@@ -189,24 +189,24 @@ class Registry04Target:
         """Send a definition as JSON, or a document with its scalar metadata in headers."""
         types = self._types(item.xid)
         if types is None or not types.has_document:
-            return await self._client.request(method, path, body=body)
+            return await self.client.request(method, path, body=body)
         media_type = str(item.entity.attributes.get("contenttype") or _ANY)
         headers = {**headers_of(body), "Content-Type": encode_url(media_type)}
-        return await self._client.request(method, path, body=document or b"", headers=headers)
+        return await self.client.request(method, path, body=document or b"", headers=headers)
 
     async def _complete(self, path: str, item: Item, body: JsonObject, types: Types) -> str:
         """Give a version its metadata where it has other, as it inherits some; return its tag."""
-        shown = await self._client.get(path, _META)
+        shown = await self.client.get(path, _META)
         found = _found(shown, types)
         if found.shape == item.shape and found.owner == self._mark:
             return found.tag
         gone = {name: None for name in _content_of(shown, types) if name not in body}
         body = {name: value for name, value in body.items() if name != types.uri}
-        answer = await self._client.request("PUT", path, params=_META, body={**gone, **body})
+        answer = await self.client.request("PUT", path, params=_META, body={**gone, **body})
         return tag_of(object_in(answer))
 
     async def read_document(self, path: str) -> bytes:
-        return (await self._client.request("GET", path)).body
+        return (await self.client.request("GET", path)).body
 
     async def remove(
         self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
@@ -214,18 +214,18 @@ class Registry04Target:
         path, types = path_of(place), self._types(place)
         if not place.rid:
             if types is not None:
-                async for _ in members_of(self._client, f"{path}/{types.resource.plural}"):
+                async for _ in members_of(self.client, f"{path}/{types.resource.plural}"):
                     detail = f'it stays, since it has "{types.resource.plural}" of others'
                     raise Unwritable(detail)
-            await delete(self._client, path)
+            await delete(self.client, path)
             return True
-        members = members_of(self._client, f"{path}/versions")
+        members = members_of(self.client, f"{path}/versions")
         there = {f"{path}/versions/{id}" async for id, _ in members}
         if there <= {*paths}:
-            await delete(self._client, path)
+            await delete(self.client, path)
             return True
         for version in sorted(there & {*paths}):
-            await delete(self._client, version)
+            await delete(self.client, version)
         if is_whole and there - {*paths, *adopted}:
             raise Unwritable("it stays, since it has versions that this link did not bring")
         return False

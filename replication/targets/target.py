@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from catalog.client import JsonObject
+from catalog.client import Client, JsonObject
 from catalog.model.digest import canonical
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
@@ -99,9 +99,10 @@ class Target(Protocol):
     """A server that a link writes to. All calls raise `ClientError`.
 
     `root` is its URL, `identity` differs where another catalog is there than before, `software`
-    is what operators read.
+    is what operators read. `client` sends all requests.
     """
 
+    client: Client
     root: str
     identity: str
     software: str

@@ -41,7 +41,7 @@ class XRegistryTarget:
         self.root = client.url
         self.identity = f"{root.get('registryid')} {root.get('createdat')}"[:200]
         self.software = f"xRegistry {root.get('specversion')}"[:64]
-        self._client = client
+        self.client = client
         self._model = model
         self._mark = mark
 
@@ -74,20 +74,20 @@ class XRegistryTarget:
     async def find(self, place: Xid) -> Mapping[str, Found]:
         xid = str(place)
         if not place.rid:
-            shown = await get_or_none(self._client, xid)
+            shown = await get_or_none(self.client, xid)
             return {} if shown is None else {xid: self._group(place, shown)}
-        meta = await get_or_none(self._client, f"{xid}/meta")
+        meta = await get_or_none(self.client, f"{xid}/meta")
         if meta is None:
             return {}
         versions: JsonObject = {}
         if "xref" not in meta:
-            versions = dict([each async for each in members_of(self._client, f"{xid}/versions")])
+            versions = dict([each async for each in members_of(self.client, f"{xid}/versions")])
         return self._resource(place, meta, versions)
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
         found: dict[str, Mapping[str, Found]] = {}
         for plural in self._model[group.groups].resources:
-            async for rid, shown in members_of(self._client, f"{group}/{plural}", _INLINED):
+            async for rid, shown in members_of(self.client, f"{group}/{plural}", _INLINED):
                 place = group.child(plural, rid)
                 meta, versions = shown.get("meta"), shown.get("versions")
                 is_whole = isinstance(meta, dict) and (isinstance(versions, dict) or "xref" in meta)
@@ -128,7 +128,7 @@ class XRegistryTarget:
                 resource.setdefault("versions", {})[item.xid.vid] = own
             else:
                 resource["meta"] = own
-        answer = await self._client.request(
+        answer = await self.client.request(
             "POST", items[0].collection, params=_INLINED, body=body, is_repeatable=True
         )
         shown = object_in(answer)
@@ -148,7 +148,7 @@ class XRegistryTarget:
             path, headers = f"{xid}/meta", {}
             if "xref" in body:
                 path, body = self._metadata(xid, kind), {"meta": body}
-        answer = await self._client.request("PUT", path, body=body, headers=headers)
+        answer = await self.client.request("PUT", path, body=body, headers=headers)
         return Answered(path=xid, tag="" if "xref" in item.content else tag_of(object_in(answer)))
 
     def _metadata(self, xid: str, kind: ResourceNames | None) -> str:
@@ -158,27 +158,27 @@ class XRegistryTarget:
         return self._model[place.groups].resources[place.resources]
 
     async def read_document(self, path: str) -> bytes:
-        return (await self._client.request("GET", path)).body
+        return (await self.client.request("GET", path)).body
 
     async def remove(
         self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
         if place.rid:
             return await self._remove_resource(place, paths, adopted, is_whole=is_whole)
-        shown = await get_or_none(self._client, str(place))
+        shown = await get_or_none(self.client, str(place))
         if shown is None:
             return True
         for plural in self._model[place.groups].resources if place.groups in self._model else ():
             if await self._has_members(shown, f"{place}/{plural}", plural):
                 raise Unwritable(f'it stays, since it has "{plural}" that this link did not bring')
-        await delete(self._client, str(place), _at_epoch(shown))
+        await delete(self.client, str(place), _at_epoch(shown))
         return True
 
     async def _has_members(self, shown: Mapping[str, Any], path: str, plural: str) -> bool:
         count = shown.get(f"{plural}count")
         if type(count) is int:
             return count > 0
-        async for _ in members_of(self._client, path):
+        async for _ in members_of(self.client, path):
             return True
         return False
 
@@ -186,20 +186,20 @@ class XRegistryTarget:
         self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
         xid = str(place)
-        meta = await get_or_none(self._client, f"{xid}/meta")
+        meta = await get_or_none(self.client, f"{xid}/meta")
         if meta is None:
             return True
         there: set[str] = set()
         if "xref" not in meta:
-            members = members_of(self._client, f"{xid}/versions")
+            members = members_of(self.client, f"{xid}/versions")
             there = {f"{xid}/versions/{vid}" async for vid, _ in members}
         elif not is_whole:
             return False
         if there <= {*paths}:
-            await delete(self._client, xid, _at_epoch(meta))
+            await delete(self.client, xid, _at_epoch(meta))
             return True
         for path in sorted(there & {*paths}):
-            await delete(self._client, path)
+            await delete(self.client, path)
         if is_whole and there - {*paths, *adopted}:
             raise Unwritable("it stays, since it has versions that this link did not bring")
         return False

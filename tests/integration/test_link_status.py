@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from catalog.model.entity import Origin
-from catalog.store import linkconflicts
-from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import LinkDefinition, Mode, create, remember
 from catalog.store.links import get as get_stored
+from replication.conflictremedies import remedy_of
+from replication.decide import Verdict
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -27,6 +26,7 @@ from tests.integration.federation import (
     write_some,
 )
 from tests.integration.meteredsource import MeteredSource, follow, metered
+from tests.integration.test_access_tokens import concord
 
 CHANGES, SNAPSHOT = "/replication/changes", "/replication/snapshot"
 
@@ -174,29 +174,21 @@ async def test_a_conflict_tells_its_remedy(pair: tuple[Node, Node]) -> None:
     assert "--prefix" in conflict["remedy"]
 
 
-@pytest.mark.parametrize("mode", ["accept", "push"])
-async def test_a_conflict_of_a_push_tells_commands_that_its_link_takes(
+@pytest.mark.parametrize("mode", ["accept", "push", "write", "walk"])
+async def test_a_link_takes_the_commands_of_the_remedies_of_its_conflicts(
     pair: tuple[Node, Node], mode: Mode
 ) -> None:
-    """`link set` and `link reset --drop` refuse links that push or are pushed to."""
     node, _ = pair
-    definition = LinkDefinition(mode=mode, target="http://127.0.0.1:1" if mode == "push" else "")
-    origin = Origin("urn:other", "/messagegroups/g")
+    ends = {"target" if mode in ("push", "write") else "source": "http://127.0.0.1:1"}
+    definition = LinkDefinition(mode=mode, **({} if mode == "accept" else ends))
     async with node.database.transaction() as connection:
         created = await create(connection, "eu", definition, "urn:other")
-        assert created is not None
-        conflict = LinkConflict(
-            origin=origin,
-            xid=origin.xid,
-            epoch=1,
-            verdict="collided",
-            detail="",
-            at=datetime.now(UTC),
-        )
-        await linkconflicts.add(connection, "eu", [conflict])
-    [found] = (await node.get("/replication/links/eu/conflicts"))["conflicts"]
-    assert "concord accept" in found["remedy"]
-    assert "concord link" not in found["remedy"]
+    assert created is not None
+    remedies = " ".join(remedy_of(each.value, created, "/messagegroups/g") for each in Verdict)
+    for command in {*re.findall(r"`concord (link [^`]*)`", remedies)}:
+        words = command.replace("NAME-", "eu-").replace("PATH", "/messagegroups").split()
+        taken = await concord(*words, CONCORD_URL=node.url)
+        assert taken.exit_code == 0, taken.output
 
 
 async def test_a_link_that_is_being_removed_says_so_to_who_adds_another(

@@ -107,6 +107,9 @@ async def test_all_that_is_here_and_every_change_is_at_the_server(
         assert (await source.send("DELETE", f"/schemagroups/{gid}")).status == 204
         await has_written_all(source)
         assert await conflicts(source) == {}
+        sent = await source.get("/replication/links/out")
+        assert sent["bytes"] > 1000
+        assert sent["rate"] > 0
     assert await groups_of(target.node) == await groups_of(source)
     group = await target.node.get("/messagegroups/g")
     assert group["labels"]["concord.link"] == f"out of {source.database.node.authority}"
