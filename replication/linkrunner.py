@@ -189,9 +189,7 @@ class LinkRunner:
         if link.former is None:
             return
         if number := await leave(self._resources.context, link, policy):
-            await self._remember(
-                "left", f"{counted(number, 'replicas')} that are no longer selected"
-            )
+            await self._remember("left", f"{counted(number, 'replicas')} no longer selected")
         if number := await rename_groups(self._resources.context, link, policy):
             await self._remember("renamed", counted(number, "groups"))
         if number := await readdress_endpoints(self._resources.context, link, policy):
@@ -235,16 +233,12 @@ class LinkRunner:
         return cursor
 
     async def _leave_unlabelled(self, flow: Flow) -> None:
-        number = await leave_unlabelled(self._resources.context, flow.link, flow.policy)
-        if number:
+        if number := await leave_unlabelled(self._resources.context, flow.link, flow.policy):
             await self._remember("left", f"{counted(number, 'replicas')} without the labels")
 
     async def _drop_doubted(self, flow: Flow) -> None:
-        number = await drop_doubted(flow.context, flow.link, flow.policy)
-        if number:
-            await self._remember(
-                "dropped", f"{counted(number, 'replicas')} that their authority does not have"
-            )
+        if number := await drop_doubted(flow.context, flow.link, flow.policy):
+            await self._remember("dropped", f"{counted(number, 'replicas')} not at their authority")
 
     async def _shake_hands(self) -> tuple[Flow, str | None]:
         """Ask the source for its identity; a cursor is valid only for the instance that gave it."""

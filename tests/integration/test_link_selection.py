@@ -148,7 +148,7 @@ async def test_what_an_operator_selects_no_longer_leaves_without_a_question(
     assert await own_rows(target) == mine
     events = (await target.get("/replication/links/from"))["history"]
     assert [e["event"] for e in events] == ["compared", "compared", "left", "copied"]
-    assert events[2]["detail"] == f"{81 + 3} replicas that are no longer selected"
+    assert events[2]["detail"] == f"{81 + 3} replicas no longer selected"
     authority = source.database.node.authority
     behind = {o: row for o, row in (await digest_rows(other)).items() if o[0] == authority}
     assert behind == await own_rows(source)
