@@ -208,7 +208,8 @@ class LinkRunner:
         found = None if flow.link.copiesall else await resynchronise(flow)
         if found is not None:
             brought = found.brought
-            detail = f"{found.differing} of {counted(found.rows, 'origins')} differ: {brought.text}"
+            rows = max(found.rows, found.differing)  # Of these, the source may have lost some.
+            detail = f"{found.differing} of {counted(rows, 'origins')} differ: {brought.text}"
             await self._remember("compared", detail)
             return brought.cursor
         await doubt_copies(flow.context, flow.link, flow.policy, overruled=flow.link.doubts)

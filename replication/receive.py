@@ -34,7 +34,7 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
-from catalog.model.printable import printable
+from catalog.model.printable import counted, printable
 from catalog.model.writescope import WriteScope
 from catalog.roles import Permission
 from catalog.store import doubtedcopies, linkconflicts, links
@@ -375,7 +375,7 @@ async def _apply(
 
 async def _drop_doubted(context: Context, link: Link, policy: Policy) -> None:
     if number := await drop_doubted(context, link, policy):
-        detail = f"{number} replicas that their authority does not have"
+        detail = f"{counted(number, 'replicas')} not at their authority"
         async with context.database.pool.acquire(timeout=30) as connection:
             await links.remember(connection, link, datetime.now(UTC), "dropped", detail)
 

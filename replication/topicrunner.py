@@ -44,6 +44,7 @@ class TopicRunner(LinkRunner):
 
     _again_at = 0.0
     _fruitless = 0
+    _copied = 0
 
     async def _follow(self) -> None:
         # Kafka is an extra.
@@ -170,6 +171,7 @@ class TopicRunner(LinkRunner):
 
     async def _count(self, flow: TopicFlow, brought: Brought) -> None:
         self._unmeasured += brought.changes
+        self._copied += brought.copies
         await self._check_held(flow.flow)
 
     async def _remember_anew(self, reason: str, loss: str) -> None:
@@ -187,11 +189,12 @@ class TopicRunner(LinkRunner):
 
     async def _conclude_copy(self, flow: TopicFlow) -> None:
         if number := await drop_doubted(flow.context, flow.link, flow.flow.policy):
-            await self._remember("dropped", f"{number} replicas that their authority does not have")
+            await self._remember("dropped", f"{counted(number, 'replicas')} not at their authority")
         left = await flow.go_over_conflicts()
         await flow.finish()
         self._note_conflicts(left)
-        await self._remember("copied", f"up to {flow.place.position}, {counted(left, 'conflicts')}")
+        told, self._copied = f"{counted(self._copied, 'copies')}, {counted(left, 'conflicts')}", 0
+        await self._remember("copied", f"{told}, up to {flow.place.position}")
 
     async def _tell(self, flow: TopicFlow) -> None:
         if flow.is_first or flow.mark is None:

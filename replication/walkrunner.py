@@ -57,8 +57,8 @@ class WalkRunner(LinkRunner):
         except BaseException:
             self._memory.forget_marks()
             raise
-        if walked.is_first:
-            await self._remember("copied", walked.text)
+        if walked.is_first or walked.brought.changes:
+            await self._remember("copied" if walked.is_first else "walked", walked.text)
         self._failures = 0
         await self._report("current", currentat=datetime.now(UTC))
         interval = self._resources.context.settings.pull_interval_seconds

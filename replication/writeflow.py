@@ -45,14 +45,14 @@ async def write_page(flow: WriteLink, page: Page) -> int:
     return number
 
 
-async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position, int]:
+async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position, int, int]:
     """Write all that is here where the server differs, and delete what is no longer here.
 
     Args:
         compares: look at what the server has. Otherwise all is written, whatever is there of it.
 
     Returns:
-        the position to go on from, and how many entities the server took.
+        the position to go on from, and how many entities the server took and deleted.
 
     Raises:
         TooManyDeletions: much is no longer here; the link asks, and none of that was deleted.
@@ -60,20 +60,21 @@ async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position
     database, wanted = flow.context.database, flow.wanted
     async with database.snapshot(database.pools.feed) as connection:
         head = await read_head(connection)
-    number, listing = 0, Listing(flow.target) if compares else None
+    written, deleted, listing = 0, 0, Listing(flow.target) if compares else None
     async for page in all_pages(flow.context, wanted, head.now, tombstones=False):
         if copies := page.select(wanted):
             batch = WriteBatch(flow, compares=compares, listing=listing)
             plan = await batch.write(copies)
-            number += batch.applied + await remove_gone(flow, plan.gone)
+            written += batch.applied
+            deleted += await remove_gone(flow, plan.gone)
 
     def is_gone(row: WrittenEntity) -> bool:
         return not (row.is_here and wanted.admits(row.origin))
 
     await check_absent(flow)
-    number += await remove_unwanted(flow, is_gone)
+    deleted += await remove_unwanted(flow, is_gone)
     await _save_cursor(flow, head.now)
-    return head.now, number
+    return head.now, written, deleted
 
 
 async def write_again(flow: WriteLink) -> int:

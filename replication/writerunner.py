@@ -105,8 +105,10 @@ class WriteRunner(LinkRunner):
 
     async def _write_all(self, flow: WriteLink) -> Position:
         await self._report("copying")
-        position, number = await write_everything(flow, compares=not self.link.copiesall)
-        await self._remember("compared", f"{counted(number, 'entities')} were written")
+        compares = not self.link.copiesall
+        position, written, deleted = await write_everything(flow, compares=compares)
+        told = f"{counted(written, 'entities')} written, {deleted:,} deleted"
+        await self._remember("compared", told)
         return position
 
     async def _write_changes(self, flow: WriteLink, position: Position) -> None:

@@ -108,9 +108,9 @@ def set_(
 
     Each option replaces what the link had of its kind, but --map and --address add to the pairs
     that it has; an empty one (--type '') takes all of its kind away. What is no longer selected
-    leaves, after the link has asked if that is much. Only what is missing is fetched. Groups that
-    get another name are renamed, and endpoints get their other addresses where they are. ID may
-    also be one of `concord accept list`. `concord link credential` is for what a link shows.
+    leaves. Only what is missing is fetched. Groups that get another name are renamed, and endpoints
+    get their other addresses where they are. ID may also be one of `concord accept list`. `concord
+    link credential` is for what a link shows.
 
     --source is for a catalog that answers at another URL now (of a link that pushes, its target):
     the link goes on from where it is if the same node answers there, with all that it has read.

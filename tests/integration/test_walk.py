@@ -488,7 +488,10 @@ async def test_a_running_link_follows_a_server_and_passes_its_entities_on(
                 await eventually(lambda: is_there("/schemagroups/new", 404))
                 await eventually(is_passed_on)
             link = await node.get(f"/replication/links/{LINK}")
-            assert link["history"][-1]["event"] == "copied"
+            lost, found, copied = link["history"]
+            events = lost["event"], found["event"], copied["event"]
+            assert events == ("walked", "walked", "copied")
+            assert lost["detail"].endswith(", 1 deleted")
         await assert_equal(node, foreign)
         await assert_equal(edge, foreign)
 
