@@ -8,7 +8,7 @@ answer of an apply has the same as members of its body.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -24,7 +24,7 @@ from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.entities import read_entities
-from catalog.rules import DomainRules, Fault, Subject
+from catalog.rules import DomainRules, Fault, Subject, check_provenance
 from catalog.writing.outcome import Outcome
 
 NOTES = "Concord-Notes"
@@ -84,7 +84,24 @@ async def find_notes(
         # The write is done: a rule that cannot read another, damaged entity must not fail it.
         faults = shown_or_none(str(subject.xid), partial(_examine, rules, subject, touched))
         found += ((subject.xid, fault) for fault in faults or ())
+    for xid, given in islice(_given(interaction), _MOST_EXAMINED):
+        kept = touched.find(xid)
+        if kept is not None and str(kept.xid) in outcome.after:
+            found += ((xid, fault) for fault in check_provenance(given, kept.attributes))
     return found
+
+
+def _given(interaction: Interaction) -> Iterator[tuple[Xid, Mapping[str, Any]]]:
+    """The attributes of groups, resources and versions as a request gives them."""
+    for group in interaction.groups:
+        if group.body:
+            yield group.xid, group.body
+    for resource in interaction.resources:
+        if resource.default:
+            yield resource.xid, resource.default
+        for version in resource.versions:
+            xid = resource.xid.version(version.vid) if version.vid else resource.xid
+            yield xid, version.body
 
 
 def _examine(rules: DomainRules, subject: Subject, touched: _Touched) -> list[Fault]:

@@ -46,6 +46,11 @@ RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups
 _RENAMED = RewriteRule("collections have other names now", "0.5")
 _DERIVED = RewriteRule("the URL and count of a collection are named after it", "0.5")
 _RESTORED = RewriteRule("an extension restores what the older edition cannot express")
+_UNDEPLOYED = RewriteRule(
+    "an endpoint is deployed unless it says otherwise; it was not", "rc2", is_evidence=False
+)
+# A document that states a newer edition, and has an older name, may mean either.
+_UNDEPLOYED_EDITIONS = frozenset(EDITIONS[: EDITIONS.index("rc3")])
 _FILE = RewriteRule("a registry has no schema, edition and id of a file")
 
 
@@ -77,12 +82,28 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
     root = DocumentPart(copy, "", rewriter)
     if not is_certainly_newest(document):
         _rewrite_groups(root)
+    found = _found(document, rewriter.rewrites)
+    if {found.edition, rewriter.stated or found.edition} <= _UNDEPLOYED_EDITIONS:
+        _keep_undeployed(root)
     return Migrated(
         document=copy,
-        found=_found(document, rewriter.rewrites),
+        found=found,
         rewrites=tuple(rewriter.rewrites),
         left_out=tuple(rewriter.left_out),
     )
+
+
+def _keep_undeployed(root: DocumentPart) -> None:
+    """Say of endpoints that they are not deployed, as older editions imply.
+
+    Options that were restored are those of the newest edition.
+    """
+    restored = {each.pointer for each in root.rewriter.rewrites if each.rule is _RESTORED}
+    for _, endpoint in root.entities("endpoints"):
+        options = endpoint.inside("protocoloptions")
+        if options is None or options.pointer in restored or "deployed" in options.members:
+            continue
+        options.set("deployed", False, _UNDEPLOYED)
 
 
 def root_of(document: dict[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,9 @@ def older_endpoint(members: Members, edition: str) -> None:
     if precedes(edition, "rc2") and isinstance(usage, list) and usage:
         members["usage"] = usage[0]
     options = members.get("protocoloptions")
+    if isinstance(options, dict) and precedes(edition, "rc3"):
+        # It goes without saying in the newest editions only.
+        members["protocoloptions"] = options = {"deployed": True, **options}
     if isinstance(options, dict) and precedes(edition, "rc4") and edition != "0.4":
         members["protocoloptions"] = _older_options(options, members.get("protocol"), edition)
     if edition == "0.4":

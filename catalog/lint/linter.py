@@ -21,7 +21,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import Readonly, XRegistryError
 from catalog.model.schema import Attribute, Definitions, Model
 from catalog.model.xid import Xid
-from catalog.rules import DomainRules, Subject, references_of
+from catalog.rules import DomainRules, Fault, Subject, check_provenance, references_of
 from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
 # Extensions in which migrations, older editions and the dialects keep what has no native form.
@@ -86,6 +86,7 @@ class Linter:
             self._findings += self._broken(rules, subject, lookup)
             self._findings += self._unchecked(after.memory.entities[xid])
         self._findings += self._unknown(after)
+        self._findings += self._dropped(after)
         self._findings += self._elsewhere(after, lookup)
         self._findings += self._twice()
         changes = PublishedChanges(
@@ -156,9 +157,16 @@ class Linter:
         self, rules: DomainRules, subject: Subject, lookup: KnownEntities
     ) -> Iterator[Finding]:
         for fault in rules.examine(subject, lookup) + rules.examine_references(subject, lookup):
-            rule, xid = fault.rule, str(subject.xid)
-            finding = Finding("warning", rule.name, fault.message, subject=xid, source=rule.source)
-            yield self._place(finding, fault.pointer)
+            yield self._place(_warning(str(subject.xid), fault), fault.pointer)
+
+    def _dropped(self, after: LintedCatalog) -> Iterator[Finding]:
+        """Find the authorities and origins that no catalog keeps, but for those of replicas."""
+        for document in self.documents:
+            for xid, given in document.bodies.items():
+                kept = after.memory.version(Xid.parse(xid))
+                if kept is not None and not document.is_readonly(Xid.parse(xid)):
+                    for fault in check_provenance(given, kept.attributes):
+                        yield self._place(_warning(xid, fault), fault.pointer)
 
     def _unchecked(self, entity: Entity) -> Iterator[Finding]:
         for name in (FORMAT, COMPATIBILITY):
@@ -240,6 +248,11 @@ def _known_attributes(entity: Entity, model: Model) -> Mapping[str, Attribute]:
         own = resource.version_attributes if is_version else resource.meta_attributes
     active, _ = active_definitions(entity.attributes, Definitions(own))
     return {**known, **active}
+
+
+def _warning(xid: str, fault: Fault) -> Finding:
+    rule = fault.rule
+    return Finding("warning", rule.name, fault.message, subject=xid, source=rule.source)
 
 
 def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from catalog.rules.domainrules import DomainRules
+from catalog.rules.domainrules import DomainRules, check_provenance
 from catalog.rules.fault import Fault, Subject
 from catalog.rules.referencerules import references_of
 
-__all__ = ["DomainRules", "Fault", "Subject", "references_of"]
+__all__ = ["DomainRules", "Fault", "Subject", "check_provenance", "references_of"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from catalog.model.attributes import PROVENANCE
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.rules.endpointrules import check_endpoint
-from catalog.rules.fault import EntityLookup, Fault, Subject
+from catalog.rules.fault import EntityLookup, Fault, Rule, Subject
 from catalog.rules.messagerules import check_message, check_selectors
 from catalog.rules.referencerules import check_bases, check_format, check_references
 
@@ -20,6 +22,20 @@ _GROUPS: Mapping[str, tuple[frozenset[str], _Check]] = {
     "messagegroups": (frozenset({"envelope", "protocol"}), check_selectors),
 }
 _MESSAGE = frozenset({"envelope", "protocol", "dataschemauri"})
+PROVENANCE_IGNORED = Rule("provenance_ignored", 'CloudEvents Registry 0.5, "origin"')
+
+
+def check_provenance(given: Mapping[str, Any], kept: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check that a catalog keeps the authority and origin that a document or request gives.
+
+    Args:
+        given: the attributes of an entity as they were written; `kept` are those that are stored.
+    """
+    for name in sorted(PROVENANCE & given.keys()):
+        if given[name] is not None and name not in kept:
+            yield PROVENANCE_IGNORED.broken(
+                f"/{name}", f"The {name} is not kept: only links bring entities of others."
+            )
 
 
 @dataclass(frozen=True, slots=True)

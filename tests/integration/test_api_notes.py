@@ -110,3 +110,16 @@ async def test_an_apply_and_its_dry_run_answer_with_the_notes(node: Node) -> Non
 
 def options(**values: Any) -> dict[str, Any]:
     return {"protocoloptions": {"endpoints": [{"uri": "kafka://k:9092"}], "topic": "t", **values}}
+
+
+async def test_an_authority_or_origin_that_is_not_kept_is_noted(node: Node) -> None:
+    claim = {"authority": "https://elsewhere.example", "origin": "https://elsewhere.example/e"}
+    endpoint = {"usage": ["producer"], "envelope": "CloudEvents/1.0", **claim}
+    answer = await node.send("PUT", "/endpoints/e", endpoint)
+    assert answer.status == 201
+    notes = answer.headers["Concord-Notes"]
+    for name in claim:
+        assert f'provenance_ignored;subject="/endpoints/e";pointer="/{name}"' in notes
+    message = {"versions": {"1": {"origin": claim["origin"]}}}
+    answer = await node.send("PUT", M, message)
+    assert f'subject="{M}/versions/1";pointer="/origin"' in answer.headers["Concord-Notes"]

@@ -95,6 +95,10 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         endpoint(config={"protocol": "HTTP/1.1"}),
         endpoint(protocol="HTTP", protocoloptions={"deployed": False}),
     ),
+    "an older endpoint that says nothing of being deployed": (
+        {"specversion": "1.0-rc2", **options("kafka", endpoint, topic="t")},
+        {"specversion": "1.0-rc2", **options("kafka", endpoint, topic="t", deployed=False)},
+    ),
     "groups of an endpoint": (
         endpoint(definitionGroups=["#/definitionGroups/g", "https://x.example/definitionGroups/g"]),
         endpoint(messagegroups=["#/messagegroups/g", "https://x.example/definitionGroups/g"]),
@@ -113,7 +117,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a url of an endpoint": (
         options("http", endpoint, endpoints=[{"url": "https://u", "priority": 1}]),
-        options("http", endpoint, endpoints=[{"uri": "https://u", "priority": 1}]),
+        options("http", endpoint, endpoints=[{"uri": "https://u", "priority": 1}], deployed=False),
     ),
     "one authorization": (
         options("http", endpoint, authorization={"type": "OAuth2"}),
@@ -133,7 +137,13 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             endpoint,
             **{"will-topic": "t", "will-message": "/definitionGroup/g/definitions/m"},
         ),
-        options("mqtt", endpoint, willtopic="t", willmessage="/messagegroups/g/messages/m"),
+        options(
+            "mqtt",
+            endpoint,
+            willtopic="t",
+            willmessage="/messagegroups/g/messages/m",
+            deployed=False,
+        ),
     ),
     "format of an event": (message(format="CloudEvents/1.0"), message(**EVENT)),
     "format of a protocol": (
@@ -320,7 +330,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a will as a JSON pointer": (
         options("mqtt", endpoint, willmessage="#/definitionGroup/g/definitions/m"),
-        options("mqtt", endpoint, willmessage="/messagegroups/g/messages/m"),
+        options("mqtt", endpoint, willmessage="/messagegroups/g/messages/m", deployed=False),
     ),
     "blanks around URLs": (
         message(documentation=" https://d\n", dataschemauri="  #/schemagroups/g/schemas/s"),
@@ -402,8 +412,8 @@ def test_what_has_no_newest_form_is_left_out_or_kept_where_it_was(name: str) -> 
 
 @pytest.mark.parametrize("will", ["https://x.example/m", "#/endpoints/e/definitions/m"])
 def test_a_will_that_is_no_message_of_a_group_is_left_out(will: str) -> None:
-    migrated = migrate(options("mqtt", endpoint, willmessage=will))
-    assert migrated.document == options("mqtt", endpoint)
+    migrated = migrate(options("mqtt", endpoint, willmessage=will, deployed=True))
+    assert migrated.document == options("mqtt", endpoint, deployed=True)
     assert [left.pointer for left in migrated.left_out] == [
         "/endpoints/e/protocoloptions/willmessage"
     ]
