@@ -17,8 +17,11 @@ from replication.trust import Trust
 
 Copy = Entity | Tombstone
 
-MOST_LEAP = 2**32
-"""The most by which an epoch may be above the one here; nothing here counts as 0."""
+MOST_LEAP = 2**52 + 2**32
+"""The most by which an epoch may be above the one here; nothing here counts as 0.
+
+An import may begin at 2**52, since some catalogs count by the time; 2**32 writes may follow it.
+"""
 _AUTHORITY = re.compile(r"(?=.{3,1024}\Z)[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
 
 

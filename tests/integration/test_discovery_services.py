@@ -221,6 +221,13 @@ async def test_a_service_can_be_imported_twice_by_one_request(node: Node) -> Non
     assert (shown["name"], shown["epoch"], "description" in shown) == ("last", 72, False)
 
 
+async def test_an_import_counts_on_from_an_epoch_that_is_a_time(node: Node) -> None:
+    path = f"/services/{WIDGETS['id']}"
+    for epoch in (1_764_000_000_000, 2**52):
+        await add(node, {**WIDGETS, "epoch": epoch}, flag="?import")
+        assert (await node.get(path))["epoch"] == epoch + 1
+
+
 @pytest.mark.parametrize(
     ("part", "name"),
     [
@@ -228,7 +235,7 @@ async def test_a_service_can_be_imported_twice_by_one_request(node: Node) -> Non
         ({"id": 5}, "id"),
         ({"epoch": -1}, "epoch"),
         ({"epoch": "1"}, "epoch"),
-        ({"epoch": 2**32}, "epoch"),
+        ({"epoch": 2**52 + 1}, "epoch"),
         ({"epoch": True}, "epoch"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from aiohttp import web
@@ -121,6 +122,8 @@ async def test_services_are_imported_into_a_discovery_endpoint(
         "POST", "/services", [{"name": "taken", "specversions": ["1.0"], "protocols": ["HTTP"]}]
     )
     assert answer.status == 201, answer.body
+    timed = {"id": str(uuid4()), "epoch": 2**42, "name": "timed", "protocols": ["HTTP"]}
+    assert (await source.send("POST", "/services?import", [timed])).status == 201
     await write_to(source, target.url, dialect="discovery")
     async with running(source):
         await has_written_all(source)
@@ -135,6 +138,7 @@ async def test_services_are_imported_into_a_discovery_endpoint(
             n: v for n, v in service.items() if n not in server
         }
         assert copied["epoch"] > service["epoch"]
+        assert (await there.get("/services?name=timed"))["epoch"] > 2**42
         # A message of a shared group changes the service, too.
         await source.put("/messagegroups/shared/messages/s", {**SHARED, "description": "changed"})
         await has_written_all(source)
@@ -147,7 +151,8 @@ async def test_services_are_imported_into_a_discovery_endpoint(
         assert (await there.get("/services?name=orders"))["epoch"] == epoch
         await source.send("PATCH", "/endpoints/orders", {"usage": ["producer"]})
         await has_written_all(source)
-        assert [each["name"] for each in await there.get("/services")] == ["taken"]
+        names = {each["name"] for each in await there.get("/services")}
+        assert names == {"taken", "timed"}
 
 
 async def test_all_is_in_a_registry_of_edition_0_4(pair: tuple[Node, ForeignTarget]) -> None:

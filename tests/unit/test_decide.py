@@ -123,7 +123,7 @@ def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
         if one.authorities is not None
     )
     final = itself and mine is not None and mine.digest in policy.overruled
-    leaps = n - max(m, 0) > 2**32 and not (itself and policy.is_trusted)
+    leaps = n - max(m, 0) > MOST_LEAP and not (itself and policy.is_trusted)
     is_child = incoming.kind != "group"
     parent = place.parent
     table: list[tuple[bool, str]] = [

@@ -19,9 +19,8 @@ from catalog.dialects.discovery.translate import is_service_id
 from catalog.model.attributes import fault_in_json
 from catalog.model.errors import BadFlag, ParsingData, with_violations
 
-# Epochs are counted on from imported ones. Catalogs that follow this node believe in no epoch that
-# begins higher than this.
-_LARGEST_IMPORTED = 2**32 - 1
+# Epochs are counted on from imported ones, and stay exact in JSON. Catalogs that follow this node
+# believe in no epoch that begins higher.
 _LARGEST_EPOCH = 2**52
 _MOST_SERVICES = 10_000
 _MOST_EVENTS = 10_000
@@ -45,7 +44,7 @@ def read_added(body: Any, path: str, *, imports: bool) -> list[Put]:
     for entry, place in _entries(body, path):
         service = _service(entry, place)
         id = _id(entry, place) if imports else None
-        epoch = _epoch(entry, place, largest=_LARGEST_IMPORTED) if imports else None
+        epoch = _epoch(entry, place) if imports else None
         puts.append(Put(id=id or str(uuid.uuid4()), service=service, least_epoch=epoch or 0))
     return puts
 
@@ -61,7 +60,7 @@ def read_replaced(body: Any, path: str, id: str, *, imports: bool) -> Put:
     if given.lower() != id.lower():
         raise place.at("id").fault(f"it must be that of the URL, {id}")
     service = _service(body, place)
-    epoch = _epoch(body, place, largest=_LARGEST_IMPORTED if imports else _LARGEST_EPOCH)
+    epoch = _epoch(body, place)
     if imports:
         return Put(id=given, service=service, least_epoch=epoch or 0)
     return Put(id=given, service=service, epoch=epoch, must_exist=True)
@@ -93,14 +92,12 @@ def _id(entry: Mapping[str, Any], place: BodyPath) -> str | None:
     return id
 
 
-def _epoch(
-    entry: Mapping[str, Any], place: BodyPath, *, largest: int = _LARGEST_EPOCH
-) -> int | None:
+def _epoch(entry: Mapping[str, Any], place: BodyPath) -> int | None:
     epoch = entry.get("epoch")
     if epoch is None:
         return None
-    if type(epoch) is not int or not 0 <= epoch <= largest:
-        raise place.at("epoch").fault(f"it must be an integer from 0 to {largest}")
+    if type(epoch) is not int or not 0 <= epoch <= _LARGEST_EPOCH:
+        raise place.at("epoch").fault(f"it must be an integer from 0 to {_LARGEST_EPOCH}")
     return epoch
 
 
