@@ -75,6 +75,23 @@ async def test_a_subscriber_of_the_catalog_is_told_of_every_change_in_it(
     assert not any(event.get_data() for event in events)
 
 
+async def test_a_version_that_was_changed_natively_has_the_time_of_the_change(
+    node: Node, sink: Sink
+) -> None:
+    written = await write_definition(node)
+    await subscribe(node, source=f"{node.url}/messagecatalog", sink=sink.url)
+    path = "/messagegroups/5/messages/e"
+    assert (await node.send("PATCH", path, {"description": "changed"})).status == 200
+    definition = "/messagecatalog/5/messagedefinitions/e"
+    shown = await node.get(definition)
+    assert shown["description"] == "changed"
+    assert shown["createdtimeutc"] == written["createdtimeutc"]
+    assert shown["updatedtimeutc"] > written["updatedtimeutc"]
+    events = await sink.received(2)
+    assert [each.get_subject() for each in events] == [definition, f"{definition}/versions/1"]
+    assert {each.get_time() for each in events} == {datetime.fromisoformat(shown["updatedtimeutc"])}
+
+
 async def test_the_time_of_an_event_is_the_one_on_record(node: Node, sink: Sink) -> None:
     await subscribe(node, source=f"{node.url}/messagecatalog", sink=sink.url)
     time = "2020-10-30T17:31:00Z"

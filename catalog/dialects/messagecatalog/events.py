@@ -54,22 +54,38 @@ async def read_renderer(
     """Read the entities of some changes, for the function that renders the events of each."""
     xids = {one.change.xid for one in changes if one.change.xid.startswith(_GROUPS)}
     held = await store.load(connection, xids) if xids else {}
+    defaults = {xid: vid for xid, one in held.items() if (vid := _default_version(one))}
+    if missing := {*defaults.values()} - held.keys():
+        held |= await store.load(connection, missing)
 
     def render(logged: LoggedChange) -> list[CloudEvent]:
-        time = _time(logged, held.get(logged.change.xid))
+        xid = logged.change.xid
+        time = _time(logged, held.get(xid), held.get(defaults.get(xid, "")))
         return events_of(logged, source=source, time=time)
 
     return render
 
 
-def _time(logged: LoggedChange, entity: Entity | None) -> datetime:
+def _default_version(entity: Entity) -> str:
+    """The xid of the version that a definition is shown as; empty for other entities."""
+    vid = entity.attributes.get("defaultversionid") if entity.kind == "resource" else None
+    return f"{entity.xid}/versions/{vid}" if vid else ""
+
+
+def _time(logged: LoggedChange, entity: Entity | None, default: Entity | None) -> datetime:
     """The time that the changed entity has on record; a replica's is that of its authority.
 
     An entity that is gone, or was changed again, has the time at which the change was logged.
+
+    Args:
+        default: the default version of a definition, whose changes are the definition's, too.
     """
     if entity is None or entity.digest != logged.change.digest:
         return logged.at
-    return entity.createdat if entity.kind == "version" else entity.modifiedat
+    if default is not None:
+        return max(entity.modifiedat, min(default.modifiedat, logged.at))
+    is_new_version = entity.kind == "version" and logged.change.action == "created"
+    return entity.createdat if is_new_version else entity.modifiedat
 
 
 EVENTS = EventDialect(root=CATALOG_ROOT, type_prefix=_TYPE, renderer=read_renderer)

@@ -122,7 +122,8 @@ def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]
         **_common_of(attributes, hidden=(*_ASSIGNED, "authority", "definition", "format")),
         "definition": _definition_of(version.path.rid, attributes, format),
         "createdtimeutc": format_time(version.createdat),
-        "updatedtimeutc": format_time(resource.modifiedat),
+        # Native clients change versions in place.
+        "updatedtimeutc": format_time(max(version.modifiedat, resource.modifiedat)),
     }
     return {name: value for name, value in shown.items() if value is not None}
 
