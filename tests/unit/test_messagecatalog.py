@@ -70,7 +70,7 @@ schema = st.one_of(
 )
 sections = {"dataschema": schema}
 symbols = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=8)
-times = st.sampled_from(["", "2020-10-30T17:31:00Z", "{time}"])
+times = st.sampled_from(["", "2020-10-30T17:31:00Z", "01-01-0000T00:00:00Z", "{time}"])
 binaries = st.sampled_from(["", "aGVsbG8=", "{user}"])
 properties = {
     **dict.fromkeys(("messageid", "to", "subject", "replyto", "correlationid"), template()),

@@ -14,6 +14,7 @@ from catalog.dialects.messagecatalog.valuetemplates import (
     fits,
     is_base64,
     is_listed,
+    is_time,
     members_of,
     templates_of,
     to_property,
@@ -57,7 +58,7 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
     properties, at = sections.get("properties", {}), place.at("properties")
     for name, value in checked_members(properties, _PROPERTIES, at).items():
         kind, text = _PROPERTIES[name][1], constant_in(check_template(value, at.at(name)))
-        if text and kind == "timestamp" and not fits("timestamp", text):
+        if text and kind == "timestamp" and not is_time(text):
             raise at.at(name).fault("it needs to be an RFC 3339 timestamp")
         if text and kind == "binary" and not is_base64(text):
             raise at.at(name).fault("it needs to be in base64")

@@ -13,6 +13,7 @@ from catalog.dialects.messagecatalog.valuetemplates import (
     constant_in,
     fits,
     is_listed,
+    is_time,
     templates_of,
     to_property,
 )
@@ -53,7 +54,7 @@ def _check_known(attributes: Mapping[str, Any], place: BodyPath) -> None:
     if constant_in(attributes.get("specversion")) not in ("", "1.0"):
         raise place.at("specversion").fault('it needs to be "1.0"')
     time = constant_in(attributes.get("time"))
-    if time and not fits("timestamp", time):
+    if time and not is_time(time):
         raise place.at("time").fault("it needs to be an RFC 3339 timestamp")
     media_type = constant_in(attributes.get("datacontenttype"))
     if media_type and not _MEDIA_TYPE.fullmatch(media_type):

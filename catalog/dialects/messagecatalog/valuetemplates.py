@@ -10,6 +10,7 @@ import orjson
 import uri_template
 
 from catalog.dialects.bodypath import BodyPath, checked_object, text_in
+from catalog.messages.values import is_now
 from catalog.model.scalars import SCALAR_CHECKS
 
 _MOST_CHARACTERS = 4000
@@ -56,6 +57,11 @@ def constant_in(template: Mapping[str, Any] | None) -> str:
     """The value of a template without variables; empty if it has some, or no value."""
     text = (template or {}).get("value") or ""
     return "" if "{" in text else text
+
+
+def is_time(text: str) -> bool:
+    """Whether a value without variables is a time, or the placeholder for that of a message."""
+    return is_now("timestamp", text) or fits("timestamp", text)
 
 
 def is_base64(text: str) -> bool:
