@@ -8,18 +8,21 @@ answer of an apply has the same as members of its body.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
 
-from catalog.api.readplan import ReadPlan
-from catalog.context import Context
+from aiohttp import web
+
+from catalog.context import CONTEXT, Context
 from catalog.http.headers import write_item
 from catalog.http.leftout import shown_or_none
 from catalog.messages import BASES, reference_targets
 from catalog.model.entity import Entity
+from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
@@ -32,6 +35,7 @@ _MOST_NOTES = 16
 # Many clients refuse header lines above 8 KiB.
 _LARGEST_VALUE = 6000
 _MOST_EXAMINED = 200
+_MOST_CHECKED = 20
 _MOST_BASES = 16
 _LONGEST_DETAIL = 200
 _MOST_LISTED = 200
@@ -59,10 +63,12 @@ class _Touched:
         return False
 
 
-async def notes_on(plan: ReadPlan, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
+async def notes_on(
+    request: web.Request, model: Model, interaction: Interaction, outcome: Outcome
+) -> dict[str, str]:
     """The header for an answer to a write; empty if no rule is broken."""
-    base_url = plan.context.base_url(plan.request)
-    found = await find_notes(plan.context, plan.model, base_url, interaction, outcome)
+    context = request.app[CONTEXT]
+    found = await find_notes(context, model, context.base_url(request), interaction, outcome)
     return {NOTES: _written(found)} if found else {}
 
 
@@ -71,19 +77,23 @@ async def find_notes(
 ) -> list[Note]:
     """Find the rules that an interaction breaks, each with the xid of its entity.
 
-    Only the first 200 entities are examined.
+    Only the first 200 entities are examined, and the embedded schemas of the first 20.
 
     Args:
         base_url: the registry's root as the client knows it, which references may begin with.
     """
     touched = _Touched(outcome=outcome, bases=(base_url,))
     rules, found = DomainRules(model), list[Note]()
-    for subject in islice(_subjects(interaction, outcome), _MOST_EXAMINED):
+    subjects = [*islice(_subjects(interaction, outcome), _MOST_EXAMINED)]
+    for subject in subjects:
         if any(subject.text(name) for name in BASES):
             await _load_bases(context, model, subject, touched)
         # The write is done: a rule that cannot read another, damaged entity must not fail it.
         faults = shown_or_none(str(subject.xid), partial(_examine, rules, subject, touched))
         found += ((subject.xid, fault) for fault in faults or ())
+    with contextlib.suppress(XRegistryError):  # Too many checks are under way.
+        checks = context.checked_requests.begin()
+        found += await rules.examine_schemas(subjects[:_MOST_CHECKED], checks.answers)
     for xid, given in islice(_given(interaction), _MOST_EXAMINED):
         kept = touched.find(xid)
         if kept is not None and str(kept.xid) in outcome.after:

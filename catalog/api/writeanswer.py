@@ -35,7 +35,7 @@ async def answer_written(
 ) -> web.StreamResponse:
     """Answer with the target of a write, or with the written members of a collection."""
     request, target, headers = plan.request, plan.target, interaction_headers(outcome)
-    headers |= await notes_on(plan, interaction, outcome)
+    headers |= await notes_on(plan.request, plan.model, interaction, outcome)
     if target.kind == "collection" or (
         request.method == hdrs.METH_POST and target.kind in ("registry", "group")
     ):

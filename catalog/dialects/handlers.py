@@ -7,19 +7,28 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from catalog.api.notes import notes_on
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT
 from catalog.http.deadline import DEADLINE
-from catalog.http.headers import interaction_headers
+from catalog.http.headers import MORE_HEADERS, interaction_headers
 from catalog.http.responses import json_response
 from catalog.http.writeconditions import Reading, condition_on
 from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
+from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.writing.outcome import Outcome
+
+
+async def find_notes(
+    request: web.Request, model: Model, interaction: Interaction, outcome: Outcome
+) -> None:
+    """Find the notes on a write, which the answer will carry."""
+    request[MORE_HEADERS] = await notes_on(request, model, interaction, outcome)
 
 
 def next_link(
@@ -54,7 +63,9 @@ async def apply(
     request[DEADLINE].extend_for(interaction)
     condition = condition_on(request, reading, str(interaction.at))
     writer = request.app[CONTEXT].writer
-    return await writer.apply(configuration, interaction, condition=condition)
+    outcome = await writer.apply(configuration, interaction, condition=condition)
+    await find_notes(request, configuration.model, interaction, outcome)
+    return outcome
 
 
 async def delete_members(

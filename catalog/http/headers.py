@@ -6,10 +6,14 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
+from aiohttp import web
+
 from catalog.writing.outcome import Outcome
 
 CORRELATION_ID = "xRegistry-xregcorrelationid"
 POSITION = "Concord-Position"
+MORE_HEADERS: web.RequestKey[Mapping[str, str]] = web.RequestKey("more_headers", Mapping)
+"""Headers that the answer to a request gets beside those of its handler."""
 _NULL = "null"
 _UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]")

@@ -81,10 +81,12 @@ class Linter:
         gone = self._gone(after)
         lookup = self._lookup(after, gone)
         rules = DomainRules(self.configuration.model)
-        for xid in sorted(after.written - {"/"}):
-            subject = _subject(after.memory.entities[xid])
+        written = [_subject(after.memory.entities[xid]) for xid in sorted(after.written - {"/"})]
+        for subject in written:
             self._findings += self._broken(rules, subject, lookup)
-            self._findings += self._unchecked(after.memory.entities[xid])
+            self._findings += self._unchecked(after.memory.entities[str(subject.xid)])
+        for at, fault in await rules.examine_schemas(written, self.checker.answers):
+            self._findings.append(self._place(_warning(str(at), fault), fault.pointer))
         self._findings += self._unknown(after)
         self._findings += self._dropped(after)
         self._findings += self._elsewhere(after, lookup)

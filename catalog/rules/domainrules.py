@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.formats import Check
 from catalog.model.attributes import PROVENANCE
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.rules.endpointrules import check_endpoint
 from catalog.rules.fault import EntityLookup, Fault, Rule, Subject
-from catalog.rules.messagerules import check_message, check_selectors
+from catalog.rules.messagerules import (
+    DATASCHEMA_INVALID,
+    check_message,
+    check_of_schema,
+    check_selectors,
+)
 from catalog.rules.referencerules import check_bases, check_format, check_references
 
 _Check = Callable[[Subject, EntityLookup], Iterator[Fault]]
@@ -59,6 +65,33 @@ class DomainRules:
         """Find the faults of the references of a group, a resource or a version."""
         found = [*check_references(subject, lookup)]
         return [*found, *check_format(subject, lookup)] if self._is_message(subject.xid) else found
+
+    async def examine_schemas(
+        self,
+        subjects: Iterable[Subject],
+        answers: Callable[[list[Check]], Awaitable[Sequence[str]]],
+    ) -> list[tuple[Xid, Fault]]:
+        """Find the faults of the schemas that versions of messages embed.
+
+        Args:
+            answers: runs checks of documents, and returns the fault of each, or "".
+        """
+        found = [
+            (subject, check)
+            for subject in subjects
+            if self._is_message(subject.xid) and (check := check_of_schema(subject)) is not None
+        ]
+        faults = await answers([check for _, check in found]) if found else ()
+        return [
+            (
+                subject.xid,
+                DATASCHEMA_INVALID.broken(
+                    "/dataschema", f"It is no {subject.text('dataschemaformat')}: {fault}"
+                ),
+            )
+            for (subject, _), fault in zip(found, faults, strict=True)
+            if fault
+        ]
 
     def _is_message(self, xid: Xid) -> bool:
         if xid.resources != "messages" or xid.kind != "version":

@@ -26,6 +26,7 @@ from catalog.rules.protocolrules import OPTIONS, check_headers, check_method, fa
 _SPEC = "endpoint/spec.md, "
 USAGE_EMPTY = Rule("usage_empty", f'{_SPEC}"usage"')
 USAGE_COMBINATION = Rule("usage_combination", f'{_SPEC}"usage"')
+SELECTOR_MISSING = Rule("selector_missing", f'{_SPEC}"envelope" (of 0.5)')
 ENVELOPE_EMPTY = Rule("envelope_empty", f'{_SPEC}"envelope"')
 ENDPOINT_PROTOCOL_EMPTY = Rule("protocol_empty", f'{_SPEC}"protocol"')
 CHANNEL_EMPTY = Rule("channel_empty", f'{_SPEC}"channel"')
@@ -36,6 +37,10 @@ AUTHORIZATION_EMPTY = Rule("authorization_empty", f'{_SPEC}"protocoloptions.auth
 AUTHORIZATION_MECHANISM = Rule(
     "authorization_mechanism", f'{_SPEC}"protocoloptions.authorization.mechanism"'
 )
+AUTHORIZATION_CREDENTIAL = Rule(
+    "authorization_credential", f'{_SPEC}"protocoloptions.authorization"'
+)
+HEADER_VALUE_EMPTY = Rule("header_value_empty", f'{_SPEC}"HTTP options" (of 0.5)')
 ENDPOINT_TOPIC_EMPTY = Rule("topic_empty", f'{_SPEC}"Protocol Options"')
 TOPIC_WILDCARD = Rule("topic_wildcard", f'{_SPEC}"MQTT options" and "NATS options"')
 TOPIC_EXCLUSIVE = Rule("topic_exclusive", TOPIC_WILDCARD.source)
@@ -53,6 +58,11 @@ _SCHEMES = {
     "mqtt": ("mqtt", "mqtts", "tcp", "ssl", "wss"),
     "nats": ("nats", "tls", "ws"),
 }
+_CREDENTIAL = re.compile(
+    r".*(?:pass(?:word|wd|phrase)|secret|(?:access|api|private|shared|signing)[-_]?key|token"
+    r"|credentials?|connection[-_]?string)[-_]?(?:value)?",
+    re.IGNORECASE,
+)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _MQTT_WILDCARD = re.compile(r"[+#]")
 _NATS_WILDCARD = re.compile(r"(?:^|\.)[*>](?:\.|$)")
@@ -81,6 +91,8 @@ def check_endpoint(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
 
 
 def _description(subject: Subject) -> Iterator[Fault]:
+    if subject.attributes.get("envelope") is None and subject.attributes.get("protocol") is None:
+        yield SELECTOR_MISSING.broken("", "Name an envelope, a protocol, or both.")
     if is_blank(subject.attributes.get("channel")):
         yield CHANNEL_EMPTY.broken("/channel", "It is empty; name it or leave it out.")
     if is_blank(subject.attributes.get("envelope")):
@@ -141,6 +153,13 @@ def _authorization(options: Mapping[str, Any]) -> Iterator[Fault]:
                     pointer(OPTIONS, "authorization", place, name),
                     "It is empty; give it a value, or leave it out.",
                 )
+        for name, value in members.items():
+            # `plainpasswordfield` names a field, and `tokenuri` an address.
+            if _CREDENTIAL.fullmatch(name) and text(value).strip():
+                yield AUTHORIZATION_CREDENTIAL.broken(
+                    pointer(OPTIONS, "authorization", place, name),
+                    "It may be a credential, which everybody can read here: take it out.",
+                )
         if text(members.get("mechanism")) and text(members.get("type")) != "SASL":
             yield AUTHORIZATION_MECHANISM.broken(
                 pointer(OPTIONS, "authorization", place, "mechanism"),
@@ -158,6 +177,12 @@ def _options(protocol: str, roles: frozenset[str], options: Mapping[str, Any]) -
         case "http":
             yield from check_method(options.get("method"))
             yield from check_headers("headers", options.get("headers"), is_http=True)
+            headers = options.get("headers")
+            for place, header in enumerate(headers if isinstance(headers, list) else ()):
+                if is_blank(as_object(header).get("value", "")):
+                    yield HEADER_VALUE_EMPTY.broken(
+                        pointer(OPTIONS, "headers", place), "It has no value; give it one."
+                    )
         case "mqtt":
             yield from _filtered(options, "topic", "sharedsubscriptiongroup", _MQTT_WILDCARD)
             if "/" in text(options.get("sharedsubscriptiongroup")):

@@ -8,9 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
+
+from catalog.formats import Check, CheckedDocument, is_supported, validation
 from catalog.messages.definition import BASES, CLOUDEVENTS_ENVELOPE
 from catalog.messages.message import pointer
 from catalog.messages.protocols import protocol_of
+from catalog.messages.values import is_now, read
 from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, has_placeholder, is_blank, text
 from catalog.rules.protocolrules import (
     OPTIONS,
@@ -29,6 +33,9 @@ DATASCHEMA_DIFFERS = Rule("dataschema_differs", _CLOUDEVENTS)
 DATACONTENTTYPE_DIFFERS = Rule("datacontenttype_differs", f'{_SPEC}"datacontenttype"')
 DATACONTENTTYPE_MALFORMED = Rule("datacontenttype_malformed", f'{_SPEC}"datacontenttype"')
 ATTRIBUTE_NAME_INVALID = Rule("attribute_name_invalid", _CLOUDEVENTS)
+DATASCHEMA_INVALID = Rule("dataschema_invalid", f'{_SPEC}"dataschema"')
+VALUE_MALFORMED = Rule("value_malformed", f'{_SPEC}"value"')
+ENVELOPEMETADATA_UNUSED = Rule("envelopemetadata_unused", f'{_SPEC}"envelopemetadata"')
 ENVELOPE_MALFORMED = Rule("envelope_malformed", f'{_SPEC}"envelope" (Message Group)')
 ENVELOPE_DIFFERS = Rule("envelope_differs", f'{_SPEC}"envelope" (Message Group)')
 PROTOCOL_DIFFERS = Rule("protocol_differs", f'{_SPEC}"protocol" (Message Group)')
@@ -44,6 +51,8 @@ _NAME_AND_VERSION = re.compile(r"[^/\s]+/\S.*")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+*-]+\s*(?:;.*)?", re.ASCII)
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _STATUS = re.compile(r"[1-5][0-9][0-9]")
+_OF_JSON = frozenset({"avro", "jsonschema", "jsonstructure"})
+_MOST_SHOWN = 100
 _TOPICS = ("topic", "topic_name", "subject", "response_topic", "reply-to")
 
 
@@ -53,11 +62,25 @@ def check_message(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
     yield from _payload(subject)
     yield from check_selectors(subject, lookup)
     yield from _group(subject, group)
+    yield from _values(subject)
     if subject.text("envelope").lower() == CLOUDEVENTS_ENVELOPE:
         yield from _cloudevent(subject)
     options = subject.attributes.get(OPTIONS)
     if isinstance(options, dict):
         yield from _options(subject.text("protocol") or group.text("protocol"), options)
+
+
+def check_of_schema(subject: Subject) -> Check | None:
+    """The check of the schema that a message embeds; `None` if no check knows its format."""
+    schema, format = subject.attributes.get("dataschema"), subject.text("dataschemaformat")
+    if schema is None or not is_supported(format):
+        return None
+    is_document = isinstance(schema, str) and (
+        family(format) not in _OF_JSON or schema.lstrip().startswith(("{", "["))
+    )
+    # In a schema of JSON, another text is the name of a type.
+    content = schema.encode() if is_document else orjson.dumps(schema)
+    return validation(format, CheckedDocument.of(content))
 
 
 def check_selectors(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
@@ -69,6 +92,36 @@ def check_selectors(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
         )
     if is_blank(subject.attributes.get("protocol")):
         yield MESSAGE_PROTOCOL_EMPTY.broken("/protocol", "It is empty; name a protocol.")
+
+
+def _values(subject: Subject) -> Iterator[Fault]:
+    """Check that the value of each property is of its type."""
+    for owner in ("envelopemetadata", OPTIONS):
+        for steps, declared in _properties((owner,), subject.attributes.get(owner)):
+            kind, value = text(declared["type"]).lower(), declared.get("value")
+            shown = "" if value is None else str(value)
+            if not shown or has_placeholder(shown) or is_now(kind, value):
+                continue
+            try:
+                read(kind, value, is_text=True)
+            except ValueError as error:
+                yield VALUE_MALFORMED.broken(
+                    pointer(*steps, "value"), f'"{shown[:_MOST_SHOWN]}" is no {kind}: {error}.'
+                )
+
+
+def _properties(
+    steps: tuple[str | int, ...], value: Any
+) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
+    """The properties in an object or array, and in its sections, that name their types."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    for name, one in value.items() if isinstance(value, dict) else ():
+        at = (*steps, name)
+        if isinstance(one, dict) and isinstance(one.get("type"), str):
+            yield at, one
+        elif len(steps) == 1:
+            yield from _properties(at, one)
 
 
 def _payload(subject: Subject) -> Iterator[Fault]:
@@ -98,6 +151,11 @@ def _payload(subject: Subject) -> Iterator[Fault]:
 def _group(subject: Subject, group: Subject) -> Iterator[Fault]:
     """Check that a message has the envelope and protocol of its group, if the group has any."""
     own, wanted = subject.text("envelope"), group.text("envelope")
+    is_named = own or wanted or any(map(subject.text, BASES))
+    if subject.attributes.get("envelopemetadata") and not is_named:
+        yield ENVELOPEMETADATA_UNUSED.broken(
+            "/envelopemetadata", "There is no envelope that it would be of; name one."
+        )
     # It may be more precise than the group's (endpoint/spec.md, "envelope").
     if own and wanted and not f"{own}/".lower().startswith(f"{wanted}/".lower()):
         yield ENVELOPE_DIFFERS.broken(

@@ -44,7 +44,7 @@ def check_headers(name: str, section: Any, *, is_http: bool = False) -> Iterator
     if isinstance(section, dict):
         headers = {header: header for header in section}
     elif isinstance(section, list):
-        headers = {place: as_object(entry).get("name") for place, entry in enumerate(section)}
+        headers = {place: as_object(entry).get("name", "") for place, entry in enumerate(section)}
     for place, header in headers.items():
         at = pointer(OPTIONS, name, place)
         if not isinstance(header, str):

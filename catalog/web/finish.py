@@ -10,7 +10,7 @@ from catalog.context import CONTEXT
 from catalog.http.browserheaders import SHOWN_ONLY, TLS_ONLY
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import NEVER_KEPT
-from catalog.http.headers import POSITION
+from catalog.http.headers import MORE_HEADERS, POSITION
 from catalog.http.positionwait import READ_AS_OF
 from catalog.http.responses import leave_untyped
 
@@ -26,6 +26,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
     leave_untyped(response)
     if (id := request.get(REQUEST_ID)) is not None:
         headers[REQUEST_HEADER] = id
+    headers.update(request.get(MORE_HEADERS, {}))
     if (position := request.get(READ_AS_OF)) is not None:
         headers[POSITION] = position
     if (found := request.get(QUOTA)) is not None:

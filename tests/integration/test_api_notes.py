@@ -10,6 +10,7 @@ from catalog.http.headers import write_item
 from tests.integration.conftest import Node
 
 M = "/messagegroups/g/messages/m"
+EVENT = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
 BOTH_KEYS: dict[str, Any] = {
     "protocol": "KAFKA",
     "protocoloptions": {"key": "k", "key_base64": "aw=="},
@@ -123,3 +124,41 @@ async def test_an_authority_or_origin_that_is_not_kept_is_noted(node: Node) -> N
     message = {"versions": {"1": {"origin": claim["origin"]}}}
     answer = await node.send("PUT", M, message)
     assert f'subject="{M}/versions/1";pointer="/origin"' in answer.headers["Concord-Notes"]
+
+
+async def test_an_embedded_schema_that_is_none_is_noted(node: Node) -> None:
+    message = {**EVENT, "dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "no"}}
+    answer = await node.send("PUT", M, message)
+    assert answer.status == 201
+    assert "dataschema_invalid;" in answer.headers["Concord-Notes"]
+    schemas: dict[str, Any] = {
+        "JsonSchema/draft-07": {"type": "object"},
+        "Avro/1.11": "string",
+        "Protobuf/3": 'syntax = "proto3"; message A { string name = 1; }',
+    }
+    for format, schema in schemas.items():
+        answer = await node.send(
+            "PUT", M, {**EVENT, "dataschemaformat": format, "dataschema": schema}
+        )
+        assert "Concord-Notes" not in answer.headers, format
+
+
+async def test_writes_through_every_dialect_carry_notes(node: Node) -> None:
+    """The rules are those of the entities; each note names them natively."""
+    await node.put("/messagecatalog/c", {"format": "MQTT"})
+    wildcard = {"id": "m", "definition": {"publish": {"contenttype": "json"}}}
+    answer = await node.send("POST", "/messagecatalog/c/messagedefinitions", wildcard)
+    assert answer.status == 201, answer.body
+    subject = "/messagegroups/c/messages/m/versions/1"
+    assert f'contenttype_malformed;subject="{subject}"' in answer.headers["Concord-Notes"]
+    endpoint = {"config": {"protocol": "KAFKA", "options": {"acks": "7"}}, "usage": "producer"}
+    answer = await node.send("POST", "/registry/0.4/endpoints", {"id": "e", **endpoint})
+    assert answer.status == 201, answer.body
+    assert 'acks_range;subject="/endpoints/e"' in answer.headers["Concord-Notes"]
+    assert "Concord-Notes" not in (await node.send("GET", "/registry/0.4/endpoints/e")).headers
+    id = "3db60532-de34-4e00-8a9d-6a6a4b5b1f6f"
+    await node.put(f"/endpoints/{id}", {"usage": ["subscriber"], "channel": ""})
+    service = {"id": id, "name": "s", "protocols": ["HTTP"]}
+    answer = await node.send("PUT", f"/services/{id}", service)
+    assert answer.status == 200, answer.body
+    assert f'channel_empty;subject="/endpoints/{id}"' in answer.headers["Concord-Notes"]

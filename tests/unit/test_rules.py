@@ -78,6 +78,24 @@ MESSAGES: list[tuple[Mapping[str, Any], str, str]] = [
     ({"datacontenttype": "json"}, "datacontenttype_malformed", "/datacontenttype"),
     ({"envelope": "CloudEvents"}, "envelope_malformed", "/envelope"),
     ({"protocol": " "}, "protocol_empty", "/protocol"),
+    (
+        {"envelopemetadata": {"type": {"value": "t"}}},
+        "envelopemetadata_unused",
+        "/envelopemetadata",
+    ),
+    (
+        event(time={"type": "timestamp", "value": "noon"}),
+        "value_malformed",
+        "/envelopemetadata/time/value",
+    ),
+    (
+        {
+            "protocol": "AMQP/1.0",
+            "protocoloptions": {"application-properties": {"n": {"type": "integer", "value": "x"}}},
+        },
+        "value_malformed",
+        "/protocoloptions/application-properties/n/value",
+    ),
     (event(my_attribute={}), "attribute_name_invalid", "/envelopemetadata/my_attribute"),
     (
         {
@@ -101,6 +119,7 @@ MESSAGES: list[tuple[Mapping[str, Any], str, str]] = [
     (http(status="999"), "status_invalid", "/protocoloptions/status"),
     (http(method="GET IT"), "method_invalid", "/protocoloptions/method"),
     (http(headers=[{"name": "a b"}]), "header_name_invalid", "/protocoloptions/headers/0"),
+    (http(headers=[{"value": "a"}]), "header_name_empty", "/protocoloptions/headers/0"),
     (http(query=[{"name": ""}]), "header_name_empty", "/protocoloptions/query/0"),
     (mqtt(topic_name=""), "topic_empty", "/protocoloptions/topic_name"),
     (mqtt(**{"topic-name": " "}), "topic_empty", "/protocoloptions/topic-name"),
@@ -115,15 +134,31 @@ MESSAGES: list[tuple[Mapping[str, Any], str, str]] = [
 ]
 
 ENDPOINTS: list[tuple[Mapping[str, Any], str, str]] = [
-    ({"usage": []}, "usage_empty", "/usage"),
+    ({"usage": [], **http()}, "usage_empty", "/usage"),
     ({"usage": ["producer", "consumer"], "protocol": "NATS"}, "usage_combination", "/usage"),
     ({"usage": ["subscriber", "consumer"], **kafka()}, "usage_combination", "/usage"),
     ({"usage": ["subscriber", "consumer"], **http()}, "usage_combination", "/usage"),
-    ({"channel": ""}, "channel_empty", "/channel"),
+    ({"usage": ["producer"]}, "selector_missing", ""),
+    ({"channel": "", **http()}, "channel_empty", "/channel"),
+    (
+        http(headers=[{"name": "a", "value": " "}]),
+        "header_value_empty",
+        "/protocoloptions/headers/0",
+    ),
+    (
+        http(authorization=[{"type": "Plain", "password": "p"}]),
+        "authorization_credential",
+        "/protocoloptions/authorization/0/password",
+    ),
+    (
+        http(authorization=[{"type": "OAuth2", "clientsecret": "s"}]),
+        "authorization_credential",
+        "/protocoloptions/authorization/0/clientsecret",
+    ),
     ({"envelope": ""}, "envelope_empty", "/envelope"),
     ({"protocol": ""}, "protocol_empty", "/protocol"),
     (
-        {"envelopeoptions": {"mode": "binary", "format": "application/json"}},
+        {"envelopeoptions": {"mode": "binary", "format": "application/json"}, **http()},
         "envelope_format",
         "/envelopeoptions/format",
     ),

@@ -53,7 +53,7 @@ AnswerMaker: TypeAlias = Callable[[Sequence[Json], frozenset[str]], ServiceAnswe
 
 @dataclass(slots=True, kw_only=True)
 class ServiceWrite:
-    """A request to write services; it has its `answer` once it was applied.
+    """A request to write services; it has its `interaction` and `answer` once it was applied.
 
     Args:
         path: of the request.
@@ -66,6 +66,7 @@ class ServiceWrite:
     operations: Sequence[Operation]
     make_answer: AnswerMaker
     id: UUID | None = None
+    interaction: Interaction = field(default_factory=Interaction)
     answer: ServiceAnswer | None = None
     _endpoints: dict[str, Entity] = field(default_factory=dict)
     _held: dict[str, StoredService] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class ServiceWrite:
             connection, self.catalog, [*self._endpoints.values()]
         )
         done = await self._process(connection, folded)
-        interaction = Interaction(path=self.path)
+        self.interaction = interaction = Interaction(path=self.path)
         for id, operation in done.items():
             endpoint = self._endpoints.get(id)
             xid = Xid(ENDPOINTS, operation.id) if endpoint is None else endpoint.path

@@ -16,6 +16,7 @@ from catalog.dialects.discovery.operations import Operation, Remove
 from catalog.dialects.discovery.read import catalog_of, read_service, service_id_in
 from catalog.dialects.discovery.requests import is_import, read_added, read_removed, read_replaced
 from catalog.dialects.discovery.serviceevents import Json
+from catalog.dialects.handlers import find_notes
 from catalog.http.body import read_json
 from catalog.http.responses import JSON_TYPE, to_json
 from catalog.http.writeconditions import condition_on
@@ -73,7 +74,8 @@ async def _write(
     if prefers_async(request):
         return await accept(request, write, condition)
     writer = request.app[CONTEXT].writer
-    await writer.apply_composed(catalog.configuration, write, condition=condition)
+    outcome = await writer.apply_composed(catalog.configuration, write, condition=condition)
+    await find_notes(request, catalog.model, write.interaction, outcome)
     answer = write.answer
     assert answer is not None, "it was applied"
     return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
