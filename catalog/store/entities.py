@@ -155,6 +155,12 @@ async def load_by_origin(connection: Connection, origins: Iterable[Origin]) -> d
     return {Origin(row["authority"], row["origin"]): entity_from(row) for row in rows}
 
 
+async def load_by_path_at_authority(connection: Connection, origin: str) -> list[Entity]:
+    """Read the entities that have a path at their authorities, whichever these are."""
+    rows = await connection.fetch(_queries.load_by_path_at_authority, origin)
+    return [entity_from(row) for row in rows]
+
+
 async def load_tombstones(
     connection: Connection, origins: Iterable[Origin]
 ) -> dict[Origin, Tombstone]:

@@ -51,6 +51,31 @@ async def test_a_uri_that_the_source_gave_out_is_found_at_its_follower(nodes: li
     assert (await target.send("GET", f"/messagedefinition?uri={uri}")).status == 404
 
 
+async def test_a_uri_with_an_authority_of_its_own_is_found_where_a_link_renames_its_group(
+    nodes: list[Node],
+) -> None:
+    """Message catalog, 5.3: a version is always accessible under its URI."""
+    source, target = nodes
+    await source.put("/messagecatalog/g", {"format": "CloudEvents"})
+    authority = "https://governance.example/catalog"
+    definition = {"attributes": {"type": {"value": "m"}}}
+    body = {"id": "m", "authority": authority, "version": 7, "definition": definition}
+    assert (await source.send("POST", DEFINITIONS, body)).status == 201
+    await link(target, source, prefix="eu.")
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+    for uri in (
+        f"{authority}/g/messagedefinitions/m/versions/7",
+        f"{authority}/g/messagedefinitions/m",
+        f"{authority}/m",
+    ):
+        found = await target.get(f"/messagedefinition?uri={uri}")
+        assert (found["authority"], found["version"]) == (authority, 7)
+        assert found == await source.get(f"/messagedefinition?uri={uri}")
+    renamed = f"{authority}/eu.g/messagedefinitions/m/versions/7"
+    assert (await target.send("GET", f"/messagedefinition?uri={renamed}")).status == 404
+
+
 async def test_a_uri_is_found_by_the_address_that_its_source_says_it_has(
     nodes: list[Node],
 ) -> None:

@@ -17,7 +17,7 @@ from catalog.dialects.messagecatalog.uris import (
     catalog_root,
     parse_uri,
 )
-from catalog.model.entity import Entity, Origin
+from catalog.model.entity import Entity
 from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
 from catalog.reading import entities
@@ -109,19 +109,13 @@ class _Lookup:
             self._authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:
-        """The entity at the URI's path, and copies of it under other names."""
+        """The entities at the URI's path at their authorities, whatever their paths here."""
         if not self._reference.group:
             return await self._in_any_group(connection)
         xid = Xid(MESSAGE_GROUPS, self._reference.group, GROUP_MESSAGES, self._reference.definition)
         if self._reference.vid:
             xid = xid.version(self._reference.vid)
-        origins = [
-            Origin(one, str(xid))
-            for authority in self._authorities
-            for one in (authority, authority.removesuffix(CATALOG_ROOT))
-        ]
-        copies = await store.load_by_origin(connection, origins)
-        return [*dict.fromkeys([xid, *(copy.path for copy in copies.values())])]
+        return [one.path for one in await store.load_by_path_at_authority(connection, str(xid))]
 
     async def _in_any_group(self, connection: Connection) -> list[Xid]:
         groups = await store.load_ids(connection, f"/{MESSAGE_GROUPS}")

@@ -7,6 +7,17 @@ SELECT * FROM entities WHERE xid = ANY ($1::text[])
 SELECT e.* FROM entities e
 JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
 
+-- name: load_by_path_at_authority
+-- Entities of all authorities that have a path there; the authorities are few, and an index has
+-- them in order.
+WITH RECURSIVE known AS (
+    SELECT min(authority) AS authority FROM entities
+    UNION ALL
+    SELECT (SELECT min(e.authority) FROM entities e WHERE e.authority > known.authority)
+    FROM known WHERE known.authority IS NOT NULL
+)
+SELECT e.* FROM known JOIN entities e ON e.authority = known.authority AND e.origin = $1
+
 -- name: load_tombstones
 -- Tombstones by authority and origin.
 SELECT t.* FROM tombstones t
