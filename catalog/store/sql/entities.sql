@@ -9,11 +9,11 @@ JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, o
 
 -- name: load_by_path_at_authority
 -- Entities of all authorities that have a path there; the authorities are few, and an index has
--- them in order.
+-- them in order, also where a caller may not see most of their entities.
 WITH RECURSIVE known AS (
-    SELECT min(authority) AS authority FROM entities
+    SELECT min(authority) AS authority FROM public.entities
     UNION ALL
-    SELECT (SELECT min(e.authority) FROM entities e WHERE e.authority > known.authority)
+    SELECT (SELECT min(e.authority) FROM public.entities e WHERE e.authority > known.authority)
     FROM known WHERE known.authority IS NOT NULL
 )
 SELECT e.* FROM known JOIN entities e ON e.authority = known.authority AND e.origin = $1
