@@ -51,7 +51,7 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
     ("PATCH", "/", {"name": "n"}, ["/"]),
     ("POST", "/apply?set=a", {"messagegroups": {"i": {}}}, ["/messagegroups/i"]),
     ("PUT", "/messagecatalog/c", {"format": "CloudEvents/1.0"}, ["/messagegroups/c"]),
-    ("POST", "/registry/0.4/definitionGroups", {"id": "r"}, ["/messagegroups/r"]),
+    ("POST", "/registry/0.4/definitionGroups", {"id": "r", "format": "AMQP"}, ["/messagegroups/r"]),
     ("POST", "/services", [SERVICE], ["/endpoints/"]),
     ("PATCH", "/capabilities", {"shortself": True}, ["/"]),
     ("POST", "/access/tokens", {"name": "t", "grants": [{"role": "reader"}]}, ["/access/tokens/"]),

@@ -106,7 +106,9 @@ async def read_from_message_catalog(node: Node, group: str, id: str) -> Facts:
 
 
 async def write_to_registry04(node: Node, group: str, facts: Facts) -> str:
-    await create(node, "POST", f"{OLD}/definitionGroups", {"id": group})
+    await create(
+        node, "POST", f"{OLD}/definitionGroups", {"id": group, "format": "CloudEvents/1.0"}
+    )
     body = {
         "id": facts["id"],
         "description": facts["description"],

@@ -34,7 +34,7 @@ async def add_schema(node: Node, document: Any = FIRST, **headers: str) -> Answe
 
 async def add_definition(node: Node, **body: Any) -> Answer:
     """A definition `d` in a group `g`, which is there or not."""
-    await node.send("POST", f"{ROOT}/definitionGroups", {"id": "g"})
+    await node.send("POST", f"{ROOT}/definitionGroups", {"id": "g", "format": "CloudEvents/1.0"})
     return await post(node, f"{ROOT}/definitionGroups/g/definitions", {"id": "d", **body})
 
 
@@ -123,8 +123,9 @@ async def test_a_put_of_a_group_deletes_what_it_lacks_and_leaves_resources_alone
 ) -> None:
     await add_definition(node, format="HTTP/1.1")
     path = f"{ROOT}/definitionGroups/g"
-    await node.put(path, {"description": "x", "tags": {"a": "b"}, "definitions": {}})
-    shown = await node.put(path, {"docs": "https://example.com"})
+    own = {"format": "HTTP/1.1"}
+    await node.put(path, {**own, "description": "x", "tags": {"a": "b"}, "definitions": {}})
+    shown = await node.put(path, {**own, "docs": "https://example.com"})
     assert "description" not in shown
     assert "tags" not in shown
     assert (shown["docs"], shown["definitionsCount"]) == ("https://example.com", 1)
@@ -132,7 +133,7 @@ async def test_a_put_of_a_group_deletes_what_it_lacks_and_leaves_resources_alone
 
 async def test_a_put_leaves_alone_what_edition_04_does_not_know(node: Node) -> None:
     await node.put("/messagegroups/g", {"icon": "https://example.com/i", "discovery": {"a": 1}})
-    await node.put(f"{ROOT}/definitionGroups/g", {"name": "x"})
+    await node.put(f"{ROOT}/definitionGroups/g", {"name": "x", "format": "NATS"})
     group = await node.get("/messagegroups/g")
     assert (group["icon"], group["discovery"]) == ("https://example.com/i", {"a": 1})
 

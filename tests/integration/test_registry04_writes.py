@@ -45,7 +45,7 @@ async def post(node: Node, path: str, json: Any = None, **headers: str) -> Answe
 @pytest.fixture
 async def defined(node: Node) -> Node:
     """A node with a definition `d`, named `n` and described, in a group `g`."""
-    await post(node, f"{ROOT}/definitionGroups", {"id": "g"})
+    await post(node, f"{ROOT}/definitionGroups", {"id": "g", "format": "CloudEvents/1.0"})
     body = {"id": "d", "name": "n", "description": "about", **CLOUDEVENT}
     await post(node, DEFINITIONS_OF_G, body)
     return node
@@ -71,7 +71,9 @@ class Another:
 @pytest.fixture
 async def another(shared_database_url: str) -> AsyncIterator[Another]:
     async with start_node(shared_database_url) as node:
-        await node.send("POST", f"{ROOT}/definitionGroups", {"id": "g"})
+        await node.send(
+            "POST", f"{ROOT}/definitionGroups", {"id": "g", "format": "CloudEvents/1.0"}
+        )
         body = {"name": "n", "description": "about", **CLOUDEVENT}
         added = await post(node, DEFINITIONS_OF_G, body)
         yield Another(node, added.json["id"])
@@ -163,6 +165,52 @@ async def test_metadata_is_not_in_headers_where_it_is_the_body(defined: Node) ->
     assert answer.error == "header_error"
 
 
+async def test_a_definition_group_needs_a_format(node: Node) -> None:
+    path = f"{ROOT}/definitionGroups"
+    assert (await node.send("POST", path, {"id": "g"})).error == "required_attribute_missing"
+    await post(node, path, {"id": "g", "format": "NATS"})
+    assert (await node.send("PUT", f"{path}/g", {})).error == "required_attribute_missing"
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [({"docs": "ftp://x/d"}, "docs"), ({"docs": ""}, "docs"), ({"origin": ""}, "origin")],
+)
+async def test_documentation_is_had_over_http_and_an_origin_is_not_empty(
+    node: Node, body: dict[str, Any], name: str
+) -> None:
+    endpoint = {"id": "e", "usage": "producer", **body}
+    refused = await node.send("POST", f"{ROOT}/endpoints", endpoint)
+    assert (refused.error, refused.json["args"]["name"]) == ("invalid_attribute", name)
+    endpoint = {"id": "e", "usage": "producer", "docs": "/docs", "origin": "https://far.example/e"}
+    shown = (await post(node, f"{ROOT}/endpoints", endpoint)).json
+    assert (shown["docs"], shown["origin"]) == ("/docs", "https://far.example/e")
+
+
+async def test_headers_set_single_tags_and_delete_them(defined: Node) -> None:
+    answer = await defined.request("PUT", DEFINITION, headers={"Registry-tags-owner": "J%C3%BCrg"})
+    assert answer.status == 200
+    assert (await defined.get(f"{DEFINITION}?meta"))["tags"] == {"owner": "Jürg"}
+    assert (await defined.get(NATIVE))["labels"] == {"owner": "Jürg"}
+    shown = await defined.send("GET", DEFINITION)
+    assert shown.headers["Registry-tags-owner"] == "J%C3%BCrg"
+    headers = {"Registry-tags-stage": "dev", "Registry-tags-Owner": ""}
+    assert (await defined.request("PUT", DEFINITION, headers=headers)).status == 200
+    assert (await defined.get(f"{DEFINITION}?meta"))["tags"] == {"stage": "dev"}
+    body = {**CLOUDEVENT, "tags": {"stage": "live"}}
+    refused = await defined.send("PUT", DEFINITION, body, Registry_tags_stage="dev")
+    assert refused.error == "header_error"
+
+
+async def test_a_deletion_expects_the_epoch_in_a_header(defined: Node) -> None:
+    for path in (DEFINITION, f"{ROOT}/definitionGroups/g"):
+        refused = await defined.request("DELETE", path, headers={"Registry-epoch": "77"})
+        assert refused.error == "mismatched_epoch", path
+        epoch = str((await defined.get(f"{path}?meta"))["epoch"])
+        deleted = await defined.request("DELETE", path, headers={"Registry-epoch": epoch})
+        assert deleted.status == 200
+
+
 async def test_a_name_that_is_only_shown_for_want_of_one_is_not_written(node: Node) -> None:
     await node.put(NATIVE, {"protocol": "HTTP"})
     for path in (f"{ROOT}/definitionGroups/g", DEFINITION, f"{DEFINITION}?meta"):
@@ -242,11 +290,11 @@ async def test_what_the_draft_rules_out_is_refused(
 ) -> None:
     """CloudEvents Registry 0.4, "Attributes"."""
     before = await defined.state()
-    nested = {"id": "h", "definitions": {"e": {**CLOUDEVENT, **body}}}
+    nested = {"id": "h", "format": "NATS", "definitions": {"e": {**CLOUDEVENT, **body}}}
     for method, path, sent in (
-        ("POST", f"{ROOT}/definitionGroups", {"id": "h", **body}),
+        ("POST", f"{ROOT}/definitionGroups", {"id": "h", "format": "NATS", **body}),
         ("POST", f"{ROOT}/definitionGroups", nested),
-        ("PUT", f"{ROOT}/definitionGroups/g", body),
+        ("PUT", f"{ROOT}/definitionGroups/g", {"format": "NATS", **body}),
         ("POST", DEFINITIONS_OF_G, {"id": "e", **body}),
         ("PUT", DEFINITION, body),
         ("PUT", f"{DEFINITION}?meta", body),
@@ -284,7 +332,7 @@ async def test_a_header_may_be_called_type(defined: Node) -> None:
 async def test_the_time_of_creation_is_kept_where_a_client_says_it(node: Node) -> None:
     moment = {"createdOn": "2020-01-01T00:00:00Z"}
     definition = {**CLOUDEVENT, **moment}
-    group = {"id": "g", **moment, "definitions": {"d": definition}}
+    group = {"id": "g", "format": "CloudEvents/1.0", **moment, "definitions": {"d": definition}}
     assert (await post(node, f"{ROOT}/definitionGroups", group)).json["createdOn"] == moment[
         "createdOn"
     ]
@@ -331,7 +379,8 @@ async def test_a_definition_elsewhere_is_a_redirection(defined: Node) -> None:
 
 async def test_every_definition_of_the_seed_is_taken_and_given_back(node: Node) -> None:
     definitions: dict[str, Any] = {f"d{number}": body for number, body in enumerate(DEFINITIONS)}
-    await post(node, f"{ROOT}/definitionGroups", {"id": "g", "definitions": definitions})
+    group = {"id": "g", "format": "CloudEvents/1.0", "definitions": definitions}
+    await post(node, f"{ROOT}/definitionGroups", group)
     shown = (await node.get(f"{ROOT}/definitionGroups/g?inline"))["definitions"]
     for id, body in definitions.items():
         assert {k: v for k, v in shown[id].items() if k not in SERVED | {"name"}} == body
@@ -378,7 +427,7 @@ async def test_the_example_of_three_versions_is_taken_whole(node: Node) -> None:
 async def test_a_group_whose_resources_are_wrong_is_refused_whole(node: Node) -> None:
     wrong: tuple[Any, ...] = ({"d": {"id": "e"}}, {"d": []}, [], {"d": {"format": []}})
     for definitions in wrong:
-        body = {"id": "g", "definitions": definitions}
+        body = {"id": "g", "format": "NATS", "definitions": definitions}
         assert_problem(await node.send("POST", f"{ROOT}/definitionGroups", body))
         assert await node.get(f"{ROOT}/definitionGroups") == {}
 

@@ -99,6 +99,32 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"specversion": "1.0-rc2", **options("kafka", endpoint, topic="t")},
         {"specversion": "1.0-rc2", **options("kafka", endpoint, topic="t", deployed=False)},
     ),
+    "brokers of an endpoint": (
+        options(
+            "kafka",
+            endpoint,
+            deployed=True,
+            endpoints=[{"uri": "SSL://b1:9093,b2:9093", "rank": 1}, {"uri": "{host}:9092"}, {}],
+        ),
+        options(
+            "kafka",
+            endpoint,
+            deployed=True,
+            endpoints=[
+                {
+                    "bootstrap.servers": ["b1:9093", "b2:9093"],
+                    "security.protocol": "SSL",
+                    "rank": 1,
+                },
+                {"bootstrap.servers": ["{host}:9092"]},
+                {},
+            ],
+        ),
+    ),
+    "status of HTTP": (
+        message(format="HTTP/1.1", metadata={"status": {"type": "string", "value": 200}}),
+        options("http", status="200"),
+    ),
     "groups of an endpoint": (
         endpoint(definitionGroups=["#/definitionGroups/g", "https://x.example/definitionGroups/g"]),
         endpoint(messagegroups=["#/messagegroups/g", "https://x.example/definitionGroups/g"]),
@@ -376,11 +402,6 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         message(schemaurl="https://a", dataschemauri="https://b"),
         "/schemaurl",
         {"schemaurl": "https://a"},
-    ),
-    "status of HTTP": (
-        options("http", status="200"),
-        "/protocoloptions/status",
-        {"protocoloptions": {"status": "200"}},
     ),
     "what is said of an option": (
         options("mqtt", qos={"value": 1, "description": "d"}),

@@ -295,8 +295,8 @@ def test_any_text_is_a_uri_or_none(text: str) -> None:
 
 def test_a_uri_template_has_to_fit_natively_to_be_there() -> None:
     native = version_to_entity(
-        "m", {"id": "m", "definition": {"pub": {"subject": "a b"}}}, "NATS", "/m"
+        "m", {"id": "m", "definition": {"pub": {"subject": "a<b"}}}, "NATS", "/m"
     )
-    assert not fits("uritemplate", "a b")
+    assert not fits("uritemplate", "a<b")
     assert native["protocoloptions"] == {}
-    assert native["messagecatalog"] == {"definition": {"pub": {"subject": "a b"}}}
+    assert native["messagecatalog"] == {"definition": {"pub": {"subject": "a<b"}}}

@@ -303,6 +303,15 @@ def test_what_an_address_has_beside_its_uri_outlives_a_write() -> None:
     assert to_entity("endpoint", shown, before) == before
 
 
+def test_the_scheme_of_a_kafka_broker_is_its_security_protocol() -> None:
+    config = {"protocol": "KAFKA", "strict": True, "endpoints": ["SSL://b1:9093,b2:9093"]}
+    native = to_entity("endpoint", {"config": config})
+    assert native["protocoloptions"]["endpoints"] == [
+        {"bootstrap.servers": ["b1:9093", "b2:9093"], "security.protocol": "SSL"}
+    ]
+    assert from_entity("endpoint", native)["config"] == config
+
+
 def test_a_message_with_envelope_and_protocol_is_shown_by_its_envelope() -> None:
     native = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}, "protocol": "HTTP"}
     shown = from_entity("definition", native)
@@ -522,7 +531,9 @@ CONFIGS = st.fixed_dictionaries(
     {"protocol": st.sampled_from(["HTTP/2", "MQTT", "mqtt/3.1.1", "NATS", "KAFKA/3.5", "Bunny/1"])},
     optional={
         "strict": st.booleans(),
-        "endpoints": st.lists(st.from_regex(r"tcp://[a-z]{1,8}", fullmatch=True), max_size=3),
+        "endpoints": st.lists(
+            st.from_regex(r"(tcp://|SSL://|)[a-z]{1,8}:9", fullmatch=True), max_size=3
+        ),
         "options": st.dictionaries(
             NAMES.map(lambda name: f"x{name}") | st.just("clean-session"), st.booleans(), max_size=3
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from catalog.dialects.messagecatalog.valuetemplates import (
     members_of,
     templates_of,
     to_property,
+    without_expressions,
 )
 
 # Messages of a group may be of either version of the protocol.
@@ -38,6 +40,8 @@ _FIELDS = _OLD | _NEW
 _VERSIONS = ("3.1.1", "5.0")
 _MOST = {"qos": 2, "payloadformat": 1, "expiryinterval": 2**32 - 1}
 _LONGEST_NAME = 65_535
+_TOPICS = ("topicname", "responsetopic")
+_WILDCARD = re.compile(r"[+#]")
 _OF_USER = ("value", "description")
 
 
@@ -75,6 +79,8 @@ def _check_field(name: str, value: Any, place: BodyPath) -> None:
         raise place.fault("it needs to be a string")
     else:
         check_text(value, place)
+        if name in _TOPICS and _WILDCARD.search(without_expressions(value)):
+            raise place.fault("nothing is published to a topic with a wildcard, + or #")
         if name == "correlationdata" and "{" not in value and not is_base64(value):
             raise place.fault("it needs to be in base64")
 

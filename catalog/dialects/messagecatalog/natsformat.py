@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.bodypath import BodyPath, checked_members, text_in
 from catalog.dialects.messagecatalog import dataschemas
-from catalog.dialects.messagecatalog.valuetemplates import check_text, fits, members_of
+from catalog.dialects.messagecatalog.valuetemplates import (
+    check_text,
+    fits,
+    members_of,
+    without_expressions,
+)
 
 NATIVE: Mapping[str, str] = {"protocol": "NATS"}
 SCHEMA = "payload.dataschema"
@@ -20,7 +26,10 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
     at = place.at("pub")
     pub = checked_members(sections.get("pub", {}), _FIELDS, at)
     for name in pub:
-        check_text(text_in(pub, name, at), at.at(name))
+        text = text_in(pub, name, at)
+        check_text(text, at.at(name))
+        if re.search(r"\s", without_expressions(text or "")):
+            raise at.at(name).fault("a subject has no blanks")
     dataschemas.check_payload(sections.get("payload", {}), place.at("payload"))
 
 

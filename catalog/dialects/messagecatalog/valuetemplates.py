@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,11 @@ def check_text(value: Any, place: BodyPath) -> None:
         raise place.fault(f"it has more than {_MOST_EXPRESSIONS} expressions")
     if not uri_template.validate(value):
         raise place.fault("it needs to be a URI template (RFC 6570)")
+
+
+def without_expressions(text: str) -> str:
+    """A valid template without its expressions, each in braces."""
+    return re.sub(r"\{[^}]*\}", "", text)
 
 
 def is_listed(template: Any) -> bool:

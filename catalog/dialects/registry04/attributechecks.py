@@ -20,6 +20,7 @@ _JSON_TYPES: Mapping[str, type] = {
 }
 _ONE_SCHEMA = ("schema", "schemaurl")
 _TEXT_OF: Mapping[type, str] = {str: "a string", dict: "an object", list: "an array"}
+_OVER_HTTP = re.compile(r"https?:|(?![A-Za-z][A-Za-z0-9+.-]*:)", re.IGNORECASE)
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}")
 # The types of the draft, and further ones in its examples and its protocols.
 _PROPERTY_TYPES = frozenset(
@@ -44,6 +45,7 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
             raise InvalidAttribute(subject, name=name, error_detail=detail)
     if body.get("format") == "":
         raise InvalidAttribute(subject, name="format", error_detail="it must not be empty")
+    _check_uris(kind, subject, body)
     _check_names(kind, subject, body)
     _check_tags(BodyPath(subject, "tags"), body.get("tags"))
     for place, property in _properties(BodyPath(subject, "metadata"), body.get("metadata")):
@@ -62,6 +64,19 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
             raise OneResource(subject, list=",".join(given))
         if given and not body.get("schemaformat"):
             raise RequiredAttributeMissing(subject, list="schemaformat")
+
+
+def check_format_given(
+    kind: Kind, subject: str, own: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> None:
+    """Refuse a definition group without a format.
+
+    Args:
+        before: the group's native attributes, which may have no format; `None` for a new one.
+    """
+    had = before is None or not before.keys().isdisjoint(("envelope", "protocol"))
+    if kind == "definitionGroup" and had and own.get("format") is None:
+        raise RequiredAttributeMissing(subject, list="format")
 
 
 def resource_attributes(types: Types, body: Mapping[str, Any]) -> Json:
@@ -99,6 +114,16 @@ def document_names(types: Types) -> tuple[str, str, str, str]:
     """The names of a document, its base64 form, its URI, and an alias of the URI."""
     singular = types.resource.singular
     return singular, f"{singular}Base64", f"{singular}URI", f"{singular}url"
+
+
+def _check_uris(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
+    """Refuse documentation that HTTP does not get, and an origin that is no URI."""
+    docs = body.get("docs")
+    if isinstance(docs, str) and (not docs or not _OVER_HTTP.match(docs)):
+        detail = "it needs to be a URI reference, with the scheme http or https if it has any"
+        raise InvalidAttribute(subject, name="docs", error_detail=detail)
+    if kind == "endpoint" and body.get("origin") == "":
+        raise InvalidAttribute(subject, name="origin", error_detail="it must not be empty")
 
 
 def _check_names(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:

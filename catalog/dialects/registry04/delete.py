@@ -11,6 +11,7 @@ from catalog.dialects.handlers import answer_written, delete_members
 from catalog.dialects.registry04.exchange import Exchange
 from catalog.dialects.registry04.layout import latest_version
 from catalog.dialects.registry04.load import load_resource
+from catalog.dialects.registry04.registryheaders import read_headers
 from catalog.dialects.registry04.requestcontent import check_epoch, check_identity, expected_epoch
 from catalog.http.body import read_json
 from catalog.http.headers import interaction_headers
@@ -29,7 +30,7 @@ async def delete_group(request: web.Request) -> web.Response:
     async with exchange.database.pool.acquire() as connection:
         answer = await exchange.show(connection)
     interaction = exchange.interaction()
-    interaction.delete(exchange.xid, expected_epoch(request))
+    interaction.delete(exchange.xid, _epoch(exchange))
     return await _answer(exchange, interaction, answer)
 
 
@@ -55,7 +56,7 @@ async def delete_resource(request: web.Request) -> web.Response:
         answer = await exchange.show(connection)
         latest = latest_version(*await load_resource(connection, exchange.xid))
     interaction = exchange.interaction()
-    _delete_resource(exchange, interaction, latest, expected_epoch(request))
+    _delete_resource(exchange, interaction, latest, _epoch(exchange))
     return await _answer(exchange, interaction, answer)
 
 
@@ -96,7 +97,7 @@ async def delete_version(request: web.Request) -> web.Response:
     async with exchange.database.pool.acquire() as connection:
         loaded, _ = await load_resource(connection, exchange.xid)
         answer = await exchange.show(connection)
-    interaction = _delete_versions(exchange, loaded, {exchange.xid: expected_epoch(request)})
+    interaction = _delete_versions(exchange, loaded, {exchange.xid: _epoch(exchange)})
     return await _answer(exchange, interaction, answer)
 
 
@@ -135,6 +136,12 @@ def _delete_versions(
     for xid, epoch in epochs.items():
         interaction.delete(xid, epoch)
     return interaction
+
+
+def _epoch(exchange: Exchange) -> int | None:
+    """The epoch that a request expects of the one entity at its path."""
+    headers = read_headers(exchange.request, exchange.types.resource.singular)
+    return expected_epoch(exchange.request, {"epoch": headers.given.get("epoch")})
 
 
 async def _answer(

@@ -8,6 +8,7 @@ from typing import Any
 
 from catalog.dialects.registry04.entityreferences import References
 from catalog.dialects.registry04.names import Json, native_protocol
+from catalog.documents.rewrites.protocols import kafka_address
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 _MQTT = {"will-topic": "willtopic", "will-message": "willmessage"}
@@ -39,7 +40,8 @@ def native_config(
     _refer_to_will(options, before, references)
     if isinstance(addresses := config.get("endpoints"), list):
         present = _by_uri(before)
-        options["endpoints"] = [present.get(str(uri), {"uri": uri}) for uri in addresses]
+        new = kafka_address if protocol == "KAFKA" else dict
+        options["endpoints"] = [present.get(str(uri), new({"uri": uri})) for uri in addresses]
     options["deployed"] = config.get("strict", False)
     native["protocoloptions"] = options
     return native
@@ -63,14 +65,23 @@ def own_config(attributes: Mapping[str, Any], references: References) -> Json | 
 
 
 def _by_uri(attributes: Mapping[str, Any]) -> dict[str, Json]:
-    """The addresses of an endpoint that have a URI, in their order."""
+    """The addresses of an endpoint by their URIs, in their order."""
     options = attributes.get("protocoloptions")
     addresses = options.get("endpoints") if isinstance(options, dict) else None
     return {
-        str(address["uri"]): address
+        uri: address
         for address in (addresses if isinstance(addresses, list) else ())
-        if isinstance(address, dict) and "uri" in address
+        if isinstance(address, dict) and (uri := _uri_of(address))
     }
+
+
+def _uri_of(address: Mapping[str, Any]) -> str:
+    """The URI of an address; that of Kafka's brokers has their security protocol as its scheme."""
+    servers = address.get("bootstrap.servers")
+    if "uri" in address or not isinstance(servers, list):
+        return str(address.get("uri", ""))
+    scheme = f"{security}://" if (security := address.get("security.protocol")) else ""
+    return scheme + ",".join(map(str, servers))
 
 
 def _native_options(protocol: str, options: Any) -> Json:

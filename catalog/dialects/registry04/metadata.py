@@ -48,7 +48,7 @@ _PLAIN_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         "content-type": "content_type",
     },
     "KAFKA": {"topic": "topic", "partition": "partition", "key": "key"},
-    "HTTP": {"path": "path", "method": "method"},
+    "HTTP": {"path": "path", "method": "method", "status": "status"},
     "NATS": {"subject": "subject", "reply": "reply"},
 }
 

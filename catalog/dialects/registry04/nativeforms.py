@@ -11,6 +11,7 @@ from typing import Any
 from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.attributechecks import (
     check_body,
+    check_format_given,
     creation_of,
     document_names,
     resource_attributes,
@@ -50,6 +51,7 @@ def native_group(types: Types, layout: Layout, path: str, body: Mapping[str, Any
         BadRequest: they are no map of resources; and the errors of `check_body`.
     """
     own = checked_group(types, path, body)
+    check_format_given(types.group.singular, path, own, None)
     fill = layout.fill(types.group_type.own_attributes)
     native = to_entity(types.group.singular, own, None, fill, layout.references)
     native |= {"epoch": UNUSED_EPOCH, **creation_of(path, body)}
@@ -72,6 +74,7 @@ def checked_group(types: Types, path: str, body: Mapping[str, Any]) -> Json:
 
 def group_patch(types: Types, layout: Layout, own: Json, before: Entity) -> Json:
     """The native patch that gives a group these attributes."""
+    check_format_given(types.group.singular, before.xid, own, before.attributes)
     own = without_implied_name(own, before.path.gid, before.attributes)
     return _patch(types.group.singular, own, before, layout, types.group_type.own_attributes)
 

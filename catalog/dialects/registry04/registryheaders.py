@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 _UNSAFE = re.compile(r"[^\x20-\x24\x26-\x7e]|^ | $")
 _REFERENCES = frozenset({"docs", "self", "uri", "schemaurl", "schemauri", "definitionuri"})
 _IGNORED = frozenset({"self", "modifiedOn"})
+_TAGS = "tags-"
 _COMPOSITE = frozenset({"tags", "config", "metadata", "deprecated", "definitiongroups"})
 # Attributes with capitals, which header names do not preserve.
 _SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")
@@ -32,6 +33,8 @@ _SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")
 class RegistryHeaders:
     """The metadata in a request's headers: attributes to set, and names of those to delete.
 
+    `tags` has the value of each tag to set, and `None` for one to delete.
+
     Source: CloudEvents Registry 0.4, "Updating a Resource": an absent header leaves its
     attribute alone, an empty one deletes it.
     """
@@ -39,6 +42,7 @@ class RegistryHeaders:
     path: str
     given: Mapping[str, Any]
     deleted: frozenset[str]
+    tags: Mapping[str, str | None]
 
     def merge(self, kept: Mapping[str, Any], body: Mapping[str, Any]) -> Json:
         """Attributes that are kept, changed by a body and by these headers.
@@ -53,7 +57,19 @@ class RegistryHeaders:
             if body.get(name) not in (None, ""):
                 raise self._conflict(name, "it is empty, and the body has a value for it")
         merged = {**kept, **self.given, **body}
+        if self.tags:
+            merged["tags"] = self._merged_tags(body.get("tags"), merged.get("tags"))
         return {name: value for name, value in merged.items() if name not in self.deleted}
+
+    def _merged_tags(self, given: Any, merged: Any) -> Json:
+        tags = dict(merged) if isinstance(merged, dict) else {}
+        for key, value in self.tags.items():
+            if isinstance(given, dict) and key in given and given[key] != (value or ""):
+                raise self._conflict(f"tags-{key}", "the body has another value for it")
+            tags.pop(key, None)
+            if value is not None:
+                tags[key] = value
+        return tags
 
     def _conflict(self, name: str, detail: str) -> HeaderError:
         return HeaderError(self.path, name=HEADER_PREFIX + name, error_detail=detail)
@@ -71,6 +87,7 @@ def read_headers(request: web.Request, singular: str) -> RegistryHeaders:
     names = {name.lower(): name for name in (*_SPELLED, f"{singular}URI")}
     given: Json = {}
     deleted: set[str] = set()
+    tags: dict[str, str | None] = {}
     for header, text in request.headers.items():
         if not header.lower().startswith(HEADER_PREFIX.lower()):
             continue
@@ -78,13 +95,16 @@ def read_headers(request: web.Request, singular: str) -> RegistryHeaders:
         name = names.get(lower, lower)
         if name in _IGNORED:
             continue
-        if name in given or name in deleted:
+        tag = lower.removeprefix(_TAGS) if lower.startswith(_TAGS) else ""
+        if name in given or name in deleted or tag in tags:
             raise HeaderError(request.path, name=header, error_detail="it is there twice")
-        if not text.strip():
+        if tag:
+            tags[tag] = _read(request, header, lower, text) if text.strip() else None
+        elif not text.strip():
             deleted.add(name)
         else:
             given[name] = _read(request, header, lower, text)
-    return RegistryHeaders(path=request.path, given=given, deleted=frozenset(deleted))
+    return RegistryHeaders(path=request.path, given=given, deleted=frozenset(deleted), tags=tags)
 
 
 def _read(request: web.Request, header: str, name: str, text: str) -> Any:
@@ -105,7 +125,7 @@ def _read(request: web.Request, header: str, name: str, text: str) -> Any:
 
 
 def headers_of(shown: Mapping[str, Any]) -> dict[str, str]:
-    """The headers for metadata: its scalars, as far as they fit."""
+    """The headers for metadata: its scalars and tags, as far as they fit."""
     headers = {}
     for name, value in shown.items():
         if isinstance(value, str | int | float) and _TOKEN.fullmatch(name):
@@ -113,6 +133,12 @@ def headers_of(shown: Mapping[str, Any]) -> dict[str, str]:
             text = encode_url(plain) if name.lower() in _REFERENCES else _encoded(plain)
             if text and len(text) <= _LARGEST_VALUE:
                 headers[HEADER_PREFIX + name] = text
+    room = _LARGEST_VALUE
+    for key, value in (shown.get("tags") or {}).items():
+        text = _encoded(str(value))
+        room -= len(key) + len(text)
+        if text and key == key.lower() and _TOKEN.fullmatch(key) and room >= 0:
+            headers[f"{HEADER_PREFIX}{_TAGS}{key}"] = text
     return headers
 
 

@@ -75,7 +75,7 @@ async def read_metadata(request: web.Request, types: Types) -> RequestContent:
         ParsingData, UnsupportedMediaType
     """
     headers = read_headers(request, types.resource.singular)
-    for name in (*headers.given, *headers.deleted):
+    for name in (*headers.given, *headers.deleted, *(f"tags-{tag}" for tag in headers.tags)):
         detail = "metadata is in the body here"
         raise HeaderError(request.path, name=f"{HEADER_PREFIX}{name}", error_detail=detail)
     return RequestContent(headers=headers, body=await read_object(request))

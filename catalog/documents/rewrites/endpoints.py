@@ -6,7 +6,12 @@ from typing import Any
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
 from catalog.documents.rewrites.attributes import rewrite_entity, trim_urls
-from catalog.documents.rewrites.protocols import family, rewrite_format, rewrite_protocol
+from catalog.documents.rewrites.protocols import (
+    family,
+    rewrite_format,
+    rewrite_kafka_addresses,
+    rewrite_protocol,
+)
 from catalog.documents.rewrites.references import is_message_xid, message_xid, rewrite_references
 
 _AMQP_DASHES = frozenset(
@@ -88,6 +93,8 @@ def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
     options.lift("options", options, _NESTED)
     if isinstance(addresses := options.members.get("endpoints"), list):
         options.set("endpoints", [_address(item) for item in addresses], _ADDRESS)
+    if family(protocol) == "kafka":
+        rewrite_kafka_addresses(options)
     if isinstance(authorization := options.members.get("authorization"), dict):
         options.set("authorization", [authorization], _AUTHORIZATION)
     for old, new in _OPTIONS.get(family(protocol), {}).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -18,10 +19,10 @@ _PLAIN = {
         *("message_expiry_interval", "response_topic", "correlation_data", "content_type"),
     ),
     "kafka": ("topic", "partition", "key"),
-    "http": ("path", "method"),
+    "http": ("path", "method", "status"),
     "nats": ("subject", "reply"),
 }
-_GONE = {"kafka": ("timestamp",), "http": ("status",)}
+_GONE = {"kafka": ("timestamp",)}
 _LISTS = {"mqtt": ("user_properties",), "http": ("headers", "query"), "nats": ("headers",)}
 _SYMBOLS = ("content-type", "content-encoding")
 
@@ -36,6 +37,16 @@ _TYPE = RewriteRule("properties have types of the standard", "0.5")
 _ITEMS = RewriteRule("headers and properties are objects with a name", "0.5")
 _NESTED = RewriteRule("options are members of protocoloptions", "rc3")
 _SCHEMA = RewriteRule("headers are listed, not described by a schema", "rc2")
+
+_STATUS = RewriteRule("a status code is text")
+_ADDRESS = RewriteRule(
+    "Kafka's brokers are bootstrap.servers with a security.protocol", "rc3", is_evidence=False
+)
+_KAFKA_ADDRESS = re.compile(
+    r"(?:(?P<security>PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?"
+    r"(?P<servers>[^:/,\s]+:[0-9{][^:/,\s]*(?:,[^:/,\s]+:[0-9{][^:/,\s]*)*)/?",
+    re.IGNORECASE,
+)
 
 _PROTOCOLS = {
     "amqp": "AMQP/1.0",
@@ -87,6 +98,23 @@ def _newest(protocol: str) -> str:
     return _PROTOCOLS.get(protocol.lower(), protocol)
 
 
+def rewrite_kafka_addresses(options: DocumentPart) -> None:
+    """Rewrite URIs of an endpoint's brokers: the scheme is their security protocol."""
+    if isinstance(addresses := options.members.get("endpoints"), list):
+        options.set("endpoints", [kafka_address(item) for item in addresses], _ADDRESS)
+
+
+def kafka_address(item: Any) -> Any:
+    """An address of brokers with servers in place of its URI; others stay as they are."""
+    uri = item.get("uri") if isinstance(item, dict) else None
+    found = _KAFKA_ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
+    if found is None or "bootstrap.servers" in item:
+        return item
+    rest = {name: value for name, value in item.items() if name != "uri"}
+    security = {"security.protocol": found["security"].upper()} if found["security"] else {}
+    return {"bootstrap.servers": found["servers"].split(","), **security, **rest}
+
+
 def rewrite_message_options(message: DocumentPart) -> None:
     """Rewrite the protocol options of a message."""
     options = message.inside("protocoloptions")
@@ -106,6 +134,8 @@ def rewrite_message_options(message: DocumentPart) -> None:
         options.leave_out(name, "messages of this protocol have no such option any more")
     for name in _PLAIN.get(kind, ()):
         _unwrap(options, name)
+    if isinstance(status := options.members.get("status"), int) and kind == "http":
+        options.set("status", str(status), _STATUS)
     for name in _LISTS.get(kind, ()):
         _rewrite_list(options, name)
     if kind == "kafka" and (headers := options.inside("headers")) is not None:
