@@ -78,7 +78,12 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
             their entity, under their former names.
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
-    rewriter = Rewriter(keep_unknown=keep_unknown, stated=stated_edition(document))
+    base = document.get("self")
+    rewriter = Rewriter(
+        keep_unknown=keep_unknown,
+        stated=stated_edition(document),
+        base=base.rstrip("/") if isinstance(base, str) else "",
+    )
     root = DocumentPart(copy, "", rewriter)
     if not is_certainly_newest(document):
         _rewrite_groups(root)

@@ -57,10 +57,14 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Rewriter:
-    """The rewrites of one document, which states that it is of edition `stated`."""
+    """The rewrites of one document, which states that it is of edition `stated`.
+
+    `base` is the URL of its registry, if the document has it.
+    """
 
     keep_unknown: bool = False
     stated: str | None = None
+    base: str = ""
     rewrites: list[Rewrite] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     # The former pointers of members that moved, by the id of their object and their name.

@@ -82,11 +82,11 @@ async def test_a_document_of_an_early_edition_becomes_entities(
     assert answer.status == 200, answer.body
     endpoint = await node.get("/endpoints/com.example.telemetry")
     assert endpoint["usage"] == ["consumer"]
-    assert endpoint["messagegroups"] == ["#/messagegroups/com.example.telemetryEvents"]
+    assert endpoint["messagegroups"] == ["/messagegroups/com.example.telemetryEvents"]
     assert endpoint["protocoloptions"]["endpoints"] == [{"uri": "mqtt://mqtt.example.com:1883"}]
     message = await node.get(MESSAGE)
     assert message["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
-    assert message["dataschemauri"].startswith("#/schemagroups/com.example.telemetry/schemas/data")
+    assert message["dataschemauri"].startswith("/schemagroups/com.example.telemetry/schemas/data")
     group = await node.get("/messagegroups/com.example.telemetryEvents")
     assert group["older"] == {"createdBy": "J"}
     root = await node.get("/")

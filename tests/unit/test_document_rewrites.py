@@ -125,9 +125,25 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         message(format="HTTP/1.1", metadata={"status": {"type": "string", "value": 200}}),
         options("http", status="200"),
     ),
+    "references by the URL of the registry": (
+        {
+            "self": "https://c.example/",
+            **message(
+                schemaformat="Avro/1.9", schemaurl="https://c.example/schemaGroups/g/schemas/s"
+            ),
+        },
+        {
+            "self": "https://c.example/",
+            **message(dataschemaformat="Avro/1.9", dataschemauri="/schemagroups/g/schemas/s"),
+        },
+    ),
+    "a definition of an endpoint as a base": (
+        message(basemessageurl="#/endpoints/a~1b/definitions/m"),
+        message(basemessage="#/endpoints/a~1b/messages/m"),
+    ),
     "groups of an endpoint": (
         endpoint(definitionGroups=["#/definitionGroups/g", "https://x.example/definitionGroups/g"]),
-        endpoint(messagegroups=["#/messagegroups/g", "https://x.example/definitionGroups/g"]),
+        endpoint(messagegroups=["/messagegroups/g", "https://x.example/definitionGroups/g"]),
     ),
     "definitions of an endpoint": (
         endpoint(definitions={"m": {"format": "CloudEvents/1.0"}}),
@@ -195,7 +211,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "datetime": (metadata(time={"type": "datetime"}), metadata(time={"type": "timestamp"})),
     "schema of a message": (
         message(schemaformat="Avro/1.9", schemaurl="#/schemaGroups/g/schema/s/versions/1"),
-        message(dataschemaformat="Avro/1.9", dataschemauri="#/schemagroups/g/schemas/s/versions/1"),
+        message(dataschemaformat="Avro/1.9", dataschemauri="/schemagroups/g/schemas/s/versions/1"),
     ),
     "schema in a message": (
         message(schemaformat="Protobuf/3", schema="syntax"),
@@ -205,7 +221,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "dataschemaurl": (message(dataschemaurl="/s"), message(dataschemauri="/s")),
     "base message": (
         message(basemessageurl="#/definitionGroups/g/definitions/b"),
-        message(basemessage="#/messagegroups/g/messages/b"),
+        message(basemessage="/messagegroups/g/messages/b"),
     ),
     "protocolmetadata": (
         message(

@@ -5,30 +5,46 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule, unescaped
+from catalog.model.xid import Xid
 
 _NEWER = {
     "definitiongroups": ("messagegroups", "messages"),
     "definitiongroup": ("messagegroups", "messages"),
     "messagegroups": ("messagegroups", "messages"),
     "schemagroups": ("schemagroups", "schemas"),
+    "endpoint": ("endpoints", "messages"),
+    "endpoints": ("endpoints", "messages"),
 }
 _OLDER = {
     "messagegroups": ("definitionGroups", "definitions"),
     "schemagroups": ("schemaGroups", "schemas"),
+    "endpoints": ("endpoints", "definitions"),
 }
 _RESOURCES = frozenset({"definitions", "messages", "schemas", "schema"})
-_RULE = RewriteRule("references name collections as they are called now", "0.5")
+_RULE = RewriteRule("references are xids, with the names that collections have now", "0.5")
 
 
-def newer_reference(text: str) -> str:
-    """Return a reference within the document by the newest names, and any other as it is."""
-    return _renamed(text, _NEWER, lower=True)
+def newer_reference(text: str, base: str = "") -> str:
+    """Return a reference that has older names as an xid, and any other as it is.
+
+    Args:
+        base: the URL of the registry that the document was written by, without a slash at its end.
+    """
+    within = text.removeprefix(base) if base and text.startswith(f"{base}/") else text
+    newer = _renamed(within, _NEWER, lower=True)
+    if newer == within:
+        return text
+    path = unescaped(newer[1:]) if newer.startswith("#") else newer
+    try:
+        return str(Xid.parse(path))
+    except ValueError:
+        return newer
 
 
 def message_xid(text: str) -> str:
     """The xid of a message that a reference or JSON pointer within the document leads to."""
-    xid = newer_reference(text).removeprefix("#")
-    return unescaped(xid) if text.startswith("#") else xid
+    newer = newer_reference(text)
+    return unescaped(newer[1:]) if newer.startswith("#") else newer
 
 
 def is_message_xid(text: str) -> bool:
@@ -38,8 +54,10 @@ def is_message_xid(text: str) -> bool:
 
 
 def older_reference(text: str) -> str:
-    """Return a reference within the document by the names of 0.4, and any other as it is."""
-    return _renamed(text, _OLDER, lower=False)
+    """Return a reference within the document as a pointer of 0.4, and any other as it is."""
+    older = _renamed(text, _OLDER, lower=False)
+    is_xid = text.startswith("/") and older != text
+    return "#" + older.replace("~", "~0") if is_xid else older
 
 
 def _renamed(text: str, names: dict[str, tuple[str, str]], *, lower: bool) -> str:
@@ -59,10 +77,10 @@ def rewrite_references(part: DocumentPart, *names: str) -> None:
     """Rewrite references to the newest names; each attribute is one, or a list of them."""
     for name in names:
         if (value := part.members.get(name)) is not None:
-            part.set(name, _newer(value), _RULE)
+            part.set(name, _newer(value, part.rewriter.base), _RULE)
 
 
-def _newer(value: Any) -> Any:
+def _newer(value: Any, base: str) -> Any:
     if isinstance(value, list):
-        return [_newer(item) for item in value]
-    return newer_reference(value) if isinstance(value, str) else value
+        return [_newer(item, base) for item in value]
+    return newer_reference(value, base) if isinstance(value, str) else value
