@@ -387,6 +387,19 @@ def test_what_leads_out_of_the_documents_is_a_note_and_no_fault() -> None:
     assert (finding["severity"], finding["rule"]) == ("note", "reference_elsewhere")
 
 
+def test_an_origin_that_no_catalog_keeps_and_a_schema_that_is_none_are_told() -> None:
+    broken = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "no"}}
+    message = {"origin": "https://far.example/m", **broken}
+    replica = {**message, "dataschema": {}, "meta": {"readonly": True}}
+    document = {"messagegroups": {"g": {"messages": {"m": message, "r": replica}}}}
+    found = findings("-", given=orjson.dumps(document).decode())
+    below = "/messagegroups/g/messages/m"
+    assert {(each["rule"], each["pointer"]) for each in found} == {
+        ("provenance_ignored", f"{below}/origin"),
+        ("dataschema_invalid", f"{below}/dataschema"),
+    }
+
+
 def test_another_model_may_be_named(tmp_path: Path) -> None:
     model = tmp_path / "model.json"
     kinds = {"singular": "team", "attributes": {"lead": {"type": "string", "required": True}}}
