@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -138,22 +138,16 @@ class _Places:
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
-    @contextlib.asynccontextmanager
-    async def take(self, timeout_seconds: float) -> AsyncIterator[None]:
-        """Hold a place for the caller of the current task.
+    async def take(self, client: str, timeout_seconds: float) -> None:
+        """Take a place for a client; empty is the node itself.
 
         Raises:
             ServerBusy: there was none for it in time.
         """
-        client = caller.get()
         if client not in self._waiting and self._is_due(client):
             self._give(client)
         else:
             await self._wait(client, timeout_seconds)
-        try:
-            yield
-        finally:
-            self._take_back(client)
 
     def count_waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
@@ -165,7 +159,8 @@ class _Places:
         self._free -= 1
         self._held[client] += 1
 
-    def _take_back(self, client: str) -> None:
+    def give_back(self, client: str) -> None:
+        """Free the place of a client, for whoever is due."""
         self._free += 1
         self._held[client] -= 1
         if not self._held[client]:
@@ -187,7 +182,7 @@ class _Places:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._take_back(client)
+                self.give_back(client)
             else:
                 self._forget(client, turn)
             if isinstance(error, TimeoutError):
@@ -224,8 +219,7 @@ class Connections:
     def waiting(self) -> int:
         return self._places.count_waiting()
 
-    @contextlib.asynccontextmanager
-    async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
+    def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> Loan:
         """Lend a connection for the time of a context, and translate its loss.
 
         Raises:
@@ -233,32 +227,37 @@ class Connections:
             ServerBusy: none became free within `timeout` seconds.
             StorageFull: the disk of the database is full.
         """
+        return Loan(self, timeout)
+
+    async def lend(self, client: str, timeout_seconds: float) -> Connection:
+        """A connection for a client; see `acquire`."""
         if self._availability.is_away:
             raise StorageFull("/") if self._availability.is_full else DatabaseUnavailable("/")
-        async with self._places.take(timeout):
-            self.used += 1
-            try:
-                async with self._lent_one(timeout) as connection:
-                    yield connection
-            finally:
-                self.used -= 1
-
-    @contextlib.asynccontextmanager
-    async def _lent_one(self, timeout_seconds: float) -> AsyncIterator[Connection]:
-        with self._telling_failure():
-            connection = await self._take(timeout_seconds)
-        is_sound = False
+        await self._places.take(client, timeout_seconds)
+        self.used += 1
         try:
-            self._lent.add(connection)
-            with self._telling_failure(), loss_of(connection):
-                yield connection
-            is_sound = not is_closed(connection) and not connection.is_in_transaction()
-        finally:
-            self._lent.discard(connection)
-            if is_sound:
+            connection = await self._take(timeout_seconds)
+        except BaseException as error:
+            self._end_use(client)
+            self.tell_failure(error)
+            raise
+        self._lent.add(connection)
+        return connection
+
+    async def take_back(self, client: str, connection: Connection, *, is_sound: bool) -> None:
+        """End a loan; a connection that is not sound goes back to the pool, which resets it."""
+        self._lent.discard(connection)
+        try:
+            if is_sound and not is_closed(connection) and not connection.is_in_transaction():
                 self._idle.append(connection)
             else:
                 await self._release(connection)
+        finally:
+            self._end_use(client)
+
+    def _end_use(self, client: str) -> None:
+        self.used -= 1
+        self._places.give_back(client)
 
     async def _take(self, timeout_seconds: float) -> Connection:
         while self._idle:
@@ -274,19 +273,13 @@ class Connections:
             raise DatabaseUnavailable("/") from error
         return connection
 
-    @contextlib.contextmanager
-    def _telling_failure(self) -> Iterator[None]:
+    def tell_failure(self, error: BaseException) -> None:
         """Log why a user could not use the database, unless an outage has been logged."""
-        try:
-            yield
-        except StorageFull as error:
+        if isinstance(error, StorageFull):
             self._availability.fill(str(error.__cause__))
-            raise
-        except DatabaseUnavailable as error:
-            if not self._availability.is_away:
-                cause = error.__cause__ or error
-                _log.warning("the database failed", cause=f"{type(cause).__name__}: {cause}")
-            raise
+        elif isinstance(error, DatabaseUnavailable) and not self._availability.is_away:
+            cause = error.__cause__ or error
+            _log.warning("the database failed", cause=f"{type(cause).__name__}: {cause}")
 
     async def _release(self, connection: Connection) -> None:
         # A connection that cannot be used any more is terminated; its loss concerns nobody.
@@ -310,6 +303,36 @@ class Connections:
             self._pool.terminate()
 
 
+class Loan:
+    """The loan of a connection, for the time of a context.
+
+    It is a class since every request has one: generators as contexts would cost a tenth of a read.
+    """
+
+    __slots__ = ("_client", "_connection", "_pool", "_timeout")
+
+    def __init__(self, pool: Connections, timeout_seconds: float) -> None:
+        self._pool = pool
+        self._timeout = timeout_seconds
+        self._client = caller.get()
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._pool.lend(self._client, self._timeout)
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if error is None:
+            await self._pool.take_back(self._client, self._connection, is_sound=True)
+            return
+        told = _told(self._connection, error)
+        self._pool.tell_failure(told)
+        await self._pool.take_back(self._client, self._connection, is_sound=False)
+        if told is not error:
+            raise told
+
+
 class RestrictedConnections(Connections):
     """A pool whose connections show what the current task's `visibility` shows, and no more.
 
@@ -321,15 +344,22 @@ class RestrictedConnections(Connections):
         # By the id of each connection that skips the pool, the rules that it was given.
         self._given: dict[int, tuple[str, ...]] = {}
 
-    @contextlib.asynccontextmanager
-    async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
+    async def lend(self, client: str, timeout_seconds: float) -> Connection:
         shown = visibility.get()
         assert shown is not None, "only restricted clients are lent these"
-        async with super().acquire(timeout=timeout) as connection:
+        connection = await super().lend(client, timeout_seconds)
+        try:
             if self._given.pop(id(connection), None) != shown.rules:
                 await connection.execute(_queries.restrict, [*shown.rules])
-            self._given[id(connection)] = shown.rules
-            yield connection
+        except BaseException as error:
+            told = _told(connection, error)
+            self.tell_failure(told)
+            await self.take_back(client, connection, is_sound=False)
+            if told is error:
+                raise
+            raise told from error
+        self._given[id(connection)] = shown.rules
+        return connection
 
     async def _release(self, connection: Connection) -> None:
         self._given.pop(id(connection), None)
@@ -398,31 +428,28 @@ class Pools:
         return self.streams, self.feed, self.tasks, self.restricted, self.requests
 
 
-@contextlib.contextmanager
-def loss_of(connection: Connection) -> Iterator[None]:
-    """Translate the loss of this connection, or of its statements; other errors pass through.
+def _told(connection: Connection, error: BaseException) -> BaseException:
+    """The error that tells of the loss of a connection or of its statements, else `error` itself.
 
-    Raises:
-        DatabaseUnavailable: the connection was lost.
-        StatementsOutdated: try again.
-        StorageFull: the disk of the database is full.
+    It is DatabaseUnavailable if the connection was lost, StatementsOutdated if the caller has to
+    try again, StorageFull if the disk of the database is full.
     """
-    try:
-        yield
-    except DiskFullError as error:
+    told = error
+    # Outside of transactions, asyncpg tries outdated statements again itself.
+    if isinstance(error, InvalidCachedStatementError | OutdatedSchemaCacheError):
+        told = StatementsOutdated("/")
+    elif isinstance(error, DiskFullError):
         if is_servers_end(error):
             cut(connection)
-        raise StorageFull("/") from error
-    # Outside of transactions, asyncpg tries again itself.
-    except (InvalidCachedStatementError, OutdatedSchemaCacheError) as error:
-        raise StatementsOutdated("/") from error
-    except _LOST as error:
+        told = StorageFull("/")
+    elif isinstance(error, _LOST):
         cut(connection)
-        raise DatabaseUnavailable("/") from error
-    except _LOST_IF_CLOSED as error:
-        if not is_closed(connection):
-            raise
-        raise DatabaseUnavailable("/") from error
+        told = DatabaseUnavailable("/")
+    elif isinstance(error, _LOST_IF_CLOSED) and is_closed(connection):
+        told = DatabaseUnavailable("/")
+    if told is not error:
+        told.__cause__ = error
+    return told
 
 
 def is_servers_end(error: BaseException | None) -> bool:
