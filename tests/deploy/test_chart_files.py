@@ -39,7 +39,7 @@ def _is_within(path: str, read: str) -> bool:
 def test_templates_name_settings_paths_and_commands_that_a_node_has() -> None:
     settings = {f"CONCORD_{name.upper()}" for name in Settings.model_fields}
     assert {*re.findall(r"name: (CONCORD_\w+)", _TEXT)} <= settings
-    paths = {route.path for route in routes}
+    paths = {route.operation.path for route in routes}
     assert {*re.findall(r"path: (/\w[\w/]*)", _TEXT)} <= paths
     started = {*re.findall(r"args:\s*(?:\[|- )(\w+)", _TEXT)}
     assert started == {"serve", "migrate", "reconcile", "backup"}

@@ -1,0 +1,87 @@
+"""A node of an older commit and a node of this one link to each other, in each mode of peers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.client import Client
+from tests.e2e.nodes import NodeProcess, node_at, running, until
+
+ROOT = Path(__file__).parents[2]
+# The commit before the operations of the API were declared anew.
+OLDER = "7970cdc9ce082d316e2c68c052b60ff22446d02b"
+MESSAGES = 3
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def older_code(tmp_path: Path) -> Path:
+    """The packages as they were at the older commit."""
+    if shutil.which("git") is None:
+        pytest.skip("needs git: apt-get install git")
+    archive, code = tmp_path / "older.tar", tmp_path / "older"
+    asked = ["git", "-C", str(ROOT), "archive", "-o", str(archive), OLDER, "catalog", "replication"]
+    if subprocess.run(asked, capture_output=True, check=False).returncode:
+        pytest.skip("needs the history of the repository: git fetch --unshallow")
+    shutil.unpack_archive(archive, code)
+    return code
+
+
+@pytest.mark.parametrize("mode", ["events", "pull", "push"])
+async def test_nodes_of_two_commits_have_each_other_s_entities(
+    tmp_path: Path, older_code: Path, mode: str
+) -> None:
+    older, newer = _node(tmp_path / "a", older_code), _node(tmp_path / "b")
+    async with running(older, newer), older.client() as one, newer.client() as other:
+        for client, name in ((one, "older"), (other, "newer")):
+            await _write(client, name, "before")
+        for source, target in ((one, other), (other, one)):
+            await (_push(source, target) if mode == "push" else _follow(source, target, mode))
+        await until(lambda: _agree(one, other), seconds=60, what="the first copies")
+        for client, name in ((one, "older"), (other, "newer")):
+            await _write(client, name, "after")
+            await client.delete(f"/messagegroups/{name}/messages/m0")
+        await until(lambda: _agree(one, other), seconds=60, what="the changes")
+        for client in (one, other):
+            links = (await client.get("/replication/links"))["links"]
+            assert {link["state"] for link in links} == {"current"}
+
+
+def _node(directory: Path, code: Path = ROOT) -> NodeProcess:
+    directory.mkdir()
+    return node_at(directory, PYTHONPATH=str(code))
+
+
+async def _write(client: Client, group: str, text: str) -> None:
+    for number in range(MESSAGES):
+        path = f"/messagegroups/{group}/messages/m{number}"
+        await client.replace(path, {"description": text})
+
+
+async def _follow(source: Client, target: Client, mode: str) -> None:
+    await target.post("/replication/links", {"source": source.url, "mode": mode})
+
+
+async def _push(source: Client, target: Client) -> None:
+    await target.post("/replication/acceptances", {"authority": source.url})
+    await source.post("/replication/links", {"target": target.url, "mode": "push"})
+
+
+async def _agree(one: Client, other: Client) -> bool:
+    held = await _held(one)
+    return {*held} == {"older", "newer"} and held == await _held(other)
+
+
+async def _held(client: Client) -> Mapping[str, Any]:
+    groups = (await client.get("/?inline=messagegroups.messages"))["messagegroups"]
+    return {
+        id: {name: each["description"] for name, each in group["messages"].items()}
+        for id, group in groups.items()
+    }
