@@ -108,7 +108,7 @@ class EntityRenderer:
             "xid": "/",
             "epoch": entity.epoch,
         }
-        _add_attributes(shown, entity)
+        add_attributes(shown, entity)
         if "capabilities" in inline:
             shown["capabilities"] = self.configuration.capabilities.as_json()
         if "model" in inline:
@@ -134,7 +134,7 @@ class EntityRenderer:
             "xid": entity.xid,
             "epoch": entity.epoch,
         }
-        _add_attributes(shown, entity)
+        add_attributes(shown, entity)
         self._add_provenance(shown, entity)
         return shown
 
@@ -181,7 +181,7 @@ class EntityRenderer:
             return shown
         vid = attributes["defaultversionid"]
         shown["epoch"] = entity.epoch
-        _add_attributes(shown, entity)
+        add_attributes(shown, entity)
         del shown["defaultversionid"]
         is_sticky = shown.pop("defaultversionsticky", False)
         shown["readonly"] = entity.authority != self.authority
@@ -264,7 +264,7 @@ class EntityRenderer:
         """Add the attributes that a version and the resource whose default it is both show."""
         check_readable(version)
         shown["epoch"] = version.epoch
-        _add_attributes(shown, version, is_default)
+        add_attributes(shown, version, is_default)
         if self._is_doc:
             for name in _NOT_IN_DOCUMENTS:
                 shown.pop(name, None)
@@ -296,12 +296,17 @@ class EntityRenderer:
         return {"shortself": self.base + short_path(path)} if self._has_short else {}
 
     def _add_provenance(self, shown: JsonObject, entity: Entity) -> None:
-        """Add the authority and origin of a replica; a node's own entities show neither."""
-        if entity.authority == self.authority or self.root is not None:
-            return
-        is_url = entity.authority.startswith(("http://", "https://"))
-        shown["authority"] = entity.authority
-        shown["origin"] = entity.authority + entity.origin if is_url else entity.origin
+        if self.root is None:
+            add_provenance(shown, entity, self.authority)
+
+
+def add_provenance(shown: JsonObject, entity: Entity, own: str) -> None:
+    """Add the authority and origin of a replica; a node's own entities show neither."""
+    if entity.authority == own:
+        return
+    is_url = entity.authority.startswith(("http://", "https://"))
+    shown["authority"] = entity.authority
+    shown["origin"] = entity.authority + entity.origin if is_url else entity.origin
 
 
 def _path(xid: str) -> Xid:
@@ -316,7 +321,7 @@ def _id(xid: str) -> str:
     return xid.rpartition("/")[2]
 
 
-def _add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
+def add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
     """Add an entity's attributes: the well-known first, then its times, then the others."""
     attributes: Mapping[str, Any] = entity.attributes
     if "name" in attributes:

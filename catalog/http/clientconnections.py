@@ -162,8 +162,8 @@ class ClientConnection(web.RequestHandler):
         asyncio.get_running_loop().call_soon(self._grow_old)
 
     def data_received(self, data: bytes) -> None:
-        if self._awaits_header and data:
-            self._take_part_of_header(data)
+        if data and self._awaits_header and not self._takes_header(data):
+            return
         super().data_received(data)
 
     def begin_request(self) -> None:
@@ -251,20 +251,23 @@ class ClientConnection(web.RequestHandler):
         loop = asyncio.get_running_loop()
         self._header_clock = loop.call_later(self._settings.header_timeout_seconds, end)
 
-    def _take_part_of_header(self, data: bytes) -> None:
-        """Bound the time and the size of a header that comes in pieces."""
-        end = self._header_end + data
-        if _END_OF_HEADER in end:
-            self.begin_request()
-            return
-        self._header_end = end[1 - len(_END_OF_HEADER) :]
-        self._header_bytes += len(data)
-        if self._header_clock is None:
-            self._begin_header_clock()
+    def _takes_header(self, data: bytes) -> bool:
+        """Bound the time and the size of a header, which may come in pieces."""
+        end = (self._header_end + data).find(_END_OF_HEADER)
+        self._header_bytes += len(data) if end < 0 else end
         most = self._settings.max_header_bytes
-        if self._header_bytes > most and self.transport is not None:
-            self.transport.write(refusal(header_too_large(most)))
+        if self._header_bytes > most:
+            if self.transport is not None:
+                self.transport.write(refusal(header_too_large(most)))
             self.force_close()
+            return False
+        if end >= 0:
+            self.begin_request()
+        else:
+            self._header_end = (self._header_end + data)[1 - len(_END_OF_HEADER) :]
+            if self._header_clock is None:
+                self._begin_header_clock()
+        return True
 
     def _expect_reader(self, unread: int) -> None:
         seconds = self._settings.reading_timeout_seconds

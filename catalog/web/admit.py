@@ -18,7 +18,6 @@ from catalog.http.crossorigin import check_origin
 from catalog.http.etag import READING
 from catalog.http.flags import Flags
 from catalog.http.positionwait import wait_for_positions
-from catalog.http.refusal import header_too_large
 from catalog.http.requesthost import check_host
 from catalog.model.author import author
 from catalog.model.caller import caller
@@ -34,8 +33,6 @@ from catalog.model.visibility import visibility
 from catalog.model.writescope import writescope
 from catalog.operations.operation import Anyone, Need, Operation
 
-# A colon, a blank and the end of a line.
-_PER_HEADER = 4
 _ENCODED_SLASH = "%2f"
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?", re.ASCII)
 
@@ -60,7 +57,6 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
     writescope.set(None if identity is None else identity.writescope)
     author.set(None if request.method in READING else author_of(request))
     context = request.app[CONTEXT]
-    _check_header_size(request, context.settings.max_header_bytes)
     check_host(request, context)
     check_characters(request)
     check_origin(request, context)
@@ -131,13 +127,6 @@ def check_capabilities(
         raise NotAvailable(name)
     if request.method in (hdrs.METH_PUT, hdrs.METH_PATCH) and not able.is_mutable(name):
         raise ActionNotSupported(request.path, action=request.method, allow=READING)
-
-
-def _check_header_size(request: web.Request, most: int) -> None:
-    """Refuse a header that came in few pieces, so that its connection did not refuse it."""
-    size = sum(len(name) + len(value) + _PER_HEADER for name, value in request.raw_headers)
-    if size + len(request.raw_path) > most:
-        raise header_too_large(most)
 
 
 def _check_segments(path: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
@@ -78,3 +80,59 @@ async def test_extensions_of_that_name_are_kept_where_no_replica_can_be(node: No
     assert (await node.get("/bays/deep"))["notes"] == CLAIM
     answer = await node.send("PATCH", "/", CLAIM)
     assert answer.json["origin"] == CLAIM["origin"]
+
+
+NAMES = st.sampled_from(["name", "description", "icon", "labels", "own"])
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9)
+VALUES = {
+    "labels": st.dictionaries(st.sampled_from(["a", "b"]), TEXTS, min_size=1),
+    "icon": st.just("https://example.com/i.png"),
+    "own": st.integers(-9, 9) | st.lists(st.integers(-9, 9)),
+}
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> dict[str, Any]:
+    names = draw(st.sets(NAMES))
+    return {name: draw(VALUES.get(name, TEXTS)) for name in sorted(names)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    resource=st.sampled_from(["tags/a", "crates/b", "tags/c"]),
+    content=st.lists(versions(), min_size=1, max_size=3),
+    has_short=st.booleans(),
+    is_replica=st.booleans(),
+    is_reference=st.booleans(),
+)
+async def test_a_plain_read_is_answered_as_one_with_a_flag_to_the_byte(
+    node: Node,
+    resource: str,
+    content: list[dict[str, Any]],
+    has_short: bool,
+    is_replica: bool,
+    is_reference: bool,
+) -> None:
+    own = node.database.node.authority
+    move = "UPDATE entities SET authority = $1 WHERE xid ~ '/law'"
+    await execute(node, move, own)
+    await node.send("PATCH", "/capabilities", {"shortself": has_short})
+    path = f"/bays/law/{resource}"
+    details = "$details" if "crates" in resource else ""
+    await node.send("DELETE", path)
+    for number, attributes in enumerate(content):
+        known = {name: value for name, value in attributes.items() if name != "own" or not details}
+        await node.put(f"{path}/versions/{number}{details}", known)
+    if is_reference:
+        plural = resource.partition("/")[0]
+        await node.put(f"/bays/law/{plural}/of/meta", {"xref": path})
+        path = f"/bays/law/{plural}/of"
+    await execute(node, move, CLAIM["authority"] if is_replica else own)
+    fresh = {"Cache_Control": "no-cache"}
+    plain = await node.send("GET", f"{path}{details}", **fresh)
+    long = await node.send("GET", f"{path}{details}?specversion=1.0-rc4", **fresh)
+    assert (plain.status, plain.body) == (long.status, long.body) == (200, long.body)
+    passing = {"Date", "X-Request-ID"}
+    assert {n: v for n, v in plain.headers.items() if n not in passing} == {
+        n: v for n, v in long.headers.items() if n not in passing
+    }
