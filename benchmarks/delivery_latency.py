@@ -22,6 +22,7 @@ from benchmarks.route import Route
 from benchmarks.size import Size
 from benchmarks.table import print_left_out
 from catalog.client import Client
+from catalog.operations.subscriptions import NewSubscription
 from catalog.sinks.protocols import PROTOCOLS, why_missing
 from tests.brokers.kafka import NoKafka
 
@@ -71,7 +72,7 @@ async def _bare(route: Route, arrivals: Arrivals, size: Size) -> list[float]:
 
 async def _through_node(route: Route, arrivals: Arrivals, url: str, size: Size) -> list[float]:
     async with Client.open(url) as client, changing(url) as change:
-        subscription = await client.subscribe(route.subscription)
+        subscription = await client.subscribe(NewSubscription.model_validate(route.subscription))
         times = [each.after_answer for each in await timed(change, arrivals, size)]
-        await client.unsubscribe(subscription["id"])
+        await client.unsubscribe(subscription.id)
     return times

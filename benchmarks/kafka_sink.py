@@ -22,6 +22,7 @@ from benchmarks.messages import document, entities_in
 from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.client import Client
+from catalog.operations.subscriptions import NewSubscription, SubscriptionConfig
 from catalog.sinks.kafkasink import KafkaConnections, KafkaSink
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered
@@ -129,12 +130,12 @@ async def _from_log(broker: KafkaBroker, size: Size, directory: Path) -> tuple[f
             await connection.request(send_request("POST", url, "/", body))
         started = time.perf_counter()
         await client.subscribe(
-            {
-                "sink": f"kafka://{broker.address}/log",
-                "protocol": "KAFKA",
-                "filters": [{"prefix": {"subject": "/messagegroups/"}}],
-                "config": {"from": "earliest"},
-            }
+            NewSubscription(
+                sink=f"kafka://{broker.address}/log",
+                protocol="KAFKA",
+                filters=[{"prefix": {"subject": "/messagegroups/"}}],
+                config=SubscriptionConfig(start="earliest"),
+            )
         )
         await _until(count, changes)
         return changes / (time.perf_counter() - started), changes

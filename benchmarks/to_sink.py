@@ -12,6 +12,7 @@ from benchmarks.latency import BARE_SHARE, changing_node, figures, measure
 from benchmarks.process import bare, free_port
 from benchmarks.size import Size
 from catalog.client import Client
+from catalog.operations.subscriptions import NewSubscription
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
@@ -27,7 +28,7 @@ async def _sink(directory: Path, arrivals: Arrivals) -> AsyncIterator[str]:
         sink(arrivals, free_port()) as target,
         Client.open(url) as client,
     ):
-        await client.subscribe({"sink": target, "protocol": "HTTP"})
+        await client.subscribe(NewSubscription(sink=target, protocol="HTTP"))
         yield url
 
 

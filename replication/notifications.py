@@ -89,7 +89,7 @@ async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
 async def forget_subscription(peer: Client, id: str) -> None:
     """Remove a subscription at the source, if it is there."""
     try:
-        await peer.unsubscribe(id)
+        await peer.request("DELETE", _path_of(id))
     except Refused as error:
         if error.problem.status != HTTPStatus.NOT_FOUND:
             raise
@@ -97,7 +97,7 @@ async def forget_subscription(peer: Client, id: str) -> None:
 
 async def _is_active(peer: Client, id: str, sink: str) -> bool:
     try:
-        found = await peer.subscription(id)
+        found = await peer.get(_path_of(id))
     except Refused as error:
         if error.problem.status != HTTPStatus.NOT_FOUND:
             raise
@@ -108,14 +108,20 @@ async def _is_active(peer: Client, id: str, sink: str) -> bool:
     return found.get("sink") in (sink, masked_url(sink)) and not has_ended
 
 
+def _path_of(id: str) -> str:
+    return f"/subscriptions/{quote(id, safe='')}"
+
+
 async def _subscribe(peer: Client, definition: Mapping[str, Any]) -> JsonObject:
     """Ask for few events, since a link that is awake needs none; not every source can do that."""
     try:
-        return await peer.subscribe({**definition, "config": {"interval": HINT_SECONDS}})
+        return await peer.post(
+            "/subscriptions", {**definition, "config": {"interval": HINT_SECONDS}}
+        )
     except ClientError as error:
         if may_pass(error):
             raise
-        return await peer.subscribe(definition)
+        return await peer.post("/subscriptions", definition)
 
 
 def _definition(context: Context, link: Link) -> JsonObject:

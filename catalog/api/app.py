@@ -26,7 +26,7 @@ from catalog.http.streamshares import add_stream_shares
 from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
 from catalog.operations.operation import ANY_METHOD, READING, Operation
-from catalog.subscriptions.consentcallback import CALLBACK_RATES, CallbackRates
+from catalog.subscriptions.consents import CALLBACK_RATES, CallbackRates
 from catalog.web.door import Door
 from catalog.web.finish import finish
 

@@ -24,9 +24,8 @@ from catalog.api.openapi_positions import (
     position_headers,
     wait_parameters,
 )
+from catalog.api.openapi_protocols import name_protocols
 from catalog.api.openapi_schemas import Json, map_of, reference
-from catalog.api.openapi_subscriptionpaths import operation_on_subscriptions
-from catalog.api.openapi_subscriptions import subscription_components
 from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
 from catalog.context import CONTEXT
@@ -74,6 +73,7 @@ def describe(
     described = {place: shown for each in descriptions for place, shown in each.operations.items()}
     paths = dict(_fixed_paths(routes, configuration.capabilities, described))
     paths |= dict(_entity_paths(configuration))
+    models = model_components(routes)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -86,8 +86,8 @@ def describe(
         "components": {
             "schemas": {
                 **schemas.components(configuration.model),
-                **subscription_components(),
-                **model_components(routes),
+                **models,
+                **name_protocols(models),
                 **{name: schema for each in descriptions for name, schema in each.schemas.items()},
             },
             "responses": {
@@ -124,9 +124,7 @@ def _fixed_operation(path: str, route: Route, described: _Described) -> Json:
     method = route.operation.method
     if has_models(route.operation):
         return describe_modelled(route)
-    operation = operation_on_subscriptions(method, path)
-    if operation is None:
-        operation = described.get((method, path))
+    operation = described.get((method, path))
     if operation is not None:
         parameters = [*operation.get("parameters", []), *wait_parameters(method)]
         named = {"operationId": route.name, "summary": route.summary}

@@ -89,6 +89,8 @@ def _successes(operation: Operation[Any, Any]) -> Json:
     done: Json = {"description": "Done."}
     if operation.answers is not None:
         done["content"] = content(JSON_BODY, reference(operation.answers.__name__))
+    for media_type, schema in operation.content.answered.items():
+        done.setdefault("content", {})[media_type] = {"schema": schema}
     if operation.headers:
         done["headers"] = {
             name: {"description": description, "schema": {"type": "string"}}
@@ -98,7 +100,9 @@ def _successes(operation: Operation[Any, Any]) -> Json:
         str(status): {**done, "description": description}
         for status, description in operation.outcomes.items()
     }
-    status = HTTPStatus.NO_CONTENT if operation.answers is None else operation.status
+    if operation.method == "GET" and operation.is_kept and "content" in done:
+        others["304"] = {"description": "Nothing is new since its ETag."}
+    status = operation.status if "content" in done else HTTPStatus.NO_CONTENT
     return {str(int(status)): done, **others}
 
 
@@ -109,6 +113,7 @@ def _refused(operation: Operation[Any, Any]) -> list[int]:
         400: takes or operation.query is not None,
         403: isinstance(operation.needs, Permission),
         404: is_named,
+        412: operation.conditions,
         413: takes,
     }
     return sorted({*operation.refuses, *(status for status, applies in parts.items() if applies)})
@@ -119,6 +124,10 @@ def _refusal(status: int) -> Json:
 
 
 def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
+    given = {"If-Match": "The tag that it has to have"} if operation.conditions else {}
+    for name, description in {**given, **operation.given}.items():
+        text: Json = {"type": "string"}
+        yield {"name": name, "in": "header", "description": description, "schema": text}
     if operation.query is None:
         return
     schema = operation.query.model_json_schema(schema_generator=_WithoutNull)

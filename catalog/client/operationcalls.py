@@ -32,7 +32,13 @@ class OperationCalls(Connection):
             at: the placeholders of its path.
         """
         path, params = _target(operation, query, at)
-        answer = await self.request(operation.method, path, params=params, body=_dumped(body))
+        answer = await self.request(
+            operation.method,
+            path,
+            params=params,
+            body=_dumped(body),
+            is_repeatable=operation.is_repeatable or None,
+        )
         return self._read(operation, path, answer)
 
     async def call_pages(

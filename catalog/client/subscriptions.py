@@ -5,16 +5,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Self
-from urllib.parse import quote, unquote
+from datetime import datetime
+from typing import Any, Self, TypeVar
+from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
 
-from catalog.client.connection import Connection, JsonObject
-from catalog.client.errors import BadAnswer, ClientError
+from catalog.client.errors import ClientError
+from catalog.client.operationcalls import OperationCalls
+from catalog.operations import deliveries
+from catalog.operations import subscriptions as operations
+from catalog.operations.deliveries import (
+    DeadLetterAnswer,
+    DeliveryAttempt,
+    ExampleAnswer,
+    NumberQuery,
+    Pause,
+    Redelivered,
+    Redelivery,
+    Replay,
+    WholeDeadLetter,
+)
+from catalog.operations.subscriptions import (
+    KeyExchange,
+    NewSubscription,
+    SigningKeyAnswer,
+    SubscriptionAnswer,
+)
 
 Event = Mapping[str, Any]
+Item = TypeVar("Item")
 
 _QUEUE_SIZE = 1000
 
@@ -27,7 +48,7 @@ class Events:
     """
 
     def __init__(self) -> None:
-        self.subscription: JsonObject = {}
+        self.subscription: SubscriptionAnswer | None = None
         self._waiting: asyncio.Queue[Event] = asyncio.Queue(_QUEUE_SIZE)
 
     def __aiter__(self) -> Self:
@@ -40,98 +61,90 @@ class Events:
         await self._waiting.put(event)
 
 
-class SubscriptionCalls(Connection):
+class SubscriptionCalls(OperationCalls):
     """The CloudEvents Subscriptions API."""
 
-    async def subscriptions(self) -> list[JsonObject]:
-        return [each async for page in self.pages("/subscriptions") for each in page]
+    async def subscriptions(self) -> list[SubscriptionAnswer]:
+        pages = self.call_pages(operations.LIST_SUBSCRIPTIONS)
+        return [each async for page in pages for each in page.root]
 
-    async def subscription(self, id: str) -> JsonObject:
-        return await self.get(_path(id))
+    async def subscription(self, id: str) -> SubscriptionAnswer:
+        return await self.call(operations.GET_SUBSCRIPTION, id=id)
 
-    async def subscribe(self, definition: Mapping[str, Any]) -> JsonObject:
+    async def subscribe(self, wanted: NewSubscription) -> SubscriptionAnswer:
         """Create a subscription to all changes from now on; the answer has its id."""
-        return await self.post("/subscriptions", definition)
+        return await self.call(operations.CREATE_SUBSCRIPTION, wanted)
 
     async def unsubscribe(self, id: str) -> None:
-        await self.request("DELETE", _path(id))
+        await self.call(operations.DELETE_SUBSCRIPTION, id=id)
 
-    async def pause_subscription(self, id: str, reason: str | None = None) -> JsonObject:
+    async def pause_subscription(self, id: str, reason: str | None = None) -> SubscriptionAnswer:
         """Deliver nothing until the subscription is resumed; it keeps its place."""
-        body = {} if reason is None else {"reason": reason}
-        return await self._json("POST", _path(id, "pause"), body=body, is_repeatable=True)
+        return await self.call(deliveries.PAUSE_SUBSCRIPTION, Pause(reason=reason), id=id)
 
-    async def resume_subscription(self, id: str) -> JsonObject:
+    async def resume_subscription(self, id: str) -> SubscriptionAnswer:
         """Deliver again; if it waits after a failure, try again at once."""
-        return await self._json("POST", _path(id, "resume"), is_repeatable=True)
+        return await self.call(deliveries.RESUME_SUBSCRIPTION, id=id)
 
-    async def replay_subscription(self, id: str, start: str) -> JsonObject:
+    async def replay_subscription(self, id: str, start: str) -> SubscriptionAnswer:
         """Deliver again from `earliest`, the sequence of an event, or a time; or from `now` on."""
-        return await self._json("POST", _path(id, "replay"), body={"from": start})
+        return await self.call(deliveries.REPLAY_SUBSCRIPTION, Replay(start=start), id=id)
 
-    async def test_subscription(self, id: str) -> JsonObject:
+    async def test_subscription(self, id: str) -> ExampleAnswer:
         """Send an example event now; the answer has the `outcome` and the sink's `answer`."""
-        return await self._json("POST", _path(id, "test"))
+        return await self.call(deliveries.SEND_EXAMPLE, id=id)
 
-    async def delivery_attempts(self, id: str, most: int | None = None) -> list[JsonObject]:
+    async def delivery_attempts(self, id: str, most: int | None = None) -> list[DeliveryAttempt]:
         """The last attempts to deliver, the newest first; no more than `most`."""
-        return await self._first(_path(id, "attempts"), most)
+        query = NumberQuery(limit=most)
+        pages = self.call_pages(deliveries.LIST_ATTEMPTS, query=query, id=id)
+        return await _first((page.root async for page in pages), most)
 
-    async def dead_letters(self, id: str, most: int | None = None) -> list[JsonObject]:
+    async def dead_letters(self, id: str, most: int | None = None) -> list[DeadLetterAnswer]:
         """The events that were not delivered, the oldest first; no more than `most`."""
-        return await self._first(_path(id, "deadletters"), most)
+        query = NumberQuery(limit=most)
+        pages = self.call_pages(deliveries.LIST_DEAD_LETTERS, query=query, id=id)
+        return await _first((page.root async for page in pages), most)
 
-    async def dead_letter(self, id: str, number: int) -> JsonObject:
+    async def dead_letter(self, id: str, number: int) -> WholeDeadLetter:
         """One of them, with its `event`."""
-        return await self.get(_path(id, "deadletters", number))
+        return await self.call(deliveries.GET_DEAD_LETTER, id=id, number=str(number))
 
     async def redeliver(
-        self, id: str, number: int | None = None, *, since: str | None = None
-    ) -> JsonObject:
+        self, id: str, number: int | None = None, *, since: datetime | None = None
+    ) -> Redelivered:
         """Deliver again one of them, those since a time, or all; and those that wait for them.
 
         The answer, which does not wait for the delivery, has the number of events `accepted`.
         """
-        one = () if number is None else (number,)
-        body = {} if since is None else {"since": since}
-        path = _path(id, "deadletters", *one, "redeliver")
-        return await self._json("POST", path, body=body, is_repeatable=True)
+        if number is not None:
+            return await self.call(deliveries.REDELIVER_DEAD_LETTER, id=id, number=str(number))
+        wanted = Redelivery(since=since)
+        return await self.call(deliveries.REDELIVER_DEAD_LETTERS, wanted, id=id)
 
     async def remove_dead_letter(self, id: str, number: int) -> None:
-        await self.request("DELETE", _path(id, "deadletters", number))
+        await self.call(deliveries.DELETE_DEAD_LETTER, id=id, number=str(number))
 
     async def remove_dead_letters(self, id: str) -> int:
         """Delete all of them; return how many."""
-        return int((await self._json("DELETE", _path(id, "deadletters")))["deleted"])
+        return (await self.call(deliveries.DELETE_DEAD_LETTERS, id=id)).deleted
 
-    async def signing_keys(self, id: str) -> list[JsonObject]:
+    async def signing_keys(self, id: str) -> list[SigningKeyAnswer]:
         """The keys that sign its deliveries, the current one first, without secrets."""
-        path = _path(id, "signingkeys")
-        found = self._decoded(path, await self.request("GET", path))
-        if not isinstance(found, list):
-            raise BadAnswer(self.at(path), "JSON that is not an array")
-        return found
+        return (await self.call(operations.LIST_KEYS, id=id)).root
 
-    async def exchange_signing_key(self, id: str, overlap: int | None = None) -> JsonObject:
+    async def exchange_signing_key(self, id: str, overlap: int | None = None) -> SigningKeyAnswer:
         """Make a new key, whose secret only this answer has.
 
         Args:
             overlap: so many seconds the old key signs beside it; `None` stands for a day.
         """
-        body = {} if overlap is None else {"overlapseconds": overlap}
-        return await self.post(_path(id, "signingkeys"), body)
+        wanted = KeyExchange() if overlap is None else KeyExchange(overlapseconds=overlap)
+        return await self.call(operations.ADD_KEY, wanted, id=id)
 
     async def end_signing_key(self, id: str, key: str) -> None:
         """Let an old key sign no more."""
-        await self.request("DELETE", _path(id, "signingkeys", key))
-
-    async def _first(self, path: str, most: int | None) -> list[JsonObject]:
-        found: list[JsonObject] = []
-        async for page in self.pages(path, {} if most is None else {"limit": str(most)}):
-            found += page
-            if most is not None and len(found) >= most:
-                return found[:most]
-        return found
+        await self.call(operations.END_KEY, id=id, key=key)
 
     @contextlib.asynccontextmanager
     async def listen(
@@ -158,25 +171,30 @@ class SubscriptionCalls(Connection):
         """
         events = Events()
         async with open_sink(events.put, host=host, port=port) as sink:
-            definition: JsonObject = {
-                "sink": sink,
-                "protocol": "HTTP",
-                "protocolsettings": {"contentmode": "structured"},
-            }
-            if types:
-                definition["types"] = list(types)
-            if filters:
-                definition["filters"] = list(filters)
-            events.subscription = await self.subscribe(definition)
+            made = await self.subscribe(
+                NewSubscription(
+                    sink=sink,
+                    protocol="HTTP",
+                    protocolsettings={"contentmode": "structured"},
+                    types=list(types),
+                    filters=[dict(each) for each in filters],
+                )
+            )
+            events.subscription = made
             try:
                 yield events
             finally:
                 with contextlib.suppress(ClientError):
-                    await self.unsubscribe(events.subscription["id"])
+                    await self.unsubscribe(made.id)
 
 
-def _path(id: str, *below: object) -> str:
-    return "/".join(["/subscriptions", quote(id, safe=""), *map(str, below)])
+async def _first(pages: AsyncIterator[list[Item]], most: int | None) -> list[Item]:
+    found: list[Item] = []
+    async for page in pages:
+        found += page
+        if most is not None and len(found) >= most:
+            return found[:most]
+    return found
 
 
 @contextlib.asynccontextmanager

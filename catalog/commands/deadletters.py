@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,16 +16,19 @@ from catalog.commands.console import (
     cell,
     err,
     fail,
+    json_of,
     on_node,
     out,
     print_json,
     progress_bar,
     table,
+    wanted,
 )
 from catalog.commands.subscriptionlife import SubscriptionId
 
 if TYPE_CHECKING:
     from catalog.client import Client
+    from catalog.operations.subscriptions import DeliveryStatus
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -66,7 +70,7 @@ def list_(
         return
     columns = ("number", "state", "subject", "attempts", "at", "reason")
     shown = table(*columns)
-    for letter in found:
+    for letter in map(json_of, found):
         shown.add_row(*(cell(letter.get(name)) for name in columns))
     out.print(shown if found else "This subscription has no dead letters.")
 
@@ -101,8 +105,13 @@ def redeliver(
 
     Example: concord subscription deadletters redeliver 8f2c --since 2026-03-01T12:00:00Z
     """
+    from catalog.operations.deliveries import Redelivery
+
     _check_choice(numbers, since is not None, all_)
-    outcome = on_node(url, lambda client: _redeliver(client, id, numbers, since, waits=not no_wait))
+    moment = wanted(Redelivery, since=since).since
+    outcome = on_node(
+        url, lambda client: _redeliver(client, id, numbers, moment, waits=not no_wait)
+    )
     if as_json:
         print_json(outcome)
     else:
@@ -138,42 +147,41 @@ async def _remove(client: Client, id: str, numbers: list[int]) -> int:
 
 
 async def _redeliver(
-    client: Client, id: str, numbers: list[int] | None, since: str | None, *, waits: bool
+    client: Client, id: str, numbers: list[int] | None, since: datetime | None, *, waits: bool
 ) -> dict[str, Any]:
     """Have dead letters delivered again; return how many, and what became of them if known."""
     if numbers:
         answers = [await client.redeliver(id, number) for number in numbers]
     else:
         answers = [await client.redeliver(id, since=since)]
-    accepted = sum(answer["accepted"] for answer in answers)
+    accepted = sum(answer.accepted for answer in answers)
     if not waits:
         return {"accepted": accepted}
     left = await _wait(client, id)
-    before, after = answers[-1]["deadletters"], left["deadletters"]
-    failed, waiting = (max(0, after[name] - before[name]) for name in ("dead", "waiting"))
+    before, after = answers[-1].deadletters, left.deadletters
     return {
         "accepted": accepted,
-        "failed": failed,
-        "waiting": waiting,
-        "due": after["due"],
-        "state": left["state"],
+        "failed": max(0, after.dead - before.dead),
+        "waiting": max(0, after.waiting - before.waiting),
+        "due": after.due,
+        "state": left.state,
     }
 
 
-async def _wait(client: Client, id: str) -> dict[str, Any]:
+async def _wait(client: Client, id: str) -> DeliveryStatus:
     """Wait until nothing is due, or nothing is delivered; return the status then."""
     told, most = None, 0
     with progress_bar() as progress:
         task = progress.add_task("Delivering", total=None)
         while True:
-            status: dict[str, Any] = (await client.subscription(id))["status"]
-            due = status["deadletters"]["due"]
+            status = (await client.subscription(id)).status
+            due = status.deadletters.due
             most = max(most, due)
             progress.update(task, total=most, completed=most - due)
-            if not due or status["state"] != "active":
+            if not due or status.state != "active":
                 return status
-            if status.get("error") not in (None, told):
-                told = status["error"]
+            if status.error not in (None, told):
+                told = status.error
                 err.print(f"Waiting for the sink: {cell(told)}. Ctrl-C ends this command only.")
             await asyncio.sleep(_LOOK_SECONDS)
 

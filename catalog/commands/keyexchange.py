@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,12 +11,16 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    json_of,
     on_node,
     out,
     print_json,
     table,
 )
 from catalog.commands.subscriptionlife import SubscriptionId
+
+if TYPE_CHECKING:
+    from catalog.operations.subscriptions import SigningKeyAnswer
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,10 +33,10 @@ _CHECKS_WITH = {
 }
 
 
-def print_key(key: dict[str, Any]) -> None:
+def print_key(key: SigningKeyAnswer) -> None:
     """Print what a receiver needs of a key that was just made."""
-    out.print(_CHECKS_WITH.get(key["signature"], "The receiver needs this key:"))
-    out.print(cell(key.get("secret", key.get("publickey"))))
+    out.print(_CHECKS_WITH[key.signature])
+    out.print(cell(key.secret or key.publickey))
 
 
 @app.command("list")
@@ -47,7 +51,7 @@ def list_(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -
         return
     columns = ("id", "signature", "publickey", "createdat", "endsat")
     shown = table(*columns)
-    for key in keys:
+    for key in map(json_of, keys):
         shown.add_row(*(cell(key.get(name)) for name in columns))
     out.print(shown if keys else "This subscription signs nothing.")
 
@@ -75,7 +79,7 @@ def exchange(
     if as_json:
         print_json(key)
         return
-    out.print(f"Subscription [bold]{cell(id)}[/] signs with the new key {cell(key['id'])}.")
+    out.print(f"Subscription [bold]{cell(id)}[/] signs with the new key {cell(key.id)}.")
     print_key(key)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,11 +12,15 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    json_of,
     on_node,
     out,
     print_json,
     table,
 )
+
+if TYPE_CHECKING:
+    from catalog.operations.subscriptions import SubscriptionAnswer
 
 app = typer.Typer()
 
@@ -77,7 +81,7 @@ def replay(
     Example: concord subscription replay 8f2c --from 2026-03-01T12:00:00Z
     """
     subscription = on_node(url, lambda client: client.replay_subscription(id, start))
-    lag = subscription["status"]["lag"]
+    lag = subscription.status.lag
     count = f"{lag} or more" if lag >= 1000 else lag
     _report(subscription, f"goes on from {start}: {count} changes to look at", as_json=as_json)
 
@@ -92,14 +96,14 @@ def send_example(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT
     Example: concord subscription test 8f2c
     """
     found = on_node(url, lambda client: client.test_subscription(id))
-    is_accepted = found["outcome"] == "delivered"
+    is_accepted = found.outcome == "delivered"
     if as_json:
         print_json(found)
     else:
         colour, verb = ("green", "accepted") if is_accepted else ("red", "did not accept")
-        answer = cell(found["answer"])
+        answer = cell(found.answer)
         out.print(
-            f"[{colour}]The sink {verb} the example event[/] after {found['milliseconds']} ms: "
+            f"[{colour}]The sink {verb} the example event[/] after {found.milliseconds} ms: "
             f"{answer}."
         )
     if not is_accepted:
@@ -123,18 +127,18 @@ def attempts(
         return
     columns = ("at", "outcome", "events", "milliseconds", "reason")
     shown = table(*columns)
-    for attempt in found:
+    for attempt in map(json_of, found):
         shown.add_row(*(cell(attempt.get(name)) for name in columns))
     out.print(shown if found else "Nothing was sent to this sink yet.")
 
 
-def _report(subscription: dict[str, Any], done: str, *, as_json: bool) -> None:
+def _report(subscription: SubscriptionAnswer, done: str, *, as_json: bool) -> None:
     """Print a subscription after a command, or what became of it."""
     if as_json:
         print_json(subscription)
         return
-    state = subscription["status"]["state"]
+    state = subscription.status.state
     but = " It is still paused." if state == "paused" and done != "is paused" else ""
     if state == "pending":
         but = " But first its sink has to consent."
-    out.print(f"Subscription [bold]{cell(subscription['id'])}[/] {cell(done)}.{but}")
+    out.print(f"Subscription [bold]{cell(subscription.id)}[/] {cell(done)}.{but}")

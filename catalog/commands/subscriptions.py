@@ -24,10 +24,12 @@ from catalog.commands.console import (
     err,
     fail,
     fields,
+    json_of,
     on_node,
     out,
     print_json,
     table,
+    wanted,
 )
 from catalog.commands.sinkoptions import (
     CredentialFile,
@@ -44,6 +46,7 @@ from catalog.model.printable import printable_json
 
 if TYPE_CHECKING:
     from catalog.client import Client, Events
+    from catalog.operations.subscriptions import DeliveryStatus
 
 app = typer.Typer(no_args_is_help=True, help="Send the changes of a catalog as CloudEvents.")
 
@@ -104,27 +107,27 @@ def add(
 
     To a topic of Kafka: concord subscription add --sink kafka://HOST:9092/TOPIC
     """
-    definition: dict[str, Any] = {"sink": sink, "protocol": protocol or protocol_of(sink)}
-    if types:
-        definition["types"] = types
-    if filters:
-        definition["filters"] = [_filter(text) for text in filters]
+    from catalog.operations.subscriptions import NewSubscription
+
     chosen = {"contentmode": "structured"} if structured else {}
-    if chosen := chosen | settings_of(settings or [], signature):
-        definition["protocolsettings"] = chosen
-    if sinkcredential := credential_of(user, credential):
-        definition["sinkcredential"] = sinkcredential
-    if interval is not None:
-        definition["config"] = {"interval": interval}
+    definition = wanted(
+        NewSubscription,
+        sink=sink,
+        protocol=protocol or protocol_of(sink),
+        types=types or [],
+        filters=[_filter(text) for text in filters or []],
+        protocolsettings=chosen | settings_of(settings or [], signature),
+        sinkcredential=credential_of(user, credential),
+        config={} if interval is None else {"interval": interval},
+    )
     subscription = on_node(url, lambda client: client.subscribe(definition))
     if as_json:
         print_json(subscription)
     else:
-        sent_to = cell(subscription["sink"])
-        is_pending = subscription.get("status", {}).get("state") == "pending"
-        once = " once this has consented" if is_pending else ""
-        out.print(f"Subscription [bold]{cell(subscription['id'])}[/] sends to {sent_to}{once}.")
-        for key in subscription.get("signingkeys", ()):
+        sent_to = cell(subscription.sink)
+        once = " once this has consented" if subscription.status.state == "pending" else ""
+        out.print(f"Subscription [bold]{cell(subscription.id)}[/] sends to {sent_to}{once}.")
+        for key in subscription.signingkeys or ():
             keyexchange.print_key(key)
 
 
@@ -143,15 +146,15 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         return
     shown = table("id", "state", "sink", "delivered", "dead", "lag", "lag (s)", "problem")
     for subscription in subscriptions:
-        status = subscription.get("status", {})
+        status, letters = subscription.status, subscription.status.deadletters
         shown.add_row(
-            cell(subscription.get("id")),
-            cell(status.get("state")),
-            cell(subscription.get("sink")),
-            cell(status.get("delivered")),
-            cell(sum((status.get("deadletters") or {}).values())),
-            cell(status.get("lag")),
-            cell(round(status.get("lagseconds") or 0)),
+            cell(subscription.id),
+            cell(status.state),
+            cell(subscription.sink),
+            cell(status.delivered),
+            cell(letters.dead + letters.waiting + letters.due),
+            cell(status.lag),
+            cell(round(status.lagseconds)),
             cell(_problem(status)),
         )
     out.print(shown if subscriptions else "This node has no subscriptions.")
@@ -163,11 +166,11 @@ def show(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) ->
 
     Example: concord subscription show 8f2c
     """
-    subscription = on_node(url, lambda client: client.subscription(id))
+    subscription = json_of(on_node(url, lambda client: client.subscription(id)))
     if as_json:
         print_json(subscription)
         return
-    status = subscription.pop("status", {})
+    status = subscription.pop("status")
     out.print(fields({**subscription, **status}, _STATUS))
 
 
@@ -192,13 +195,11 @@ _STATUS = {
 }
 
 
-def _problem(status: dict[str, Any]) -> str | None:
+def _problem(status: DeliveryStatus) -> str | None:
     """The first thing that an operator has to know: a loss, an error, or why it stands."""
-    lost = status.get("lost")
-    if lost:
-        return f"changes were lost at {lost.get('at')}"
-    problem: str | None = status.get("error") or status.get("reason")
-    return problem
+    if status.lost:
+        return f"changes were lost at {json_of(status.lost)['at']}"
+    return status.error or status.reason
 
 
 @app.command()

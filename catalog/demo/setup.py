@@ -13,6 +13,7 @@ from catalog.commands.documentfile import read_document
 from catalog.commands.import_.importing import import_document
 from catalog.demo.federation import NAMES, Federation
 from catalog.demo.output import Screen, Unexpected, expect
+from catalog.operations.subscriptions import NewSubscription
 
 FOLLOWERS = ("hub", "edge")
 ALERT = "/messagegroups/DE.DWD.Weather/messages/DE.DWD.Weather.Alert"
@@ -105,9 +106,9 @@ async def link_nodes(demo: Demo, sink: str) -> None:
     )
     demo.screen.done("edge follows hub, which relays for eu and us")
     subscription = await hub.subscribe(
-        {"sink": sink, "protocol": "HTTP", "protocolsettings": {"contentmode": "structured"}}
+        NewSubscription(sink=sink, protocol="HTTP", protocolsettings={"contentmode": "structured"})
     )
-    demo.screen.done(f"an ordinary subscriber listens to hub: {subscription['id']}")
+    demo.screen.done(f"an ordinary subscriber listens to hub: {subscription.id}")
 
 
 async def import_documents(demo: Demo) -> None:

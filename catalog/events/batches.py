@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from catalog.events.deliveryrecord import DeliveryRecord
 from catalog.events.logtail import LogEntry
+from catalog.operations.subscriptions import SubscriptionConfig
 from catalog.sinks.outgoing import OutgoingEvent, count_within
-from catalog.store.subscriptions import SubscriptionConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from catalog.events.logtail import LogEntry
+from catalog.operations.subscriptions import State
 from catalog.store.changes import Position
 from catalog.store.deliveryprogress import Progress
-from catalog.store.subscriptions import State, Subscription
+from catalog.store.subscriptions import Subscription
 
 
 @dataclass(slots=True)

@@ -14,9 +14,10 @@ from catalog.events.supervisor import LoopTiming
 from catalog.model.errors import ServerBusy
 from catalog.model.tokenbucket import TokenBucket
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
+from catalog.operations.deliveries import AttemptOutcome
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
-from catalog.store.deliveryattempts import Attempt, Outcome
+from catalog.store.deliveryattempts import Attempt
 from catalog.store.subscriptions import Subscription
 from catalog.tracing import Tracing
 
@@ -143,7 +144,7 @@ class SinkCalls:
         )
 
 
-def _outcome(answer: SinkAnswer) -> tuple[Outcome, str]:
+def _outcome(answer: SinkAnswer) -> tuple[AttemptOutcome, str]:
     match answer:
         case Delivered():
             return "delivered", answer.detail

@@ -107,25 +107,31 @@ async def read_request(
         XRegistryError: the first fault, with all faults in it; the errors of `read_json`.
     """
     if operation.is_optional and not await read_body(request):
-        return _checked(model, {}, request.path)
+        return checked(model, {}, request.path)
     data = await read_json(request, most_values=operation.most_values)
-    return _checked(model, data, request.path)
+    return checked(model, data, request.path)
 
 
-def _checked(model: type[Model], data: Any, subject: str) -> Model:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        # The error of pydantic repeats values, which may be secrets.
-        raise with_violations(violations_in(error, subject)) from None
-
-
-def violations_in(error: ValidationError, subject: str, *within: str) -> list[XRegistryError]:
-    """The faults of a body, each as an error of its own that repeats no value.
+def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
+    """Check a body, or a part of one.
 
     Args:
-        within: the names of the members that the checked value is in.
+        within: the names of the members that the part is in.
+
+    Raises:
+        XRegistryError: the first fault, with all faults in it.
     """
+    try:
+        return model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        # The error of pydantic repeats values, which may be secrets.
+        raise with_violations(_violations_in(error, subject, within)) from None
+
+
+def _violations_in(
+    error: ValidationError, subject: str, within: tuple[str, ...]
+) -> list[XRegistryError]:
+    """The faults of a body, each as an error of its own that repeats no value."""
     details = error.errors(include_input=False, include_url=False, include_context=False)
     return [_violation(subject, detail, within) for detail in details]
 

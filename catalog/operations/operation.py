@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Generic
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr
 from typing_extensions import TypeVar
 
 from catalog.model.timestamps import parse_time
@@ -50,9 +50,12 @@ class Operation(Generic[Taken, Answered]):
         outcomes: other answers when it is done: descriptions by status.
         refuses: the statuses of its own refusals, beside those of its right, path and body.
         headers: of the answer when it is done: descriptions by name.
+        conditions: whether `If-Match` may name the tag that the thing has to have.
+        given: other headers of the request that it reads: descriptions by name.
         is_optional: whether the body may be missing.
         most_values: the most JSON values in the body.
         is_bounded: whether it has the time of a request; otherwise its handler bounds its own.
+        is_repeatable: whether a second execution does no harm, where its method does not tell.
         is_kept: whether a cache may keep the answer, which is revalidated each time.
         has_head: whether a GET answers HEAD, too; not if a GET changes something.
         is_counted: whether it counts towards the rate of its caller.
@@ -70,9 +73,12 @@ class Operation(Generic[Taken, Answered]):
     outcomes: Mapping[int, str] = field(default_factory=dict)
     refuses: tuple[int, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    conditions: bool = False
+    given: Mapping[str, str] = field(default_factory=dict)
     is_optional: bool = False
     most_values: int = 10_000
     is_bounded: bool = True
+    is_repeatable: bool = False
     is_kept: bool = True
     has_head: bool = True
     is_counted: bool = True
@@ -96,7 +102,9 @@ class Content:
 class Body(BaseModel):
     """The body of a request: unknown members are refused, and no error repeats a value."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True
+    )
 
 
 class AnswerBody(BaseModel):
@@ -121,6 +129,12 @@ def _read_time(value: object) -> object:
 
 Time = Annotated[datetime, BeforeValidator(_read_time, json_schema_input_type=str)]
 """A point in time, in JSON as RFC 3339 in UTC."""
+
+
+Secret = Annotated[
+    SecretStr, PlainSerializer(lambda secret: secret.get_secret_value(), return_type=str)
+]
+"""A secret in a body: shown in no log and no error, and sent as it is."""
 
 
 class PageQuery(Query):

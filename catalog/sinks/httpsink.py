@@ -12,6 +12,7 @@ from catalog.model.backoff import parse_retry_after
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
 from catalog.model.tracecontext import trace_headers
+from catalog.operations.subscriptions import BatchLimits
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpclient import HttpClient
 from catalog.sinks.httpfailure import PostFailure
@@ -27,7 +28,7 @@ from catalog.sinks.httptarget import HttpTarget, header_lines, target_of
 from catalog.sinks.outgoing import OutgoingEvent, count_within
 from catalog.sinks.signature import Signer, batch_id
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
-from catalog.store.subscriptions import BatchLimits, Subscription
+from catalog.store.subscriptions import Subscription
 
 _UNAUTHORIZED = 401
 _GONE = 410

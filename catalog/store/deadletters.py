@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
+from catalog.operations.deliveries import DeadLetterState
+from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.subscriptioncommands import lock_subscription
 
-DeadLetterState = Literal["dead", "waiting", "due"]
 _queries = Queries("deadletters")
 
 
@@ -60,15 +61,6 @@ class DeadLetter:
     reason: str
     state: DeadLetterState
     xid: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterCounts:
-    """The numbers of dead letters of a subscription, by state."""
-
-    dead: int = 0
-    waiting: int = 0
-    due: int = 0
 
 
 async def add(

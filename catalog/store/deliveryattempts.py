@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
+from catalog.operations.deliveries import AttemptOutcome
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.sinkcredentials import RefusedToken, refresh_early
 
-Outcome = Literal["delivered", "refused", "gone"]
 _queries = Queries("deliveryattempts")
 
 
@@ -32,7 +31,7 @@ class Attempt:
     subscription: str
     at: datetime
     events: int
-    outcome: Outcome
+    outcome: AttemptOutcome
     reason: str
     milliseconds: int
     refusedtoken: int | None = None

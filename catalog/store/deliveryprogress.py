@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
+from catalog.operations.subscriptions import State
 from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
-from catalog.store.subscriptions import State
 
 _queries = Queries("subscriptions")
 

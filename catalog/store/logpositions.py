@@ -26,18 +26,18 @@ ENTRY_SINCE: Mapping[LogName, str] = {
 """The statement that finds the first entry of a time or later, for each log."""
 
 
-def check_position(text: str) -> None:
-    """Check that a text can name a position.
+def check_position(text: str, subject: str, name: str = "config.from") -> None:
+    """Check that a text, the attribute `name` of `subject`, can name a position.
 
     Raises:
-        ValueError: it is neither `now`, `earliest`, a position, nor a time.
+        InvalidAttribute: it is neither `now`, `earliest`, a position, nor a time.
     """
     if text not in ("now", "earliest") and _position_from(text) is None:
         try:
             parse_time(text)
         except ValueError:
             fault = 'it needs to be "now", "earliest", the sequence of an event, or a time'
-            raise ValueError(fault) from None
+            raise InvalidAttribute(subject, name=name, error_detail=fault) from None
 
 
 async def find_position(
@@ -53,9 +53,9 @@ async def find_position(
     it is to read.
 
     Raises:
-        InvalidAttribute: the log does not reach there; it names `subject` and `name`.
-        ValueError: `text` is none of these.
+        InvalidAttribute: `text` is none of these, or the log does not reach there.
     """
+    check_position(text, subject, name)
     bounds = await connection.fetchrow(_queries.bounds, log)
     now = Position.end_of(bounds["txid"])
     dropped = Position(bounds["dropped_txid"], bounds["dropped_seq"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -13,6 +13,7 @@ from catalog.model.creator import Creator
 from catalog.model.signingkey import SigningKey
 from catalog.model.sinkconsent import SinkConsent
 from catalog.model.sinkcredential import SinkCredential
+from catalog.operations.subscriptions import State, SubscriptionConfig
 from catalog.store.auditlog import AUDIT_SOURCE, AUDIT_TYPES
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
@@ -21,9 +22,6 @@ from catalog.store.queries import Queries
 from catalog.store.signingkeys import StoredKey, load_keys
 from catalog.store.sinkconsents import load_consents
 from catalog.store.sinkcredentials import StoredCredential, load_credentials
-
-State = Literal["pending", "active", "paused", "suspended", "expired", "ended"]
-"""Only an active subscription is delivered to; the others keep their cursors."""
 
 SUBSCRIPTION_CHANNEL = "subscriptions"
 """Announces the id of a subscription that was created, changed or deleted."""
@@ -36,58 +34,6 @@ _OTHER_LOGS: tuple[tuple[LogName, str, str], ...] = (
     ("audit", AUDIT_SOURCE, AUDIT_TYPES),
 )
 _queries = Queries("subscriptions")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
-    """The most events, and bytes of their JSON, that a sink is sent at a time.
-
-    A batch with fewer events waits for more until its first one is `wait` seconds old.
-    """
-
-    count: int = 100
-    bytes: int = 1024 * 1024
-    wait: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryLimits:
-    """The number of attempts, and the seconds, for an event that a sink refuses for now.
-
-    `None` stands for no limit.
-    """
-
-    attempts: int | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionConfig:
-    """The `config` of a subscription (subscriptions-spec.md 3.2.1).
-
-    Args:
-        start: where in the log it begins: `now`, `earliest`, a position or a time.
-        startsat: nothing is delivered before; without a `start`, no earlier event either.
-        expiresat: nothing is delivered from then on.
-        maxevents: it ends when its sink has accepted so many events.
-        initialevents: what is there is delivered first, as created events.
-        interval: the sink gets at most one event in so many seconds, the latest; without one it
-            gets every event.
-        batch: without it, a sink gets as many events at a time as it takes.
-        retry: without it, an event that a sink refuses for now is tried for ever.
-        order: whether the later events of its subject wait for an event that could not be
-            delivered, or continue without it.
-    """
-
-    start: str | None = None
-    startsat: datetime | None = None
-    expiresat: datetime | None = None
-    maxevents: int | None = None
-    initialevents: bool = False
-    interval: float | None = None
-    batch: BatchLimits | None = None
-    retry: RetryLimits | None = None
-    order: Literal["wait", "continue"] = "continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +56,7 @@ class SubscriptionDefinition:
     types: tuple[str, ...] = ()
     filters: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    config: SubscriptionConfig = SubscriptionConfig()
+    config: SubscriptionConfig = field(default_factory=SubscriptionConfig)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +299,7 @@ def _has_changed(tag: str) -> bool:
 
 
 def _columns(definition: SubscriptionDefinition) -> tuple[str, LogName, datetime | None]:
-    text = orjson.dumps(asdict(definition)).decode()
+    text = orjson.dumps(definition, default=SubscriptionConfig.model_dump).decode()
     return text, log_of(definition), definition.config.expiresat
 
 
@@ -393,9 +339,5 @@ async def _subscriptions_from(
 
 def _definition_from(given: dict[str, Any]) -> SubscriptionDefinition:
     sequences = {name: tuple(given[name]) for name in ("types", "filters")}
-    config = given["config"]
-    for name in ("startsat", "expiresat"):
-        config[name] = config[name] and datetime.fromisoformat(config[name])
-    config["batch"] = config["batch"] and BatchLimits(**config["batch"])
-    config["retry"] = config["retry"] and RetryLimits(**config["retry"])
-    return SubscriptionDefinition(**given | sequences | {"config": SubscriptionConfig(**config)})
+    config = SubscriptionConfig.model_validate(given["config"])
+    return SubscriptionDefinition(**given | sequences | {"config": config})

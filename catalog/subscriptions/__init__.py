@@ -1,1 +1,1 @@
-"""The CloudEvents Subscriptions API: bodies, handlers and routes."""
+"""The CloudEvents Subscriptions API: handlers, routes, and what answers show."""

@@ -6,24 +6,25 @@ progress of its delivery: a client that has read it can change it while events a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from urllib.parse import quote
 
 from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
 from catalog.access.identity import demand, identity_of
-from catalog.http.etag import NEVER_KEPT
-from catalog.http.responses import json_response
+from catalog.context import CONTEXT
+from catalog.http.route import model_response
 from catalog.http.writeconditions import check_tag
 from catalog.model.errors import NotFound
+from catalog.operations.subscriptions import State
 from catalog.roles import Permission
 from catalog.store.database import Connection
-from catalog.store.deadletters import DeadLetterCounts, count_dead_letters
+from catalog.store.deadletters import count_dead_letters
 from catalog.store.logpositions import LogName
 from catalog.store.subscriptioncommands import lock_subscription
-from catalog.store.subscriptions import State, Subscription, get
-from catalog.subscriptions.shown import show_subscription
+from catalog.store.subscriptions import Subscription, get
+from catalog.subscriptions.shown import subscription_answer
 
 OVER: frozenset[State] = frozenset({"ended", "expired", "suspended"})
 """The states of subscriptions that deliver nothing any more."""
@@ -91,24 +92,18 @@ def demand_log(request: web.Request, log: LogName) -> None:
         demand(request, Permission.ADMINISTER)
 
 
-async def show_subscriptions(
-    connection: Connection, subscriptions: Sequence[Subscription]
-) -> list[dict[str, Any]]:
-    """Subscriptions as clients see them, with the numbers of their dead letters."""
-    counts = await count_dead_letters(connection, [each.id for each in subscriptions])
-    shown = [show_subscription(each) for each in subscriptions]
-    for one in shown:
-        one["status"]["deadletters"] = show_counts(counts[one["id"]])
-    return shown
-
-
-def show_counts(counts: DeadLetterCounts) -> dict[str, int]:
-    return {"dead": counts.dead, "waiting": counts.waiting, "due": counts.due}
-
-
-async def answer_read(connection: Connection, subscription: Subscription) -> web.Response:
+async def answer_read(
+    connection: Connection,
+    subscription: Subscription,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
     """Answer with a subscription and its tag."""
-    return await _answer(connection, subscription, 200)
+    counts = await count_dead_letters(connection, [subscription.id])
+    shown = subscription_answer(subscription, counts[subscription.id])
+    tagged = {"ETag": _tag_of(subscription), **(headers or {})}
+    return model_response(shown, status=status, headers=tagged)
 
 
 async def answer_write(
@@ -124,18 +119,13 @@ async def answer_write(
         done: the status; if the sink has yet to agree, it is 202 instead.
     """
     status = 202 if subscription.state == "pending" else done
-    return await _answer(connection, subscription, status, headers)
+    return await answer_read(connection, subscription, status=status, headers=headers)
 
 
-async def _answer(
-    connection: Connection,
-    subscription: Subscription,
-    status: int,
-    headers: Mapping[str, str] | None = None,
-) -> web.Response:
-    [shown] = await show_subscriptions(connection, [subscription])
-    tagged = {"ETag": _tag_of(subscription), "Cache-Control": NEVER_KEPT}
-    return json_response(shown, status=status, headers={**tagged, **(headers or {})})
+def next_page(request: web.Request, limit: int, after: object) -> dict[str, str]:
+    """The header that names the page after one that ends at `after`."""
+    here = f"{request.app[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
+    return {"Link": f"<{here}?limit={limit}&after={quote(str(after))}>;rel=next"}
 
 
 def _tag_of(subscription: Subscription) -> str:

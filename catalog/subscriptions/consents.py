@@ -1,15 +1,39 @@
-"""The state of a new or replaced subscription, by the consent that its sink has to give."""
+"""The consent of a sink: the state of a subscription by it, and the call that gives it.
+
+Source: http-webhook.md 4.1.3.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 
+from aiohttp import web
+
+from catalog.access.audittrail import author_of
 from catalog.config import Settings
+from catalog.context import CONTEXT
+from catalog.events.sinkvalidation import request_origin
+from catalog.http.clientaddress import client_address, source_of
+from catalog.model.author import author
+from catalog.model.concorderrors import TooManyAttempts
+from catalog.model.errors import BadRequest, NotFound
+from catalog.model.sinkconsent import SinkConsent
+from catalog.model.tokenbucket import TokenBucket
 from catalog.model.weborigin import origin_of
-from catalog.sinks.consent import needs_consent
+from catalog.operations.deliveries import ConsentQuery
+from catalog.operations.subscriptions import State
+from catalog.sinks.consent import UnreadableRate, needs_consent, parse_allowed_rate
 from catalog.store.database import Connection
-from catalog.store.sinkconsents import AWAITS_CONSENT, forget, seek
-from catalog.store.subscriptions import State, SubscriptionDefinition
+from catalog.store.sinkconsents import AWAITS_CONSENT, forget, grant_by_callback, seek
+from catalog.store.subscriptions import SubscriptionDefinition
+
+_PER_MINUTE = 600
+_MOST_CLIENTS = 4096
+_THANKS = "Events will be sent to this sink.\n"
+_HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 
 async def first_state(
@@ -28,3 +52,56 @@ async def first_state(
     if await seek(connection, id, origin_of(definition.sink), now=now, until=until):
         return "pending", AWAITS_CONSENT
     return "active", None
+
+
+class CallbackRates:
+    """Bounds the callbacks of each client, whether their keys are right or not."""
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def take(self, client: str, path: str, now: float) -> None:
+        """Count a callback.
+
+        Raises:
+            TooManyAttempts
+        """
+        bucket = self._buckets.pop(client, None) or TokenBucket(_PER_MINUTE)
+        self._buckets[client] = bucket
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        if (delay := bucket.delay(now)) > 0:
+            raise TooManyAttempts(path, seconds=math.ceil(delay))
+        bucket.take(now)
+
+
+CALLBACK_RATES: web.AppKey[CallbackRates] = web.AppKey("callback_rates", CallbackRates)
+
+
+async def take_consent(request: web.Request, query: ConsentQuery) -> web.Response:
+    """Take the consent of a sink that calls back.
+
+    A wrong key, one that was used or has ended, and a subscription that is not there are the same
+    404, so that nobody learns anything who does not have the key.
+    """
+    context, now = request.app[CONTEXT], asyncio.get_running_loop().time()
+    request.app[CALLBACK_RATES].take(source_of(client_address(request)), request.path, now)
+    try:
+        given = request.headers.get("WebHook-Allowed-Rate")
+        rate = parse_allowed_rate(given, context.settings.sink_rate)
+    except UnreadableRate:
+        fault = "WebHook-Allowed-Rate needs to be a positive integer or *"
+        raise BadRequest(request.path, error_detail=fault) from None
+    consent = SinkConsent(at=datetime.now(UTC), origin=request_origin(context), rate=rate)
+    id, secret = request.match_info["id"], query.key
+    # A GET writes here.
+    author.set(author_of(request))
+    async with context.database.transaction() as connection:
+        if not await grant_by_callback(connection, id, secret, consent):
+            raise NotFound(request.path)
+    return web.Response(text=_THANKS, headers=_HEADERS)
+
+
+async def post_consent(request: web.Request, query: ConsentQuery) -> web.Response:
+    """Take the consent of a sink that calls back."""
+    return await take_consent(request, query)

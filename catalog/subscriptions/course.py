@@ -1,4 +1,4 @@
-"""Changes the course of a subscription's delivery: pause, resume, replay.
+"""Changes the course of a subscription's delivery: pause, resume, replay; shows its attempts.
 
 The process that delivers goes on from the row, whose revision each of these raises.
 """
@@ -8,21 +8,30 @@ from __future__ import annotations
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.http.flags import page_limit
+from catalog.http.route import model_response
 from catalog.model.concorderrors import UnresolvedConflict
-from catalog.model.errors import InvalidAttribute, RequiredAttributeMissing
-from catalog.store.database import Connection
-from catalog.store.logpositions import check_position, find_position
-from catalog.store.subscriptioncommands import try_now
-from catalog.store.subscriptions import (
-    State,
-    Subscription,
-    change_state,
-    get,
-    move_cursor,
-    pause_later,
+from catalog.operations.deliveries import (
+    LAST_NUMBER,
+    DeliveryAttempts,
+    NumberQuery,
+    Pause,
+    Replay,
+    Resumption,
 )
-from catalog.subscriptions.addressed import answer_write, lock_addressed, path_of
-from catalog.subscriptions.commandbody import read_members, read_text
+from catalog.operations.subscriptions import State
+from catalog.store.database import Connection
+from catalog.store.deliveryattempts import page_attempts
+from catalog.store.logpositions import find_position
+from catalog.store.subscriptioncommands import try_now
+from catalog.store.subscriptions import Subscription, change_state, get, move_cursor, pause_later
+from catalog.subscriptions.addressed import (
+    answer_write,
+    lock_addressed,
+    next_page,
+    path_of,
+    read_addressed,
+)
 
 _PAUSED = "paused on request"
 _ADVICE = {
@@ -33,29 +42,26 @@ _ADVICE = {
 }
 
 
-async def pause(request: web.Request) -> web.Response:
-    """`POST /subscriptions/{id}/pause`: delivers nothing until it is resumed; keeps its place.
+async def pause_subscription(request: web.Request, wanted: Pause) -> web.Response:
+    """Deliver nothing until the subscription is resumed; it keeps its place.
 
-    The body may have a `reason`, which its status shows. One whose sink has yet to consent is
-    answered 202, and is paused after the consent.
+    One whose sink has yet to consent is answered 202, and is paused after the consent.
     """
-    reason = await read_text(request, "reason")
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         _check_course(stored, also="pending")
-        reason = reason or _PAUSED
+        reason = wanted.reason or _PAUSED
         changed = await change_state(connection, stored.id, "paused", reason, of=["active"])
         changed = changed or await pause_later(connection, stored.id, reason)
         return await answer_write(connection, changed or stored)
 
 
-async def resume(request: web.Request) -> web.Response:
-    """`POST /subscriptions/{id}/resume`: delivers again from where it was paused.
+async def resume_subscription(request: web.Request, _: Resumption) -> web.Response:
+    """Deliver again from where the subscription was paused.
 
     One that waits after a failure tries again at once. One whose sink has yet to consent is
     answered 202, and delivers after the consent.
     """
-    await read_members(request, frozenset())
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         _check_course(stored, also="pending")
@@ -66,26 +72,31 @@ async def resume(request: web.Request) -> web.Response:
         return await answer_write(connection, changed or stored)
 
 
-async def replay(request: web.Request) -> web.Response:
-    """`POST /subscriptions/{id}/replay`: delivers again `from` a position, a time, or `earliest`.
+async def replay_subscription(request: web.Request, wanted: Replay) -> web.Response:
+    """Deliver again `from` a position, a time, or `earliest`.
 
     `now` leaves out what has not been delivered yet.
     """
-    text = await read_text(request, "from")
-    if text is None:
-        raise RequiredAttributeMissing(request.path, list="from")
-    try:
-        check_position(text)
-    except ValueError as error:
-        raise InvalidAttribute(request.path, name="from", error_detail=str(error)) from error
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         _check_course(stored)
         position = await find_position(
-            connection, text, stored.log, subject=request.path, name="from"
+            connection, wanted.start, stored.log, subject=request.path, name="from"
         )
         changed = await move_cursor(connection, stored.id, position)
         return await answer_write(connection, changed or stored)
+
+
+async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response:
+    """List the last attempts to deliver in pages, the last one first."""
+    limit = page_limit(request, page.limit)
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        subscription = await read_addressed(request, connection)
+        before = LAST_NUMBER if page.after is None else page.after
+        found = await page_attempts(connection, subscription.id, before, limit + 1)
+    headers = next_page(request, limit, found[limit - 1].number) if len(found) > limit else {}
+    shown = DeliveryAttempts.model_validate(found[:limit], from_attributes=True)
+    return model_response(shown, headers=headers)
 
 
 def _check_course(stored: Subscription, *, also: State | None = None) -> None:

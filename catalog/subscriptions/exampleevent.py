@@ -6,7 +6,6 @@ import asyncio
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 import structlog
@@ -14,9 +13,9 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import CONTEXT, Context
-from catalog.http.responses import json_response
 from catalog.http.streamshares import SINK_TESTS
 from catalog.model.concorderrors import UnresolvedConflict
+from catalog.operations.deliveries import AttemptOutcome, ExampleAnswer
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
@@ -34,8 +33,8 @@ _ASK_AGAIN = "Replace the subscription (PUT): its sink is asked again then."
 _TEXT = "An example event, sent on request: nothing has changed in the catalog."
 
 
-async def send_example(request: web.Request) -> web.Response:
-    """`POST /subscriptions/{id}/test`: sends an example event now, and shows the sink's answer.
+async def send_example(request: web.Request) -> ExampleAnswer:
+    """Send an example event now, and show the sink's answer.
 
     The subscription stays as it is, whatever the answer.
     """
@@ -48,8 +47,13 @@ async def send_example(request: web.Request) -> web.Response:
         began = time.monotonic()
         answer = await _answer_to(event, subscription, context)
     milliseconds = round((time.monotonic() - began) * 1000)
-    shown = {**_show(answer), "milliseconds": milliseconds}
-    return json_response(shown | {"event": orjson.Fragment(event.structured)})
+    outcome, said = _told(answer)
+    return ExampleAnswer(
+        outcome=outcome,
+        answer=said,
+        milliseconds=milliseconds,
+        event=orjson.loads(event.structured),
+    )
 
 
 async def _check_consent(connection: Connection, subscription: Subscription) -> None:
@@ -106,11 +110,11 @@ async def _answer_to(
     return answer
 
 
-def _show(answer: SinkAnswer) -> dict[str, Any]:
+def _told(answer: SinkAnswer) -> tuple[AttemptOutcome, str]:
     match answer:
         case Delivered(detail=detail):
-            return {"outcome": "delivered", "answer": detail}
+            return "delivered", detail
         case SinkGone(reason=reason):
-            return {"outcome": "gone", "answer": reason}
+            return "gone", reason
         case SinkRefused(reason=reason):
-            return {"outcome": "refused", "answer": reason}
+            return "refused", reason

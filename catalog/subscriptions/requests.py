@@ -5,10 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace as with_fields
 from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import quote
 
-import orjson
 from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
@@ -16,18 +13,21 @@ from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.encryption import SecretUnreadable
 from catalog.events.filters import count_conditions
-from catalog.http.body import read_json
-from catalog.http.flags import read_page
+from catalog.http.body import read_body
+from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_endpoint_refused, why_refused
-from catalog.http.responses import json_response
+from catalog.http.route import model_response
 from catalog.model.author import name_target
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.model.tokenlifetime import refresh_time
+from catalog.operations.operation import PageQuery
+from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswers
 from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.auditlog import AUDIT_SOURCE
 from catalog.store.database import Connection
+from catalog.store.deadletters import count_dead_letters
 from catalog.store.sinkcredentials import (
     load_credentials,
     open_credential,
@@ -52,39 +52,42 @@ from catalog.subscriptions.addressed import (
     answer_write,
     demand_log,
     lock_addressed,
+    next_page,
     only_of,
     read_addressed,
-    show_subscriptions,
 )
 from catalog.subscriptions.consents import first_state
-from catalog.subscriptions.numbered import next_page
-from catalog.subscriptions.shown import unmasked
-from catalog.subscriptions.showncredential import keeps_credential
+from catalog.subscriptions.definitions import (
+    credential_in,
+    definition_of,
+    keeps_credential,
+    unmasked,
+)
+from catalog.subscriptions.shown import subscription_answer
 from catalog.subscriptions.signingkeys import ensure_keys
-from catalog.subscriptions.wire import SubscriptionRequest, parse_subscription
 
 
-async def list_subscriptions(request: web.Request) -> web.Response:
-    """`GET /subscriptions`: an array, in pages."""
-    after, limit = read_page(request)
+async def list_subscriptions(request: web.Request, query: PageQuery) -> web.Response:
+    """List the subscriptions in pages."""
+    limit = page_limit(request, query.limit)
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await page(connection, after, limit + 1, createdby=only_of(request))
-        shown = await show_subscriptions(connection, found[:limit])
-    headers = next_page(request, limit, quote(shown[-1]["id"])) if len(found) > limit else {}
-    return json_response(shown, headers=headers)
+        found = await page(connection, query.after, limit + 1, createdby=only_of(request))
+        counts = await count_dead_letters(connection, [each.id for each in found])
+    shown = [subscription_answer(each, counts[each.id]) for each in found[:limit]]
+    headers = next_page(request, limit, shown[-1].id) if len(found) > limit else {}
+    return model_response(SubscriptionAnswers(shown), headers=headers)
 
 
-async def create_subscription(request: web.Request) -> web.Response:
-    """`POST /subscriptions`: the subscription receives changes from now on.
+async def create_subscription(request: web.Request, wanted: NewSubscription) -> web.Response:
+    """Create a subscription, which receives changes from now on.
 
     It is answered 202 if the sink has yet to agree.
     """
     context = request.app[CONTEXT]
-    wanted = await _read_request(request, context)
-    definition = unmasked(wanted.to_definition(), None, request.path)
+    definition = unmasked(await _read_definition(request, wanted), None, request.path)
     async with context.database.transaction() as connection:
         await _check_count(request, connection)
-        id, credential = str(uuid.uuid4()), wanted.to_credential()
+        id, credential = str(uuid.uuid4()), credential_in(wanted)
         made = await ensure_keys(connection, context, id, definition)
         state, reason = await first_state(connection, context.settings, id, definition)
         subscription = await create(
@@ -121,14 +124,14 @@ async def _check_count(request: web.Request, connection: Connection) -> None:
 
 
 async def get_subscription(request: web.Request) -> web.Response:
-    """`GET /subscriptions/{id}`."""
+    """Show a subscription."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         found = await read_addressed(request, connection)
         return await answer_read(connection, found)
 
 
-async def replace_subscription(request: web.Request) -> web.Response:
-    """`PUT /subscriptions/{id}`: the whole of it, its credential included.
+async def replace_subscription(request: web.Request, wanted: NewSubscription) -> web.Response:
+    """Replace the whole of a subscription, its credential included.
 
     A credential that is not given again is gone, so that it is never sent to a sink that it
     was not meant for. What an answer masks can be given back as it is shown, a credential, too.
@@ -136,11 +139,11 @@ async def replace_subscription(request: web.Request) -> web.Response:
     before stays as it is. It is answered 202 if the sink has yet to agree.
     """
     context = request.app[CONTEXT]
-    wanted = await _read_request(request, context)
+    given = await _read_definition(request, wanted)
     async with context.database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        definition = unmasked(wanted.to_definition(), stored.definition, request.path)
-        credential = wanted.to_credential()
+        definition = unmasked(given, stored.definition, request.path)
+        credential = credential_in(wanted)
         is_same_sink = definition.sink == stored.definition.sink
         keeps = keeps_credential(credential, stored.stored, request.path, is_same_sink=is_same_sink)
         keeps = keeps or credential == _opened(context, stored)
@@ -159,7 +162,7 @@ async def replace_subscription(request: web.Request) -> web.Response:
 
 
 async def delete_subscription(request: web.Request) -> web.Response:
-    """`DELETE /subscriptions/{id}`: answers with the deleted subscription."""
+    """Delete a subscription, and answer with it."""
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         answer = await answer_read(connection, stored)
@@ -196,32 +199,51 @@ def _is_the_same(
     return keeps_credential and not is_over and definition == stored.definition
 
 
-async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
-    settings = context.settings
-    # Parsing a large body would take time, which its announced length spares.
-    _check_length(request.path, request.content_length or 0, settings)
-    body = await read_json(request, most_values=settings.subscription_bytes)
-    _check_length(request.path, len(orjson.dumps(body)), settings)
-    _check_filters(request.path, body, settings)
-    wanted = parse_subscription(body, request.path)
+async def _read_definition(request: web.Request, wanted: NewSubscription) -> SubscriptionDefinition:
+    """The definition that a client gives, as far as this node and this caller may have it."""
+    context, settings = request.app[CONTEXT], request.app[CONTEXT].settings
+    filters = [wanted.filter, wanted.filters]
+    for number, most, things, setting in (
+        # A longer one would take too much memory; more conditions, too much time for each event.
+        (
+            len(await read_body(request)),
+            settings.subscription_bytes,
+            "bytes",
+            "CONCORD_SUBSCRIPTION_BYTES",
+        ),
+        (
+            count_conditions(filters),
+            settings.subscription_conditions,
+            "expressions and attributes",
+            "CONCORD_SUBSCRIPTION_CONDITIONS",
+        ),
+    ):
+        if number > most:
+            raise LimitExceeded(request.path, limit=str(most), things=things, setting=setting)
+    definition = definition_of(wanted, request.path)
     base = context.public_base
     roots = [each.root for each in context.event_dialects]
     sources = [base, *(f"{base}{root}" for root in (*roots, SUBSCRIPTION_SOURCE, AUDIT_SOURCE))]
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
-    demand_log(request, log_of(wanted.to_definition()))
+    demand_log(request, log_of(definition))
     protocol = PROTOCOLS[wanted.protocol]
     refusal = why_refused(
         wanted.sink,
-        context.settings,
+        settings,
         schemes=protocol.schemes[wanted.protocol],
         most_hosts=protocol.most_hosts,
     )
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
-    _check_endpoint(request.path, wanted, context.settings)
-    return wanted
+    credential = credential_in(wanted)
+    refresh = credential.refresh if isinstance(credential, TokenCredential) else None
+    refusal = None if refresh is None else why_endpoint_refused(refresh.endpoint, settings)
+    if refusal is not None:
+        name = "sinkcredential.refreshtokenendpoint"
+        raise InvalidAttribute(request.path, name=name, error_detail=refusal)
+    return definition
 
 
 async def _with_credential(
@@ -247,30 +269,3 @@ def _refresh_time(credential: SinkCredential, settings: Settings) -> datetime | 
     assert credential.expiresat is not None
     lead_seconds = settings.token_refresh_seconds
     return refresh_time(credential.expiresat, datetime.now(UTC), lead_seconds=lead_seconds)
-
-
-def _check_endpoint(subject: str, wanted: SubscriptionRequest, settings: Settings) -> None:
-    """Refuse an endpoint for refresh tokens that a node must not send one to."""
-    credential = wanted.to_credential()
-    refresh = credential.refresh if isinstance(credential, TokenCredential) else None
-    refusal = None if refresh is None else why_endpoint_refused(refresh.endpoint, settings)
-    if refusal is not None:
-        name = "sinkcredential.refreshtokenendpoint"
-        raise InvalidAttribute(subject, name=name, error_detail=refusal)
-
-
-def _check_length(subject: str, length: int, settings: Settings) -> None:
-    """Refuse a definition that would take too much memory."""
-    most = settings.subscription_bytes
-    if length > most:
-        things, setting = "bytes", "CONCORD_SUBSCRIPTION_BYTES"
-        raise LimitExceeded(subject, limit=str(most), things=things, setting=setting)
-
-
-def _check_filters(subject: str, body: Any, settings: Settings) -> None:
-    """Refuse filters that would take too much time for each event."""
-    most = settings.subscription_conditions
-    filters = [body.get("filter"), body.get("filters")] if isinstance(body, dict) else []
-    if count_conditions(filters) > most:
-        things, setting = "expressions and attributes", "CONCORD_SUBSCRIPTION_CONDITIONS"
-        raise LimitExceeded(subject, limit=str(most), things=things, setting=setting)

@@ -5,84 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.http.route import Route
-from catalog.operations.operation import Anyone, Operation
-from catalog.roles import Permission
-from catalog.subscriptions import deadletters, requests, signingkeys
-from catalog.subscriptions.attempts import list_attempts
-from catalog.subscriptions.consentcallback import take_consent
-from catalog.subscriptions.course import pause, replay, resume
-from catalog.subscriptions.exampleevent import send_example
-
-_ONE = "/subscriptions/{id}"
-_DEAD = f"{_ONE}/deadletters"
+from catalog.operations import deliveries, subscriptions
+from catalog.subscriptions import consents, course, deadletters, exampleevent, requests, signingkeys
 
 routes: Sequence[Route] = (
-    Route(
-        Operation(method="GET", path="/subscriptions", needs=Permission.SUBSCRIBE),
-        requests.list_subscriptions,
-    ),
-    Route(
-        Operation(method="POST", path="/subscriptions", needs=Permission.SUBSCRIBE),
-        requests.create_subscription,
-    ),
-    Route(
-        Operation(method="GET", path=_ONE, needs=Permission.SUBSCRIBE), requests.get_subscription
-    ),
-    Route(
-        Operation(method="PUT", path=_ONE, needs=Permission.SUBSCRIBE),
-        requests.replace_subscription,
-    ),
-    Route(
-        Operation(method="DELETE", path=_ONE, needs=Permission.SUBSCRIBE),
-        requests.delete_subscription,
-    ),
-    # HEAD must change nothing, so it is none of the methods that consent. The sink answers with a
-    # secret that only the sink was told.
-    Route(
-        Operation(method="GET", path=f"{_ONE}/consent", needs=Anyone.UNASKED, has_head=False),
-        take_consent,
-    ),
-    Route(Operation(method="POST", path=f"{_ONE}/consent", needs=Anyone.UNASKED), take_consent),
-    Route(
-        Operation(method="GET", path=f"{_ONE}/signingkeys", needs=Permission.SUBSCRIBE),
-        signingkeys.list_keys,
-    ),
-    Route(
-        Operation(method="POST", path=f"{_ONE}/signingkeys", needs=Permission.SUBSCRIBE),
-        signingkeys.add_key,
-    ),
-    Route(
-        Operation(method="DELETE", path=f"{_ONE}/signingkeys/{{key}}", needs=Permission.SUBSCRIBE),
-        signingkeys.end_key,
-    ),
-    Route(Operation(method="POST", path=f"{_ONE}/pause", needs=Permission.SUBSCRIBE), pause),
-    Route(Operation(method="POST", path=f"{_ONE}/resume", needs=Permission.SUBSCRIBE), resume),
-    Route(Operation(method="POST", path=f"{_ONE}/replay", needs=Permission.SUBSCRIBE), replay),
-    Route(Operation(method="POST", path=f"{_ONE}/test", needs=Permission.SUBSCRIBE), send_example),
-    Route(
-        Operation(method="GET", path=f"{_ONE}/attempts", needs=Permission.SUBSCRIBE), list_attempts
-    ),
-    Route(
-        Operation(method="GET", path=_DEAD, needs=Permission.SUBSCRIBE),
-        deadletters.list_dead_letters,
-    ),
-    Route(
-        Operation(method="DELETE", path=_DEAD, needs=Permission.SUBSCRIBE), deadletters.delete_all
-    ),
-    Route(
-        Operation(method="POST", path=f"{_DEAD}/redeliver", needs=Permission.SUBSCRIBE),
-        deadletters.redeliver_some,
-    ),
-    Route(
-        Operation(method="GET", path=f"{_DEAD}/{{number}}", needs=Permission.SUBSCRIBE),
-        deadletters.get_one,
-    ),
-    Route(
-        Operation(method="DELETE", path=f"{_DEAD}/{{number}}", needs=Permission.SUBSCRIBE),
-        deadletters.delete_one,
-    ),
-    Route(
-        Operation(method="POST", path=f"{_DEAD}/{{number}}/redeliver", needs=Permission.SUBSCRIBE),
-        deadletters.redeliver_one,
-    ),
+    Route(subscriptions.LIST_SUBSCRIPTIONS, requests.list_subscriptions),
+    Route(subscriptions.CREATE_SUBSCRIPTION, requests.create_subscription),
+    Route(subscriptions.GET_SUBSCRIPTION, requests.get_subscription),
+    Route(subscriptions.REPLACE_SUBSCRIPTION, requests.replace_subscription),
+    Route(subscriptions.DELETE_SUBSCRIPTION, requests.delete_subscription),
+    Route(deliveries.GIVE_CONSENT, consents.take_consent),
+    Route(deliveries.POST_CONSENT, consents.post_consent),
+    Route(subscriptions.LIST_KEYS, signingkeys.list_signing_keys),
+    Route(subscriptions.ADD_KEY, signingkeys.add_signing_key),
+    Route(subscriptions.END_KEY, signingkeys.end_signing_key),
+    Route(deliveries.PAUSE_SUBSCRIPTION, course.pause_subscription),
+    Route(deliveries.RESUME_SUBSCRIPTION, course.resume_subscription),
+    Route(deliveries.REPLAY_SUBSCRIPTION, course.replay_subscription),
+    Route(deliveries.SEND_EXAMPLE, exampleevent.send_example),
+    Route(deliveries.LIST_ATTEMPTS, course.list_attempts),
+    Route(deliveries.LIST_DEAD_LETTERS, deadletters.list_dead_letters),
+    Route(deliveries.DELETE_DEAD_LETTERS, deadletters.delete_dead_letters),
+    Route(deliveries.REDELIVER_DEAD_LETTERS, deadletters.redeliver_dead_letters),
+    Route(deliveries.GET_DEAD_LETTER, deadletters.get_dead_letter),
+    Route(deliveries.DELETE_DEAD_LETTER, deadletters.delete_dead_letter),
+    Route(deliveries.REDELIVER_DEAD_LETTER, deadletters.redeliver_dead_letter),
 )

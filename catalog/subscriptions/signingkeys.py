@@ -9,23 +9,20 @@ from typing import cast
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.responses import json_response
+from catalog.http.route import model_response
 from catalog.model.concorderrors import UnresolvedConflict
-from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.errors import NotFound
 from catalog.model.signingkey import SignatureScheme, SigningKey
 from catalog.model.weborigin import origin_of
+from catalog.operations.subscriptions import KeyExchange, SigningKeyAnswers
 from catalog.sinks.signature import make_key, public_key
 from catalog.store.database import Connection
 from catalog.store.signingkeys import end_keys, remove_key, remove_keys, save_key
 from catalog.store.subscriptioncommands import wake
 from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
 from catalog.subscriptions.addressed import lock_addressed, read_addressed
-from catalog.subscriptions.commandbody import read_members
-from catalog.subscriptions.shown import show_keys
+from catalog.subscriptions.shown import key_answers
 
-DEFAULT_OVERLAP_SECONDS = 24 * 3600
-LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
-_OVERLAP = "overlapseconds"
 _MOST_KEYS = 2
 
 
@@ -59,27 +56,25 @@ async def ensure_keys(
     return (await _add_key(connection, context, id, scheme),)
 
 
-async def list_keys(request: web.Request) -> web.Response:
-    """`GET /subscriptions/{id}/signingkeys`: without secrets."""
+async def list_signing_keys(request: web.Request) -> SigningKeyAnswers:
+    """List the keys that sign deliveries, without secrets, the current one first."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         found = await read_addressed(request, connection)
-    return json_response(show_keys(found))
+    return SigningKeyAnswers(key_answers(found))
 
 
-async def add_key(request: web.Request) -> web.Response:
-    """`POST /subscriptions/{id}/signingkeys`: a new key signs beside the old one, until its end.
+async def add_signing_key(request: web.Request, wanted: KeyExchange) -> web.Response:
+    """Make a key that signs beside the old one, until the old one's end.
 
-    The body may say in `overlapseconds` how long the old key signs; with 0, it ends at once. The
-    answer has the new key, and shows its secret this once.
+    The answer has the new key, and shows its secret this once.
     """
-    context = request.app[CONTEXT]
-    overlap = await _read_overlap(request)
+    context, overlap = request.app[CONTEXT], wanted.overlapseconds
     async with context.database.transaction() as connection:
         subscription = await _lock_signed(request, connection)
         if overlap and len(subscription.storedkeys) >= _MOST_KEYS:
             fault = (
                 f"it has {_MOST_KEYS} keys in use already; end the older one, "
-                f'or both with "{_OVERLAP}": 0'
+                'or both with "overlapseconds": 0'
             )
             raise UnresolvedConflict(request.path, error_detail=fault)
         now = datetime.now(UTC)
@@ -89,16 +84,14 @@ async def add_key(request: web.Request) -> web.Response:
         await wake(connection, subscription.id)
         found = await get(connection, subscription.id)
     assert found is not None, "it is locked"
-    shown = next(
-        each for each in show_keys(replace(found, newkeys=(made,))) if each["id"] == made.id
-    )
+    keys = key_answers(replace(found, newkeys=(made,)))
+    shown = next(each for each in keys if each.id == made.id)
     base = f"{context.base_url(request)}/subscriptions/{subscription.id}/signingkeys"
-    headers = {"Location": f"{base}/{made.id}", "Cache-Control": "no-store"}
-    return json_response(shown, status=201, headers=headers)
+    return model_response(shown, status=201, headers={"Location": f"{base}/{made.id}"})
 
 
-async def end_key(request: web.Request) -> web.Response:
-    """`DELETE /subscriptions/{id}/signingkeys/{key}`: an old key signs no more."""
+async def end_signing_key(request: web.Request) -> None:
+    """Let an old key sign no more."""
     async with request.app[CONTEXT].database.transaction() as connection:
         subscription = await _lock_signed(request, connection)
         key = request.match_info["key"]
@@ -110,7 +103,6 @@ async def end_key(request: web.Request) -> web.Response:
             raise UnresolvedConflict(request.path, error_detail=fault)
         await remove_key(connection, subscription.id, key)
         await wake(connection, subscription.id)
-    return web.Response(status=204)
 
 
 async def _lock_signed(request: web.Request, connection: Connection) -> Subscription:
@@ -132,13 +124,3 @@ async def _add_key(
 def _scheme_of(definition: SubscriptionDefinition) -> SignatureScheme | None:
     scheme = definition.settings.get("signature", "none")
     return None if scheme == "none" else cast("SignatureScheme", scheme)
-
-
-async def _read_overlap(request: web.Request) -> int:
-    body = await read_members(request, {_OVERLAP})
-    seconds = body.get(_OVERLAP, DEFAULT_OVERLAP_SECONDS)
-    is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
-    if not is_whole or not 0 <= seconds <= LONGEST_OVERLAP_SECONDS:
-        fault = f"it needs to be a whole number from 0 to {LONGEST_OVERLAP_SECONDS}"
-        raise InvalidAttribute(request.path, name=_OVERLAP, error_detail=fault)
-    return int(seconds)

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.client import Client, Refused
+from catalog.operations.subscriptions import NewSubscription
 from tests.deploy.files import board_expressions, rule_expressions
 from tests.deploy.prometheus import Prometheus, program, running_prometheus
 from tests.e2e.nodes import NodeProcess, free_port, node_at, running, until
@@ -42,7 +43,9 @@ async def nodes(tmp_path: Path) -> AsyncIterator[tuple[NodeProcess, NodeProcess]
         node.log.parent.mkdir()
     async with running(hub, east), hub.client() as client:
         await client.add_link({"id": "east", "source": east.url, "mode": "pull"})
-        await client.subscribe({"sink": f"http://127.0.0.1:{free_port()}/", "protocol": "HTTP"})
+        await client.subscribe(
+            NewSubscription(sink=f"http://127.0.0.1:{free_port()}/", protocol="HTTP")
+        )
         await client.create("/messagegroups/g", {})
         await client.tell_reconciliation(_DIFFERENT)
         await until(lambda: _is_current(client), what="the link to be current")

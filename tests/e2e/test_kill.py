@@ -11,6 +11,7 @@ from typing import Any
 
 from catalog.client import Client, ClientError
 from catalog.client.subscriptions import open_sink
+from catalog.operations.subscriptions import NewSubscription
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 KILLS = 4
@@ -28,7 +29,7 @@ async def test_a_subscriber_misses_no_change_of_a_node_that_is_killed_again_and_
     async with open_sink(lambda event: received.append(dict(event))) as sink, running(node):
         async with node.client() as client:
             types = ["io.xregistry.version.created", "io.xregistry.version.updated"]
-            await client.subscribe({"sink": sink, "protocol": "HTTP", "types": types})
+            await client.subscribe(NewSubscription(sink=sink, protocol="HTTP", types=types))
         acknowledged: list[tuple[str, int]] = []
         for _ in range(KILLS):
             await _write_until_killed(node, chance, acknowledged)

@@ -10,6 +10,7 @@ import pytest
 
 from catalog.client import Client, ClientError
 from catalog.client.subscriptions import open_sink
+from catalog.operations.subscriptions import NewSubscription
 from catalog.store.embedded import start_embedded
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.postmaster import kill_server, send_to_server
@@ -35,7 +36,7 @@ async def test_no_acknowledged_write_is_lost_while_postgresql_is_killed_again_an
         node.client() as client,
         other.client() as reader,
     ):
-        await client.subscribe({"sink": sink, "protocol": "HTTP"})
+        await client.subscribe(NewSubscription(sink=sink, protocol="HTTP"))
         await reader.add_link({"source": node.url, "mode": "events"})
         acknowledged: list[str] = []
         for count in range(KILLS):

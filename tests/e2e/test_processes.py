@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.config import Settings
+from catalog.operations.subscriptions import NewSubscription
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.webhooksink import WebHookSink
 
@@ -101,7 +102,7 @@ async def test_a_configuration_is_in_force_in_every_process_once_it_is_answered(
 
 async def test_one_process_delivers_and_the_others_answer(node: NodeProcess) -> None:
     async with WebHookSink() as sink, node.client() as client:
-        await client.subscribe({"sink": sink.url, "protocol": "HTTP"})
+        await client.subscribe(NewSubscription(sink=sink.url, protocol="HTTP"))
         await client.create("/messagegroups/told", {})
         await sink.has(lambda sink: sink.events)
         assert len(members_of(node)) == PROCESSES + 1

@@ -18,6 +18,7 @@ import asyncpg
 import pytest
 
 from catalog.client.subscriptions import open_sink
+from catalog.operations.subscriptions import NewSubscription
 from catalog.store.schemamigration import migrations
 from tests.conftest import KEY_VARIABLE
 from tests.e2e.nodes import NodeProcess, node_at, until
@@ -130,7 +131,7 @@ async def test_no_request_fails_and_no_write_is_lost(database_url: str, tmp_path
         try:
             await asyncio.gather(*(node.start() for node in nodes))
             async with nodes[0].client() as client:
-                await client.subscribe({"sink": sink, "protocol": "HTTP"})
+                await client.subscribe(NewSubscription(sink=sink, protocol="HTTP"))
             async with asyncio.TaskGroup() as tasks:
                 for number in range(WRITERS):
                     tasks.create_task(hosts.write(number))

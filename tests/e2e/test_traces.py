@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from catalog.client import Client
+from catalog.operations.subscriptions import NewSubscription
 from tests.e2e.collector import Collector, serving
 from tests.e2e.nodes import NodeProcess, free_port, node_at, running, until
 
@@ -63,11 +64,11 @@ async def test_a_write_is_traced_to_its_sink_and_through_another_catalog(
                     await client.add_link({"id": "east", "source": east.url, "mode": "events"})
                     await until(lambda c=client: _is_current(c), what="a current link")
                 await client.subscribe(
-                    {
-                        "sink": f"http://127.0.0.1:{port}/{name}",
-                        "protocol": "HTTP",
-                        "protocolsettings": {"contentmode": "binary"},
-                    }
+                    NewSubscription(
+                        sink=f"http://127.0.0.1:{port}/{name}",
+                        protocol="HTTP",
+                        protocolsettings={"contentmode": "binary"},
+                    )
                 )
         async with east.client() as client:
             answer = await client.request("PUT", "/messagegroups/g", body={}, headers=HEADERS)

@@ -16,6 +16,7 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from catalog.client.subscriptions import open_sink
+from catalog.operations.subscriptions import NewSubscription
 from tests.brokers.kafka import KafkaBroker
 from tests.e2e.nodes import free_port
 from tests.faults.databases import RunDatabases
@@ -171,7 +172,9 @@ class Run:
 
         sink = await stack.enter_async_context(open_sink(receive))
         async with node.client() as client:
-            await client.subscribe({"sink": sink, "protocol": "HTTP", "types": _VERSION_EVENTS})
+            await client.subscribe(
+                NewSubscription(sink=sink, protocol="HTTP", types=_VERSION_EVENTS)
+            )
 
     async def _join(self, stack: AsyncExitStack, link: Follows) -> None:
         target, source = self.nodes[link.target], self.nodes[link.source]

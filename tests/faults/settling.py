@@ -79,8 +79,8 @@ async def _have_arrived(run: Run) -> bool:
     """Whether no subscription of the nodes has anything to deliver."""
     for node in run.nodes:
         async with node.client() as client:
-            statuses = [each["status"] for each in await client.subscriptions()]
-        if any(status["lag"] and status["state"] != "ended" for status in statuses):
+            statuses = [each.status for each in await client.subscriptions()]
+        if any(status.lag and status.state != "ended" for status in statuses):
             return False
     return True
 

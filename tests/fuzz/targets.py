@@ -28,6 +28,7 @@ from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
 from catalog.events.filters import FilterError, compile_filters
 from catalog.http.headers import decode_header
 from catalog.http.outboundaddress import why_refused
+from catalog.http.route import checked
 from catalog.messages.messageparser import read_binary_event, read_json_message
 from catalog.messages.uritemplates import Template
 from catalog.messages.values import media_type_fits
@@ -37,9 +38,9 @@ from catalog.model.filter import parse_filters, parse_sort
 from catalog.model.interaction import Interaction
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
+from catalog.operations.subscriptions import NewSubscription
 from catalog.sinks.protocols import PROTOCOLS
-from catalog.subscriptions.shown import unmasked
-from catalog.subscriptions.wire import parse_subscription
+from catalog.subscriptions.definitions import credential_in, definition_of, unmasked
 from replication.feedlines import read_line, write_copy
 from tests.fuzz.requests import SUBSCRIPTION_BODIES
 
@@ -90,12 +91,13 @@ def subscription_body(data: bytes) -> None:
     except NotParsable:
         return
     with suppress(XRegistryError):
-        wanted = parse_subscription(value, "/subscriptions")
-        definition = unmasked(wanted.to_definition(), None, "/subscriptions")
+        wanted = checked(NewSubscription, value, "/subscriptions")
+        given = definition_of(wanted, "/subscriptions")
+        definition = unmasked(given, None, "/subscriptions")
         protocol = PROTOCOLS[definition.protocol]
         schemes, most = protocol.schemes[definition.protocol], protocol.most_hosts
         why_refused(definition.sink, _settings(), schemes=schemes, most_hosts=most)
-        wanted.to_credential()
+        credential_in(wanted)
 
 
 def cesql_expression(data: bytes) -> None:

@@ -20,6 +20,14 @@ from catalog.commands import console
 MODEL = {"groups": {"messagegroups": {"resources": {"messages": {}}}}}
 
 
+STATUS = {
+    "state": "active",
+    "createdat": "2026-01-01T00:00:00Z",
+    **dict.fromkeys(("failures", "delivered", "failed", "failedattempts", "lag", "lagseconds"), 0),
+    "deadletters": {},
+}
+
+
 @dataclass
 class FakeNode:
     """A node that refuses what is called `bad`, breaks off at what is called `lost`, and
@@ -103,8 +111,8 @@ class FakeNode:
         return web.json_response({"id": "eu", "authority": authority, "allowed": 1045})
 
     async def add_subscription(self, request: web.Request) -> web.Response:
-        self.subscriptions.append({"id": "s1", **await request.json()})
-        return web.json_response(self.subscriptions[-1], status=201)
+        self.subscriptions.append({**await request.json(), "id": "s1"})
+        return web.json_response({**self.subscriptions[-1], "status": STATUS}, status=201)
 
 
 def _violation(subject: str) -> dict[str, Any]:
@@ -663,7 +671,7 @@ def test_a_subscription_carries_the_settings_of_its_protocol(concord, node) -> N
         "clientid": "7",
         "cacertificate": "a=b",
     }
-    assert "sinkcredential" not in subscription
+    assert subscription["sinkcredential"] is None
 
 
 @pytest.mark.parametrize("setting", ["topicname", "=events", ""])
@@ -692,7 +700,12 @@ def test_a_user_without_a_password_is_told_how_to_give_one(concord, node) -> Non
 
 
 def test_a_credential_comes_from_a_file(concord, node, tmp_path) -> None:
-    credential = {"credentialtype": "ACCESSTOKEN", "accesstoken": "t0ken"}
+    credential = {
+        "credentialtype": "ACCESSTOKEN",
+        "accesstoken": "t0ken",
+        "accesstokenexpiresutc": "2999-01-01T00:00:00Z",
+        "accesstokentype": "Bearer",
+    }
     file = tmp_path / "credential.json"
     file.write_bytes(orjson.dumps(credential))
     assert concord(*ADD_KAFKA, "--credential", str(file)).exit_code == 0

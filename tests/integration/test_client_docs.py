@@ -49,7 +49,7 @@ async def test_every_block_of_the_page_runs_against_a_node(
     assert any(line.startswith("refused because the sink ") for line in printed)
     assert any(line.startswith("dead the sink ") for line in printed)
     assert "paused since the sink moves" in printed
-    assert "1 {'dead': 0, 'waiting': 0, 'due': 1}" in printed
+    assert "1 dead=0 waiting=0 due=1" in printed
     assert "0 removed" in printed
     assert "active again" in printed
 

@@ -221,7 +221,7 @@ async def test_events_are_an_iterator_and_leave_no_subscription_behind(
             types = ["io.xregistry.group.created", "io.xregistry.group.updated"]
             async with client.listen(types=types) as events:
                 [subscription] = await client.subscriptions()
-                assert await client.subscription(subscription["id"]) == subscription
+                assert await client.subscription(subscription.id) == subscription
                 await client.create(MESSAGE, {})
                 await client.update(GROUP, {"name": "x"})
                 seen = [(await anext(events))["type"].rpartition(".")[2] for _ in range(2)]

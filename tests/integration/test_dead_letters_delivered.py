@@ -10,6 +10,7 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
+from catalog.operations.subscriptions import RetryLimits, SubscriptionConfig
 from catalog.store.deadletters import (
     DeadLetter,
     clear_dead_letters,
@@ -18,7 +19,7 @@ from catalog.store.deadletters import (
 )
 from catalog.store.deliveryattempts import page_attempts
 from catalog.store.subscriptioncommands import wake
-from catalog.store.subscriptions import RetryLimits, Subscription, SubscriptionConfig
+from catalog.store.subscriptions import Subscription
 from tests.integration.conftest import start_node
 from tests.integration.test_dispatcher import (
     AT,

@@ -11,9 +11,9 @@ import pytest
 
 from catalog.config import Settings
 from catalog.events.deliveryretention import trim_once
+from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Database
 from catalog.store.deadletters import (
-    DeadLetterCounts,
     FailedEvent,
     add,
     blocked_subjects,

@@ -9,8 +9,9 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
-from catalog.store.subscriptions import SubscriptionConfig, change_state, move_cursor, replace
+from catalog.operations.subscriptions import SubscriptionConfig
 from catalog.store.subscriptions import SubscriptionDefinition as Definition
+from catalog.store.subscriptions import change_state, move_cursor, replace
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_dispatcher import (
     AT,

@@ -98,7 +98,7 @@ async def test_the_description_has_the_settings_of_every_protocol(node: Node) ->
         assert {*schema["properties"]} == {*protocol.settings.model_fields}
         assert all(each.get("description") for each in schema["properties"].values()), name
     taken = described["paths"]["/subscriptions"]["post"]["requestBody"]["content"]
-    assert taken["application/json"]["schema"] == {"$ref": "#/components/schemas/subscription"}
+    assert taken["application/json"]["schema"] == {"$ref": "#/components/schemas/NewSubscription"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_the_schema_of_a_subscription_says_what_the_node_accepts(
     node: Node, settings: dict[str, Any], is_right: bool
 ) -> None:
     described = await node.get("/openapi.json")
-    schema = {"$ref": "#/components/schemas/subscription", "components": described["components"]}
+    schema = {"$ref": "#/components/schemas/NewSubscription", "components": described["components"]}
     body = {"protocol": "AMQP", "sink": "amqp://example.com", "protocolsettings": settings}
 
     assert Draft202012Validator(schema).is_valid(body) is is_right

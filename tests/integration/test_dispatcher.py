@@ -31,14 +31,13 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.operations.subscriptions import RetryLimits, SubscriptionConfig
 from catalog.sinks.httpmessage import encode_binary, encode_structured
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
 from catalog.store.sinkcredentials import remove_credential, save_credential
 from catalog.store.subscriptions import (
-    RetryLimits,
     Subscription,
-    SubscriptionConfig,
     SubscriptionDefinition,
     create,
     delete,

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog.events import delivery
-from catalog.store.subscriptions import Subscription, SubscriptionConfig, delete
+from catalog.operations.subscriptions import SubscriptionConfig
+from catalog.store.subscriptions import Subscription, delete
 from tests.integration.batchsink import BatchSink
 from tests.integration.conftest import Node
 from tests.integration.test_dispatcher import VirtualTime, delivering, eventually, subscribe

@@ -17,11 +17,11 @@ from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.progress import ProgressWriter
 from catalog.events.sinkcalls import SinkCalls
 from catalog.model.sinkconsent import SinkConsent
+from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkRefused
 from catalog.store.deliveryattempts import page_attempts
-from catalog.store.subscriptions import BatchLimits, SubscriptionConfig
 from tests.integration.batchsink import BatchSink
 from tests.integration.test_dispatcher import AT, VirtualTime, context, subscribe
 

@@ -221,7 +221,7 @@ async def test_anything_else_is_no_consent_and_is_told(
         await node.put("/messagegroups/g")
         # Once the time of the next attempt has come, it is not shown any more.
         async with asyncio.timeout(30):
-            while not (await until(node, path, "pending", reason=reason))["nextattemptat"]:
+            while "nextattemptat" not in await until(node, path, "pending", reason=reason):
                 await asyncio.sleep(0.02)  # between two looks at the status
         # It is asked again, and consents this time.
         sink.on_options = consenting()

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from catalog.http.route import checked
 from catalog.model.errors import XRegistryError
-from catalog.subscriptions.wire import parse_subscription
+from catalog.operations.subscriptions import NewSubscription
+from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.definitions import definition_of
 
 TOPIC = {"topicname": "a"}
 TOKEN = {
@@ -22,6 +25,10 @@ SUBSCRIPTION = {
     "sink": "mqtt://127.0.0.1:1883",
     "protocolsettings": TOPIC,
 }
+
+
+def parsed_definition(body: Mapping[str, Any]) -> SubscriptionDefinition:
+    return definition_of(checked(NewSubscription, body, "/subscriptions"), "/subscriptions")
 
 
 @pytest.mark.parametrize(
@@ -74,20 +81,20 @@ SUBSCRIPTION = {
 )
 def test_what_does_not_fit_the_protocol_is_refused(changed: Mapping[str, Any], name: str) -> None:
     with pytest.raises(XRegistryError) as raised:
-        parse_subscription({**SUBSCRIPTION, **changed}, "/subscriptions")
+        parsed_definition({**SUBSCRIPTION, **changed})
     assert name in raised.value.arguments.values()
 
 
 @pytest.mark.parametrize("topic", ["a", "a/b c/", "/", "Zürich/\N{BELL}", "a$b", "x" * 1024])
 def test_any_name_without_wildcards_is_a_topic(topic: str) -> None:
     settings = {"topicname": topic}
-    parsed = parse_subscription({**SUBSCRIPTION, "protocolsettings": settings}, "/subscriptions")
-    assert parsed.protocolsettings["topicname"] == topic
+    parsed = parsed_definition({**SUBSCRIPTION, "protocolsettings": settings})
+    assert parsed.settings["topicname"] == topic
 
 
 def test_the_settings_have_the_defaults_of_the_specification() -> None:
-    parsed = parse_subscription({**SUBSCRIPTION, "protocol": "MQTT3"}, "/subscriptions")
-    assert parsed.protocolsettings == {
+    parsed = parsed_definition({**SUBSCRIPTION, "protocol": "MQTT3"})
+    assert parsed.settings == {
         "topicname": "a",
         "qos": 1,
         "retain": False,

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from catalog.http.route import checked
 from catalog.model.errors import XRegistryError
-from catalog.subscriptions.wire import parse_subscription
+from catalog.operations.subscriptions import NewSubscription
+from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.definitions import definition_of
 
 SUBJECT = {"subject": "a"}
 SUBSCRIPTION = {
@@ -16,6 +19,10 @@ SUBSCRIPTION = {
     "sink": "nats://127.0.0.1:4222",
     "protocolsettings": SUBJECT,
 }
+
+
+def parsed_definition(body: Mapping[str, Any]) -> SubscriptionDefinition:
+    return definition_of(checked(NewSubscription, body, "/subscriptions"), "/subscriptions")
 
 
 @pytest.mark.parametrize(
@@ -44,15 +51,15 @@ SUBSCRIPTION = {
 )
 def test_what_does_not_fit_the_protocol_is_refused(changed: Mapping[str, Any], name: str) -> None:
     with pytest.raises(XRegistryError) as raised:
-        parse_subscription({**SUBSCRIPTION, **changed}, "/subscriptions")
+        parsed_definition({**SUBSCRIPTION, **changed})
     assert name in raised.value.arguments.values()
 
 
 @pytest.mark.parametrize("subject", ["a", "a.b-c.d_e", "Zürich.\N{BELL}", "a$.b", "x" * 512])
 def test_any_name_without_wildcards_is_a_subject(subject: str) -> None:
     settings = {"subject": subject}
-    parsed = parse_subscription({**SUBSCRIPTION, "protocolsettings": settings}, "/subscriptions")
-    assert parsed.protocolsettings == {"subject": subject, "contentmode": "binary"}
+    parsed = parsed_definition({**SUBSCRIPTION, "protocolsettings": settings})
+    assert parsed.settings == {"subject": subject, "contentmode": "binary"}
 
 
 @pytest.mark.parametrize(
@@ -69,4 +76,4 @@ def test_any_name_without_wildcards_is_a_subject(subject: str) -> None:
 )
 def test_users_and_tokens_are_credentials(credential: Mapping[str, str]) -> None:
     body = {**SUBSCRIPTION, "sink": "tls://127.0.0.1", "sinkcredential": credential}
-    assert parse_subscription(body, "/subscriptions").to_credential() is not None
+    assert parsed_definition(body)

@@ -1,0 +1,435 @@
+"""The operations on subscriptions themselves (subscriptions-spec.md 3.2), and on their keys."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from catalog.model.signingkey import SignatureScheme
+from catalog.model.sinkcredential import (
+    CredentialType,
+    PlainCredential,
+    RefreshGrant,
+    TokenCredential,
+)
+from catalog.operations.operation import (
+    AnswerBody,
+    Body,
+    Operation,
+    PageQuery,
+    Secret,
+    Time,
+)
+from catalog.rolerules import IdentityKind
+from catalog.roles import Permission
+
+State = Literal["pending", "active", "paused", "suspended", "expired", "ended"]
+"""Only an active subscription is delivered to; the others keep their cursors."""
+
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,8192}")
+_IN_JSON = {
+    "start": "from",
+    "startsat": "startsAt",
+    "expiresat": "expiresAt",
+    "maxevents": "maxEvents",
+    "initialevents": "initialEvents",
+}
+_PRINTABLE = re.compile(r"[\x20-\x7e]{1,8192}")
+
+
+def _check_token(value: SecretStr) -> SecretStr:
+    if not _VISIBLE.fullmatch(value.get_secret_value()):
+        raise ValueError("it needs to be 1 to 8192 visible ASCII characters")
+    return value
+
+
+def _check_refresh_token(value: SecretStr) -> SecretStr:
+    if not _PRINTABLE.fullmatch(value.get_secret_value()):
+        raise ValueError("it needs to be 1 to 8192 ASCII characters")
+    return value
+
+
+Count = Annotated[int, Field(ge=0)]
+Filter = dict[str, Any]
+Settings = dict[str, Any]
+
+
+class NewPlainCredential(Body):
+    """A name and a password for the sink."""
+
+    credentialtype: Literal["PLAIN"]
+    identifier: Annotated[Secret, Field(min_length=1, max_length=1024)]
+    secret: Annotated[Secret, Field(min_length=1, max_length=8192)]
+
+    def to_credential(self) -> PlainCredential:
+        return PlainCredential(
+            identifier=self.identifier.get_secret_value(), secret=self.secret.get_secret_value()
+        )
+
+
+class _NewTokenCredential(Body):
+    """An access token. What the specification requires is required: a token whose end is unknown
+    would fail one day without a warning."""
+
+    accesstoken: Annotated[Secret, AfterValidator(_check_token)]
+    accesstokenexpiresutc: Time
+    accesstokentype: str = Field(
+        pattern=r"^[A-Za-z0-9-]{1,32}$", description="An authorization scheme, such as Bearer."
+    )
+
+    def to_credential(self) -> TokenCredential:
+        return TokenCredential(
+            token=self.accesstoken.get_secret_value(),
+            scheme=self.accesstokentype,
+            expiresat=self.accesstokenexpiresutc,
+        )
+
+
+class NewAccessToken(_NewTokenCredential):
+    """An access token for the sink."""
+
+    credentialtype: Literal["ACCESSTOKEN"]
+
+
+class NewRefreshToken(_NewTokenCredential):
+    """An access token for the sink, and what gets the next one."""
+
+    credentialtype: Literal["REFRESHTOKEN"]
+    refreshtoken: Annotated[Secret, AfterValidator(_check_refresh_token)]
+    refreshtokenendpoint: str = Field(min_length=1, max_length=2048)
+
+    def to_credential(self) -> TokenCredential:
+        refresh = RefreshGrant(
+            token=self.refreshtoken.get_secret_value(), endpoint=self.refreshtokenendpoint
+        )
+        return replace(super().to_credential(), refresh=refresh)
+
+
+class BatchLimits(Body):
+    """The most events, and bytes of their JSON, that a sink is sent at a time.
+
+    A batch with fewer events waits for more until its first one is `wait` seconds old.
+    """
+
+    count: int = Field(default=100, ge=1, le=10_000, strict=True)
+    bytes: int = Field(default=1024 * 1024, ge=1, le=64 * 1024 * 1024, strict=True)
+    wait: float = Field(default=0.0, ge=0, le=60)
+
+
+class RetryLimits(Body):
+    """The attempts, and the seconds, for an event that a sink refuses for now; else no limit."""
+
+    attempts: int | None = Field(default=None, ge=1, le=10_000, strict=True)
+    seconds: float | None = Field(default=None, ge=0, le=30 * 24 * 3600)
+
+
+class SubscriptionConfig(Body):
+    """The settings of a subscription (subscriptions-spec.md 3.2.1, "config")."""
+
+    model_config = ConfigDict(alias_generator=lambda name: _IN_JSON.get(name, name))
+
+    start: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Where in the log it begins: `now`, `earliest`, the `sequence` of an event, "
+        "after which it goes on, or a time.",
+    )
+    startsat: Time | None = Field(
+        default=None,
+        description="Nothing is delivered before; without `from`, no earlier event either.",
+    )
+    expiresat: Time | None = Field(
+        default=None,
+        description="Nothing is delivered from then on.",
+    )
+    maxevents: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**53,
+        strict=True,
+        description="It ends when its sink has accepted so many events.",
+    )
+    initialevents: bool = Field(
+        default=False,
+        strict=True,
+        description="What is there is delivered first, as created events.",
+    )
+    interval: float | None = Field(
+        default=None,
+        ge=0,
+        le=3600,
+        description="The sink gets at most one event in so many seconds, the latest.",
+    )
+    batch: BatchLimits | None = Field(
+        default=None, description="Else a sink gets as many events at a time as it takes."
+    )
+    retry: RetryLimits | None = Field(
+        default=None, description="Else an event that a sink refuses for now is tried for ever."
+    )
+    order: Literal["wait", "continue"] = Field(
+        default="continue",
+        description="Whether the later events of its subject wait for an event that could not be "
+        "delivered, or continue without it.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SubscriptionConfig:
+        if self.initialevents and self.start not in (None, "now"):
+            raise ValueError('"initialEvents" begin now, whatever "from" says: leave one out')
+        if self.interval is not None and (self.initialevents or self.batch is not None):
+            raise ValueError('with an "interval", only the latest event is sent')
+        if self.expiresat and self.startsat and self.expiresat <= self.startsat:
+            raise ValueError('"expiresAt" needs to be later than "startsAt"')
+        return self
+
+
+class NewSubscription(Body):
+    """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
+
+    The server assigns `id`, `status` and `signingkeys`; clients may send them back, and they are
+    ignored. An older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars
+    in the query of the sink, or as the value of a header, keep what is stored, and so do stars in
+    place of the secrets of the credential.
+    """
+
+    id: Any = None
+    status: Any = None
+    signingkeys: Any = None
+    source: str | None = Field(default=None, min_length=1, max_length=2048)
+    types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
+        default_factory=list, max_length=256
+    )
+    config: SubscriptionConfig = Field(default_factory=SubscriptionConfig)
+    filter: Filter | None = None
+    filters: list[Filter] = Field(default_factory=list)
+    sink: str = Field(min_length=1, max_length=2048)
+    sinkcredential: (
+        Annotated[
+            NewPlainCredential | NewAccessToken | NewRefreshToken,
+            Field(discriminator="credentialtype"),
+        ]
+        | None
+    ) = None
+    protocol: str
+    protocolsettings: Settings = Field(default_factory=dict)
+
+
+class SinkCredentialAnswer(AnswerBody):
+    """A credential with stars in place of its secrets."""
+
+    credentialtype: CredentialType
+    identifier: str | None = None
+    secret: str | None = None
+    accesstoken: str | None = None
+    accesstokenexpiresutc: Time | None = None
+    accesstokentype: str | None = None
+    refreshtoken: str | None = None
+    refreshtokenendpoint: str | None = None
+
+
+class SigningKeyAnswer(AnswerBody):
+    """A key that signs deliveries."""
+
+    id: str
+    signature: SignatureScheme
+    publickey: str | None = Field(
+        default=None, description="What verifies the signatures of an ed25519 key."
+    )
+    secret: str | None = Field(
+        default=None, description="Of hmac-sha256, in the answer that made the key only."
+    )
+    createdat: Time
+    endsat: Time | None = None
+
+
+class SigningKeyAnswers(RootModel[list[SigningKeyAnswer]]):
+    """The keys of a subscription, the current one first."""
+
+
+class SubscriptionOwner(AnswerBody):
+    """The caller that a subscription belongs to."""
+
+    kind: IdentityKind
+    name: str | None = None
+    issuer: str | None = None
+
+
+class DeadLetterCounts(AnswerBody):
+    """The numbers of dead letters of a subscription, by state."""
+
+    dead: Count = 0
+    waiting: Count = 0
+    due: Count = 0
+
+
+class TokenRefresh(AnswerBody):
+    """The refreshes of an access token that have failed."""
+
+    failures: Count
+    error: str
+
+
+class LostChanges(AnswerBody):
+    """The notice that changes left the log before they were delivered."""
+
+    at: Time
+    detail: str
+
+
+class DeliveryStatus(AnswerBody):
+    """The state of a delivery."""
+
+    state: State
+    reason: str | None = Field(default=None, description="Why it is in this state.")
+    createdat: Time
+    createdby: SubscriptionOwner | None = Field(
+        default=None, description="Its events are of what this caller may see."
+    )
+    failures: Count = Field(description="Failed attempts in a row.")
+    failingsince: Time | None = None
+    error: str | None = Field(
+        default=None, description="Why the last attempt failed, while none has succeeded."
+    )
+    nextattemptat: Time | None = None
+    delivered: Count = Field(description="Events that the sink accepted.")
+    deliveredat: Time | None = None
+    failed: Count = Field(description="Events that became dead letters.")
+    failedattempts: Count
+    failedat: Time | None = None
+    failedcause: str | None = None
+    lag: Count = Field(description="Changes after the cursor; 1000 stands for that many or more.")
+    lagseconds: float = Field(ge=0)
+    oldestundelivered: Time | None = None
+    deadletters: DeadLetterCounts
+    initialevents: str | None = None
+    refresh: TokenRefresh | None = None
+    lost: LostChanges | None = None
+
+
+class ConfigAnswer(SubscriptionConfig):
+    """The settings of a subscription, without those that are as they are by default."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        shown = dump(self).items()
+        return {name: value for name, value in shown if value is not False and value != "continue"}
+
+
+class SubscriptionAnswer(AnswerBody):
+    """A subscription, without secrets."""
+
+    id: str
+    source: str | None = None
+    types: list[str] | None = None
+    config: ConfigAnswer | None = None
+    filters: list[Filter] | None = None
+    sink: str = Field(description="Stars stand for the values in its query.")
+    sinkcredential: SinkCredentialAnswer | None = None
+    protocol: str
+    protocolsettings: Settings
+    signingkeys: list[SigningKeyAnswer] | None = None
+    status: DeliveryStatus
+
+
+class SubscriptionAnswers(RootModel[list[SubscriptionAnswer]]):
+    """A page of subscriptions."""
+
+
+class KeyExchange(Body):
+    """How long the old key signs beside the new one; with 0, it ends at once."""
+
+    overlapseconds: int = Field(default=24 * 3600, ge=0, le=30 * 24 * 3600, strict=True)
+
+
+_ALL, ONE = "/subscriptions", "/subscriptions/{id}"
+_KEYS = f"{ONE}/signingkeys"
+TAG = {"ETag": "Its tag, for If-Match"}
+_LOCATION = {"Location": "The URL of what was made"}
+NEXT = {"Link": 'The next page, as `rel="next"`'}
+PENDING = {202: "Done; the sink has yet to consent before it gets events."}
+
+LIST_SUBSCRIPTIONS = Operation(
+    method="GET",
+    path=_ALL,
+    needs=Permission.SUBSCRIBE,
+    query=PageQuery,
+    answers=SubscriptionAnswers,
+    headers=NEXT,
+)
+CREATE_SUBSCRIPTION = Operation(
+    method="POST",
+    path=_ALL,
+    needs=Permission.SUBSCRIBE,
+    takes=NewSubscription,
+    answers=SubscriptionAnswer,
+    status=201,
+    outcomes=PENDING,
+    headers={**TAG, **_LOCATION},
+    refuses=(409,),
+    is_kept=False,
+)
+GET_SUBSCRIPTION = Operation(
+    method="GET",
+    path=ONE,
+    needs=Permission.SUBSCRIBE,
+    answers=SubscriptionAnswer,
+    headers=TAG,
+    is_kept=False,
+)
+REPLACE_SUBSCRIPTION = Operation(
+    method="PUT",
+    path=ONE,
+    needs=Permission.SUBSCRIBE,
+    takes=NewSubscription,
+    answers=SubscriptionAnswer,
+    outcomes=PENDING,
+    headers=TAG,
+    conditions=True,
+    is_kept=False,
+)
+DELETE_SUBSCRIPTION = Operation(
+    method="DELETE",
+    path=ONE,
+    needs=Permission.SUBSCRIBE,
+    answers=SubscriptionAnswer,
+    headers=TAG,
+    conditions=True,
+    is_kept=False,
+)
+LIST_KEYS = Operation(
+    method="GET", path=_KEYS, needs=Permission.SUBSCRIBE, answers=SigningKeyAnswers
+)
+ADD_KEY = Operation(
+    method="POST",
+    path=_KEYS,
+    needs=Permission.SUBSCRIBE,
+    takes=KeyExchange,
+    is_optional=True,
+    answers=SigningKeyAnswer,
+    status=201,
+    headers=_LOCATION,
+    conditions=True,
+    refuses=(409,),
+    is_kept=False,
+)
+END_KEY = Operation(
+    method="DELETE",
+    path=f"{_KEYS}/{{key}}",
+    needs=Permission.SUBSCRIBE,
+    conditions=True,
+    refuses=(409,),
+)
