@@ -83,7 +83,7 @@ async def _sign(url: str) -> None:
     async with Client.open(url) as client, asyncio.timeout(_LONGEST_SECONDS):
 
         async def is_complete() -> bool:
-            return bool((await client.signing())["complete"])
+            return (await client.signing()).complete
 
         await client.set_signing(on=True)
         await until(is_complete)

@@ -53,7 +53,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
         Client.open(source) as origin,
     ):
         await seed(source, groups)
-        authority = (await origin.handshake())["authority"]
+        authority = (await origin.handshake()).authority
         link = {"id": "from", "source": way, "mode": "pull", "authority": authority}
         began = time.perf_counter()
         await target.add_link(link)

@@ -45,7 +45,7 @@ async def replica_by(mode: str, directory: Path, arrivals: Arrivals) -> AsyncIte
         Client.open(replica) as target,
     ):
         if mode == "push":
-            await target.accept({"authority": (await origin.handshake())["authority"]})
+            await target.accept({"authority": (await origin.handshake()).authority})
             await origin.add_link({"target": replica, "mode": mode})
         else:
             await target.add_link({"source": url, "mode": mode})

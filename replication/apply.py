@@ -18,6 +18,7 @@ from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.writescope import WriteScope
 from catalog.model.xid import group_path, parent_of
+from catalog.operations.feed import Verdict
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store import entities as store
@@ -47,7 +48,7 @@ from replication.batch import (
 )
 from replication.copychecks import Incoming, MalformedCopy, check_copies
 from replication.copytraces import going_on, traces_of
-from replication.decide import SETTLED, Verdict
+from replication.decide import SETTLED
 from replication.deletionlimit import asking, count_losses
 from replication.mapping import UNMAPPED, GroupMapping
 from replication.pinning import policy_within

@@ -11,8 +11,9 @@ from catalog.model.change import Action, Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import depth, parent_of
+from catalog.operations.feed import Verdict
 from replication.copychecks import Incoming, MalformedCopy
-from replication.decide import CONFLICTS, LocalState, Verdict, decide, signed_as
+from replication.decide import CONFLICTS, LocalState, decide, signed_as
 from replication.provenance import MOST_LEAP, Copy, Policy
 
 

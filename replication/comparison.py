@@ -14,6 +14,9 @@ from catalog.client import Answer, BadAnswer, Client, ClientError, JsonObject, U
 from catalog.context import Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
+from catalog.model.linkterms import is_scope
+from catalog.operations.feed import MOST_RANGES
+from catalog.operations.peers import MOST_NAMED
 from catalog.store import digests
 from catalog.store.digests import DigestSelection
 from replication.bucketcomparison import (
@@ -26,14 +29,11 @@ from replication.bucketcomparison import (
     divided,
     find_difference,
 )
-from replication.digests import MOST_RANGES
-from replication.feed import MOST_NAMED
 from replication.handshake import may_pass
 from replication.linkbounds import Allowance
 from replication.pinning import policy_within
 from replication.provenance import Policy
 from replication.pull import Flow
-from replication.wire import is_scope
 
 _PATH = "/replication/digests"
 _MOST_DIFFERING = 100_000

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from catalog.model.linkterms import is_scope
 from catalog.model.xid import group_path
+from catalog.operations.feed import Verdict
 from catalog.store.links import Link
-from replication.decide import CONFLICTS, Verdict
-from replication.wire import is_scope
+from replication.decide import CONFLICTS
 
 _REMEDIES: dict[Verdict, str] = {
     Verdict.COLLIDED: (

@@ -8,51 +8,11 @@ here, the authority's own word is the later one (`Policy.overruled`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from catalog.model.entity import Entity, Tombstone
+from catalog.operations.feed import Verdict
 from replication.provenance import Copy, Policy, is_leap, is_told_directly
 from replication.trust import is_signed_better
-
-
-class Verdict(StrEnum):
-    """The decision about an incoming copy. Only `APPLY` changes the entities of this node, and
-    `SIGNED` their signatures."""
-
-    APPLY = "applied"
-    """It is new: write it."""
-    DELETED = "deleted"
-    """The entity was deleted after this copy was made."""
-    CURRENT = "current"
-    """The same copy is here already."""
-    SIGNED = "signed"
-    """The same copy is here with another signature, or none: write the signature."""
-    STALE = "stale"
-    """A later copy is here already."""
-    AHEAD = "ahead"
-    """It comes from its authority, and a copy with a higher epoch is here: that one is forged, or
-    the authority has lost data."""
-    LEAPT = "leapt"
-    """Its epoch is so far above the one here that no authority can have counted up to it."""
-    DIVERGED = "diverged"
-    """A copy with the same epoch and other content is here, and the sender has no precedence."""
-    COLLIDED = "collided"
-    """An entity of another authority has its xid."""
-    OWN = "own"
-    """This node is its authority."""
-    REFUSED = "refused"
-    """The policy does not admit its authority or its xid."""
-    DIRECT = "direct"
-    """A relay sent it, and a link of this node follows its authority itself."""
-    UNSIGNED = "unsigned"
-    """It has no signature, and this node takes only what its authority has signed."""
-    FORGED = "forged"
-    """Its signature is false, or of a key that this node does not trust."""
-    AWAITED = "awaited"
-    """It ends what is about to become this node's own by a handover, which ends it as well."""
-    INVALID = "invalid"
-    """It has not passed its checks, or its parent is not here."""
-
 
 SETTLED = frozenset(
     {

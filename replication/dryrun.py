@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, parent_of
+from catalog.operations.feed import Verdict
 from catalog.store.copies import load_held
 from catalog.store.database import Connection
 from replication.apply import load_local
 from replication.batch import BatchDecision, CopyFinding, decide_batch, order_of
 from replication.comparison import DifferingOrigin, SourceComparison, compare
 from replication.copychecks import Incoming, MalformedCopy
-from replication.decide import Verdict
 from replication.deletionlimit import Question, find_question
 from replication.mapping import mapping_of
 from replication.placement import groups_of, place_copies

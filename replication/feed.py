@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import weakref
 from collections.abc import (
     AsyncGenerator,
@@ -21,11 +20,16 @@ from aiohttp import web
 from catalog.context import CONTEXT, Context
 from catalog.http.deadline import DEADLINE
 from catalog.http.leftout import shown_or_none
+from catalog.http.route import Route
 from catalog.http.stream import in_pieces, send, stream_share
 from catalog.http.streamshares import LONG_POLLS
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
+from catalog.operations import feed
+from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, ChangesQuery, CopyQuery
+from catalog.operations.operation import LINES
+from catalog.operations.peers import WantedOrigins
 from catalog.roles import Permission
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
@@ -34,18 +38,13 @@ from catalog.store.database import Connection, Database
 from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
 from catalog.web.admit import admit_again
-from replication.feedlines import MEDIA_TYPE, write_copy, write_end
-from replication.feedpages import MOST_CHANGES, FeedPages, LogLost, Page, ServerLeft, read_copies
+from replication.feedlines import write_copy, write_end
+from replication.feedpages import FeedPages, LogLost, Page, ServerLeft, read_copies
 from replication.provenance import Copy, CopyFilter
 from replication.selection import paths_to
-from replication.wire import OriginsBody, is_scope, is_type, read_request
 
-MOST_NAMED = 100
-"""Authorities, and paths of a scope, that a filter may name."""
-_HEADERS = {"Content-Type": MEDIA_TYPE}
-LONGEST_WAIT = 30.0
+_HEADERS = {"Content-Type": LINES}
 DOCUMENTS_AT_ONCE = 16
-_NUMBER = re.compile(r"[0-9]{1,9}")
 
 _pages: weakref.WeakKeyDictionary[Database, FeedPages] = weakref.WeakKeyDictionary()
 
@@ -63,8 +62,8 @@ def pages_of(database: Database) -> FeedPages:
     return _pages[database]
 
 
-async def get_changes(request: web.Request) -> web.StreamResponse:
-    """`GET /replication/changes`: one page, for which a reader may wait.
+async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamResponse:
+    """Read a page of the changes, for which a reader may wait.
 
     A page has the changed entities in their present state, and their ancestors, parents first. With
     `behind`, its last line has the number of changes that are left, too.
@@ -73,17 +72,18 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
         TooManyAtOnce: the client waits with too many requests already.
     """
     context = request.app[CONTEXT]
-    wanted = read_filter(request)
-    limit = max(1, min(MOST_CHANGES, read_number(request, "limit", MOST_CHANGES)))
-    wait = min(LONGEST_WAIT, float(read_number(request, "wait", 0)))
-    cursor = _read_cursor(request, context)
-    position, told = cursor.position, request.query["after"]
+    wanted = filter_of(query)
+    limit = max(1, min(MOST_CHANGES, query.limit))
+    wait = min(LONGEST_WAIT, query.wait)
+    cursor = _read_cursor(request, query.after, context)
+    position, told = cursor.position, query.after
     pages = pages_of(context.database)
     await pages.check(request.path, cursor)
     if not wait:
         page = await pages.read(request.path, position, limit)
         told = page.cursor or told
-        return await _send_page(request, context, page.select(wanted), told, page.behind)
+        behind = page.behind if query.behind else None
+        return await _send_page(request, context, page.select(wanted), told, behind)
     request[DEADLINE].extend(wait)
     async with request.app[LONG_POLLS].take(request.path):
         page = await _as_seen(request, await pages.read_first(request.path, position, limit))
@@ -103,7 +103,7 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
                 raise
         except ServerLeft:
             copies, behind = (), 0
-    return await _send_page(request, context, copies, told, behind)
+    return await _send_page(request, context, copies, told, behind if query.behind else None)
 
 
 async def _as_seen(request: web.Request, page: Page) -> Page:
@@ -119,7 +119,7 @@ async def _send_page(
     context: Context,
     copies: Sequence[Copy],
     cursor: str,
-    behind: int = 0,
+    behind: int | None = None,
 ) -> web.StreamResponse:
     """Send a page; documents are read while it is sent, so that large ones take little memory.
 
@@ -133,8 +133,7 @@ async def _send_page(
             for copy in await read_again(context, chunk):
                 if line := shown_or_none(copy.xid, partial(write_copy, copy)):
                     yield line
-        is_told = "behind" in request.query
-        yield write_end(cursor, behind if is_told else None)
+        yield write_end(cursor, behind)
 
     return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
 
@@ -172,9 +171,9 @@ async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list
     ]
 
 
-async def get_snapshot(request: web.Request) -> web.StreamResponse:
-    """`GET /replication/snapshot`: all copies at one time, and the cursor of that time."""
-    context, wanted = request.app[CONTEXT], read_filter(request)
+async def get_snapshot(request: web.Request, query: CopyQuery) -> web.StreamResponse:
+    """Read all copies at one time, and the cursor of that time."""
+    context, wanted = request.app[CONTEXT], filter_of(query)
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
@@ -214,13 +213,12 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
             yield tombstone
 
 
-async def post_fetch(request: web.Request) -> web.StreamResponse:
-    """`POST /replication/fetch`: single origins in their present state, with their ancestors."""
+async def post_fetch(request: web.Request, wanted: WantedOrigins) -> web.StreamResponse:
+    """Read single origins in their present state, with their ancestors."""
     context = request.app[CONTEXT]
-    body = await read_request(request, OriginsBody)
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
-        copies = await read_copies(connection, body.to_origins())
+        copies = await read_copies(connection, wanted.to_origins())
         cursor = await cursor_at(context, connection, head.now)
     return await _send_page(request, context, copies, cursor)
 
@@ -240,53 +238,31 @@ def check_complete(
         raise CatalogRecovering(subject)
 
 
-def read_filter(request: web.Request) -> CopyFilter:
-    """The parameters `authority`, `scope` and `type`, each of which may be repeated."""
-    authorities = request.query.getall("authority", [])
-    scope = request.query.getall("scope", [])
-    types = request.query.getall("type", [])
-    if max(map(len, (authorities, scope, types))) > MOST_NAMED:
-        detail = f"More than {MOST_NAMED} authorities, scopes or types"
-        raise BadRequest(request.path, error_detail=detail)
-    if any(not 0 < len(a) <= 1024 or "\0" in a for a in authorities):
-        raise BadRequest(request.path, error_detail='"authority" needs to be a URI')
-    for path in scope:
-        if not is_scope(path):
-            raise BadRequest(
-                request.path, error_detail='"scope" needs to be the path of an entity or collection'
-            )
-    if not all(map(is_type, types)):
-        detail = '"type" needs to be as endpoints or messagegroups/messages'
-        raise BadRequest(request.path, error_detail=detail)
+def filter_of(query: CopyQuery) -> CopyFilter:
+    """The copies that a query wants."""
     return CopyFilter(
-        authorities=frozenset(authorities) or None, scope=tuple(scope), types=tuple(types)
+        authorities=frozenset(query.authority) or None,
+        scope=tuple(query.scope),
+        types=tuple(query.type),
     )
 
 
-def read_number(request: web.Request, name: str, default: int) -> int:
-    """A parameter that is an unsigned integer."""
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not _NUMBER.fullmatch(text):
-        raise BadRequest(request.path, error_detail=f'"{name}" needs to be an unsigned integer')
-    return int(text)
-
-
-def _read_cursor(request: web.Request, context: Context) -> LogCursor:
-    text = request.query.get("after")
-    if text is None:
-        raise BadRequest(
-            request.path,
-            error_detail='"after" is missing',
-            detail="Begin with /replication/snapshot, which ends with a cursor.",
-        )
+def _read_cursor(request: web.Request, text: str, context: Context) -> LogCursor:
     try:
         cursor = LogCursor.parse(text)
     except ValueError as error:
         raise BadRequest(
-            request.path, error_detail='"after" is not a cursor of this feed'
+            request.path,
+            error_detail='"after" is not a cursor of this feed',
+            detail="Begin with /replication/snapshot, which ends with a cursor.",
         ) from error
     if not cursor.is_of(context.database.node.instance):
         raise LogLost(request.path, error_detail="it is from the log of another instance")
     return cursor
+
+
+routes: Sequence[Route] = (
+    Route(feed.READ_CHANGES, get_changes),
+    Route(feed.READ_SNAPSHOT, get_snapshot),
+    Route(feed.FETCH, post_fetch),
+)

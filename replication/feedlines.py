@@ -17,7 +17,6 @@ from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
 from replication.copychecks import Incoming, MalformedCopy
 from replication.provenance import Copy
 
-MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100
 # Parsed values take many times the memory of their text. Commas in texts count as well.
 _MOST_VALUES = 1_000_000

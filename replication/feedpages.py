@@ -13,6 +13,7 @@ from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.visibility import visibility
 from catalog.model.xid import Xid, depth
+from catalog.operations.feed import MOST_CHANGES
 from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.copies import load_with_ancestors
@@ -21,7 +22,6 @@ from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor, why_lost
 from replication.provenance import Copy, CopyFilter
 
-MOST_CHANGES = 1000
 # A committed change stays hidden while an older transaction is open, and there is no signal when
 # that one ends: so while one is hidden, read again soon, then less often.
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0

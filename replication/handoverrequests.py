@@ -4,75 +4,82 @@ from __future__ import annotations
 
 import shlex
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from aiohttp import web
 
 from catalog.client import Client, ClientError, Refused
 from catalog.context import CONTEXT, Context
-from catalog.http.flags import read_page
+from catalog.http.flags import page_limit
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
-from catalog.http.responses import json_response
+from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import HandoverRefused, LimitReached
 from catalog.model.errors import InvalidAttribute, NotFound
-from catalog.model.timestamps import format_time
+from catalog.model.peercredential import PeerCredential
+from catalog.operations import handovers as operations
+from catalog.operations.handovers import (
+    EndQuery,
+    HandoverAnswer,
+    HandoverRole,
+    Handovers,
+    NewHandover,
+)
+from catalog.operations.operation import PageQuery
 from catalog.store import handovers, linkauthorities
 from catalog.store.database import Connection
 from catalog.store.handovers import ENDED, Handover
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.accessremedies import NO_LINK
-from replication.credentials.givencredential import check_credential
+from replication.credentials.givencredential import check_credential, peer_credential
 from replication.credentials.peeraccess import access_for, access_of_row
 from replication.handovercopies import Unfit
 from replication.handovergiving import load_given
 from replication.handovertaking import find_obstacle
 from replication.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
 from replication.links import next_page
-from replication.wire import HandoverBody, read_request
 
 _MOST_OPEN = 100
 _PROMISED = "this node has promised to take it, and only the giver knows whether it is given"
 
 
-async def list_handovers(request: web.Request) -> web.Response:
-    """`GET /replication/handovers`: in pages."""
-    context = request.app[CONTEXT]
-    after, limit = read_page(request)
+async def list_handovers(request: web.Request, page: PageQuery) -> web.Response:
+    """List the handovers in pages."""
+    context, limit = request.app[CONTEXT], page_limit(request, page.limit)
     async with context.database.pool.acquire(timeout=30) as connection:
-        found = await handovers.page(connection, after, limit + 1)
+        found = await handovers.page(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
-    return json_response({"handovers": [_show(each) for each in found[:limit]]}, headers=headers)
+    shown = Handovers(handovers=[_show(each) for each in found[:limit]])
+    return model_response(shown, headers=headers)
 
 
-async def get_handover(request: web.Request) -> web.Response:
-    """`GET /replication/handovers/{id}`."""
+async def get_handover(request: web.Request) -> HandoverAnswer:
+    """Show a handover, to operators and to the other side."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        return json_response(_show(await _existing(connection, request)))
+        return _show(await _existing(connection, request))
 
 
-async def begin_handover(request: web.Request) -> web.Response:
-    """`POST /replication/handovers`: offer a group to another catalog, or consent to take one.
+async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Response:
+    """Offer a group to another catalog, or consent to take one.
 
     The operator of the taker consents first. The catalog of the other side is asked who it is.
 
     Raises:
         HandoverRefused
     """
-    body = await read_request(request, HandoverBody)
-    if body.to is not None:
-        return await _offer(request, body, body.to)
-    assert body.source is not None
-    return await _consent(request, body, body.source)
+    shown = peer_credential(wanted.credential, request.path)
+    if wanted.to is not None:
+        return await _offer(request, wanted.group, wanted.to, shown)
+    assert wanted.source is not None
+    return await _consent(request, wanted.group, wanted.source, shown)
 
 
-async def abort_handover(request: web.Request) -> web.Response:
-    """`DELETE /replication/handovers/{id}`: end a handover, unless the group was given.
+async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswer:
+    """End a handover, unless the group was given.
 
-    A taker that has promised to take the group asks the giver, who ends it as well. With `?force`,
-    it does so though the giver does not answer.
+    A taker that has promised to take the group asks the giver, who ends it as well.
 
     Raises:
         HandoverRefused
@@ -81,13 +88,13 @@ async def abort_handover(request: web.Request) -> web.Response:
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await _existing(connection, request)
     if found.state == "promised":
-        await _ask_giver(context, found, is_forced="force" in request.query)
+        await _ask_giver(context, found, is_forced=query.force)
     async with context.database.transaction() as connection:
         current = await handovers.lock(connection, found.id)
         if current is None:
             raise NotFound(request.path)
         if current.state == "aborted":
-            return json_response(_show(current))
+            return _show(current)
         if current.state in ("given", "done"):
             detail = (
                 f"the group is {current.authority}'s" if current.role == "give" else "it is here"
@@ -102,41 +109,45 @@ async def abort_handover(request: web.Request) -> web.Response:
         ended = await handovers.move_on(
             connection, current, "aborted", datetime.now(UTC), error="an operator ended it"
         )
-    return json_response(_show(ended))
+    return _show(ended)
 
 
-async def _offer(request: web.Request, body: HandoverBody, url: str) -> web.Response:
-    context, group = request.app[CONTEXT], body.group
-    authority = await _meet(context, url, body, request.path, asks_consent=True)
+async def _offer(
+    request: web.Request, group: str, url: str, credential: PeerCredential
+) -> web.Response:
+    context = request.app[CONTEXT]
+    authority = await _meet(request, group, url, credential, asks_consent=True)
     async with context.database.transaction() as connection:
-        made = await _add(connection, request, "give", body, url, authority)
+        made = await _add(connection, request, "give", group, url, credential, authority)
         try:
             await load_given(context, connection, made)
         except Unfit as error:
             raise HandoverRefused(request.path, group=group, error_detail=str(error)) from error
         links = await linkauthorities.pinned_to(connection, [authority])
-    shown = {**_show(made), "followsby": len(links)}
-    return json_response(shown, status=201, headers=_location(request, made))
+    return _begun(request, made, followsby=len(links))
 
 
-async def _consent(request: web.Request, body: HandoverBody, url: str) -> web.Response:
-    context, group = request.app[CONTEXT], body.group
-    authority = await _meet(context, url, body, request.path, asks_consent=False)
+async def _consent(
+    request: web.Request, group: str, url: str, credential: PeerCredential
+) -> web.Response:
+    context = request.app[CONTEXT]
+    authority = await _meet(request, group, url, credential, asks_consent=False)
     touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
     async with context.database.transaction() as connection:
         await lock_and_load(connection, touched)
         if obstacle := await find_obstacle(connection, group, authority):
             raise HandoverRefused(request.path, group=group, error_detail=obstacle)
-        made = await _add(connection, request, "take", body, url, authority)
-    return json_response(_show(made), status=201, headers=_location(request, made))
+        made = await _add(connection, request, "take", group, url, credential, authority)
+    return _begun(request, made)
 
 
 async def _add(
     connection: Connection,
     request: web.Request,
-    role: Any,
-    body: HandoverBody,
+    role: HandoverRole,
+    group: str,
     url: str,
+    credential: PeerCredential,
     authority: str,
 ) -> Handover:
     id, keys = uuid.uuid4().hex[:12], request.app[CONTEXT].keys
@@ -147,33 +158,33 @@ async def _add(
         connection,
         id=id,
         role=role,
-        xid=body.group,
+        xid=group,
         peer=url,
         authority=authority,
         at=datetime.now(UTC),
-        sealed=await seal_credential(connection, keys, body.shown, "handovers", id),
+        sealed=await seal_credential(connection, keys, credential, "handovers", id),
     )
     if made is None:
         detail = "a handover of it is under way already; `concord handover list` shows it"
-        raise HandoverRefused(request.path, group=body.group, error_detail=detail)
+        raise HandoverRefused(request.path, group=group, error_detail=detail)
     return made
 
 
 async def _meet(
-    context: Context, url: str, body: HandoverBody, subject: str, *, asks_consent: bool
+    request: web.Request, group: str, url: str, credential: PeerCredential, *, asks_consent: bool
 ) -> str:
     """Ask a catalog who it is, and if it is to take a group, whether its operator has consented.
 
     Raises:
         HandoverRefused
     """
+    context, subject = request.app[CONTEXT], request.path
     if (refusal := why_refused(url, context.settings)) is not None:
         name = "to" if asks_consent else "from"
         raise InvalidAttribute(subject, name=name, error_detail=refusal)
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
-    own, group = context.database.node.authority, body.group
-    check_credential(body.shown, url, context.settings, subject)
-    access = await access_for(context, url, body.shown)
+    check_credential(credential, url, context.settings, subject)
+    access = await access_for(context, url, credential)
     async with open_session(context.settings, total_seconds=seconds) as session:
         peer = peer_at(url, session, seconds, credential=access)
         try:
@@ -185,7 +196,7 @@ async def _meet(
         except ClientError as error:
             fault = describe(error, url, NO_LINK).rstrip(".")
             raise HandoverRefused(subject, group=group, error_detail=fault) from error
-    assert found.authority != own
+    assert found.authority != context.database.node.authority
     return found.authority
 
 
@@ -237,26 +248,35 @@ async def _existing(connection: Connection, request: web.Request) -> Handover:
     return found
 
 
-def _location(request: web.Request, handover: Handover) -> dict[str, str]:
+def _begun(request: web.Request, made: Handover, **more: int) -> web.Response:
     base = request.app[CONTEXT].base_url(request)
-    return {"Location": f"{base}/replication/handovers/{handover.id}"}
+    location = f"{base}/replication/handovers/{made.id}"
+    shown = _show(made).model_copy(update=more)
+    return model_response(shown, status=201, headers={"Location": location})
 
 
-def _show(handover: Handover) -> dict[str, Any]:
-    """A handover as operators see it, and the other side. `isover` says whether it has ended."""
-    return {
-        "id": handover.id,
-        "role": handover.role,
-        "group": handover.xid,
-        "peer": handover.peer,
-        "authority": handover.authority,
-        "state": handover.state,
-        "isover": handover.state in ENDED,
-        "theirs": handover.theirs,
-        "entities": handover.entities,
-        "failures": handover.failures,
-        "error": handover.error,
-        "nextattemptat": handover.nextattemptat and format_time(handover.nextattemptat),
-        "startedat": format_time(handover.startedat),
-        "endedat": handover.endedat and format_time(handover.endedat),
-    }
+def _show(handover: Handover) -> HandoverAnswer:
+    return HandoverAnswer(
+        id=handover.id,
+        role=handover.role,
+        group=handover.xid,
+        peer=handover.peer,
+        authority=handover.authority,
+        state=handover.state,
+        isover=handover.state in ENDED,
+        theirs=handover.theirs,
+        entities=handover.entities,
+        failures=handover.failures,
+        error=handover.error,
+        nextattemptat=handover.nextattemptat,
+        startedat=handover.startedat,
+        endedat=handover.endedat,
+    )
+
+
+routes: Sequence[Route] = (
+    Route(operations.LIST_HANDOVERS, list_handovers),
+    Route(operations.BEGIN_HANDOVER, begin_handover),
+    Route(operations.GET_HANDOVER, get_handover),
+    Route(operations.ABORT_HANDOVER, abort_handover),
+)

@@ -7,7 +7,6 @@ after a crash of either, from what both have noted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,9 +16,10 @@ from catalog.client import BadAnswer, Client, ClientError, Refused
 from catalog.events.supervisor import backoff_from
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
+from catalog.operations.handovers import HandoverOffer, HandoverState
 from catalog.store import handovers
 from catalog.store.database import wait_for
-from catalog.store.handovers import Handover, HandoverState
+from catalog.store.handovers import Handover
 from replication.accessremedies import NO_LINK
 from replication.credentials.peeraccess import access_of_row
 from replication.handovercopies import Unfit
@@ -34,7 +34,6 @@ _LOOK_SECONDS = 30.0
 _MOST_AT_ONCE = 4
 # The other side is asked again soon, then less often, before this side calls that a failure.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-_MOST_EPOCH = 2**62
 _LONGEST_ERROR = 1000
 
 
@@ -107,15 +106,16 @@ class HandoverRunner:
                 await load_given(self._context, connection, handover)
         for pause in _PAUSES:
             own = self._database.node.authority
-            told = await peer.tell_offer(handover.id, handover.xid, own)
-            if told.get("authority") != handover.authority:
+            offer = HandoverOffer(id=handover.id, group=handover.xid, authority=own)
+            told = await peer.tell_offer(offer)
+            if told.authority != handover.authority:
                 raise ClientError(
-                    f"{handover.peer} claims to be {told.get('authority')} now, and the group was "
+                    f"{handover.peer} claims to be {told.authority} now, and the group was "
                     f"offered to {handover.authority}."
                 )
-            state = told.get("state")
+            state = told.state
             if handover.state == "offered" and state == "promised":
-                given = await give(self._context, handover, _floor_of(told, peer))
+                given = await give(self._context, handover, told.floor)
                 _log.info("group given", group=handover.xid, to=handover.authority)
                 if given.state == "given":
                     handover = given
@@ -129,8 +129,8 @@ class HandoverRunner:
                     f"{handover.peer} says that the handover is {state}.",
                     "If this catalog was restored from a backup, let it recover.",
                 )
-            if error := told.get("error"):
-                raise ClientError(f"{handover.peer} does not go on: {error}")
+            if told.error:
+                raise ClientError(f"{handover.peer} does not go on: {told.error}")
             await asyncio.sleep(pause)
         await self._postpone(handover, None)
 
@@ -160,7 +160,7 @@ class HandoverRunner:
         # The giver tells when it has given the group; if it cannot, this node asks.
         await self._postpone(handover, None)
 
-    async def _ask(self, handover: Handover, peer: Client) -> str | None:
+    async def _ask(self, handover: Handover, peer: Client) -> HandoverState | None:
         """The state of the handover at the giver; `None` if that knows of none."""
         assert handover.theirs is not None
         try:
@@ -170,9 +170,9 @@ class HandoverRunner:
                 return None
             raise
         expected = handover.xid, self._database.node.authority, "give"
-        if (found.get("group"), found.get("authority"), found.get("role")) != expected:
+        if (found.group, found.authority, found.role) != expected:
             raise BadAnswer(peer.url, "another handover than the one that it told of")
-        return str(found.get("state"))
+        return found.state
 
     async def _promise(self, handover: Handover) -> None:
         """Promise to take a group: from now on, the giver decides."""
@@ -213,10 +213,3 @@ class HandoverRunner:
             self._context, handover.peer, handover.sealed, "handovers", handover.id
         )
         return peer_at(handover.peer, self._session, seconds, credential=access)
-
-
-def _floor_of(told: Mapping[str, Any], peer: Client) -> int:
-    floor = told.get("floor")
-    if type(floor) is not int or not 0 <= floor <= _MOST_EPOCH:
-        raise BadAnswer(peer.url, "no epoch above which it has deleted nothing")
-    return floor

@@ -12,6 +12,7 @@ from catalog.context import Context
 from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.operations.feed import Verdict
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store import handovers
@@ -27,7 +28,7 @@ from catalog.store.locks import (
 from replication.apply import load_local, write_decision
 from replication.batch import CopyFinding, decide_batch
 from replication.copychecks import Incoming
-from replication.decide import CONFLICTS, Verdict
+from replication.decide import CONFLICTS
 from replication.feedlines import FeedEnd, read_line
 from replication.handovercopies import MOST_COPIES, Expectation, Unfit, taking_told
 from replication.linkbounds import Allowance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -17,18 +17,19 @@ from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, 
 from catalog.context import CONTEXT, Context
 from catalog.extras import DISTRIBUTION
 from catalog.http.outbound import open_session
-from catalog.http.responses import json_response
+from catalog.http.route import Route
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
+from catalog.model.linkterms import is_authority
 from catalog.model.masking import described
+from catalog.operations.peers import HANDSHAKE, HandshakeAnswer, HandshakeQuery, LogRange
 from catalog.store import allowances
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
 from catalog.store.loghistory import read_incarnation
 from replication.accessremedies import access_remedy, is_kept_out
 from replication.pacedclient import PacedClient, PeerTurns
-from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +38,6 @@ _OFFERS = (
     *("changes", "snapshot", "digests", "repair", "entities", "types", "labels"),
     "signatures",
 )
-_MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
 PROBE_SECONDS = 10.0
@@ -67,31 +67,25 @@ class Handshake:
     allowances: Mapping[str, str] = field(default_factory=dict)
 
 
-async def get_handshake(request: web.Request) -> web.Response:
-    """`GET /replication`: this node's identity and log; `?count` adds its number of entities."""
-    database = request.app[CONTEXT].database
-    counted: dict[str, int] = {}
+async def get_handshake(request: web.Request, query: HandshakeQuery) -> HandshakeAnswer:
+    """Tell this node's identity, and the range of its log."""
+    context = request.app[CONTEXT]
+    database = context.database
     async with database.pool.acquire(timeout=30) as connection:
         head = await read_head(connection)
-        incarnation = await read_incarnation(connection)
-        allowed = await allowances.read(connection)
-        if "count" in request.query:
-            counted["entities"] = await count_entities(connection)
-    return json_response(
-        {
-            "instance": str(database.node.instance),
-            "incarnation": str(incarnation),
-            "authority": database.node.authority,
-            "base": request.app[CONTEXT].public_base,
-            "software": software(),
-            "digestversion": DIGEST_VERSION,
-            "log": {"dropped": str(head.dropped), "now": str(head.now)},
-            "offers": _OFFERS,
-            "allowances": allowed,
-            "pushbytes": request.app[CONTEXT].settings.push_bytes,
-            **counted,
-        }
-    )
+        return HandshakeAnswer(
+            instance=database.node.instance,
+            incarnation=await read_incarnation(connection),
+            authority=database.node.authority,
+            base=context.public_base,
+            software=software(),
+            digestversion=DIGEST_VERSION,
+            log=LogRange(dropped=str(head.dropped), now=str(head.now)),
+            offers=[*_OFFERS],
+            allowances=await allowances.read(connection),
+            pushbytes=context.settings.push_bytes,
+            entities=await count_entities(connection) if query.count else None,
+        )
 
 
 def peer_at(
@@ -128,41 +122,33 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
     Raises:
         ClientError: it does not answer, is no Concord node, or computes other digests.
     """
-    data = await peer.handshake(count=count)
-    try:
-        digestversion = data["digestversion"]
-        instance, authority = uuid.UUID(data["instance"]), data["authority"]
-        if not is_authority(authority):
-            raise ValueError("authority")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadAnswer(f"{peer.url}/replication", "something else than a handshake") from error
-    if digestversion != DIGEST_VERSION:
+    told = await peer.handshake(count=count)
+    if told.digestversion != DIGEST_VERSION:
         raise ClientError(
-            f"{peer.url} computes digests by version {digestversion}, here it is {DIGEST_VERSION}.",
+            f"{peer.url} computes digests by version {told.digestversion}, here it is "
+            f"{DIGEST_VERSION}.",
             "Bring both to the same version of Concord.",
         )
-    stated = ("base", "entities", "pushbytes", "offers")
-    base, entities, push_bytes, offers = (data.get(name) for name in stated)
     return Handshake(
-        instance=instance,
-        authority=authority,
-        software=str(data.get("software", ""))[:64],
-        base=base.rstrip("/") if isinstance(base, str) else None,
-        entities=entities if type(entities) is int and 0 <= entities < _MOST_ENTITIES else None,
-        push_bytes=push_bytes if type(push_bytes) is int and push_bytes > 0 else None,
-        offers=frozenset(map(str, offers)) if isinstance(offers, list) else frozenset(),
-        allowances=_read_allowances(data.get("allowances")),
+        instance=told.instance,
+        authority=told.authority,
+        software=told.software[:64],
+        base=told.base and told.base.rstrip("/"),
+        entities=told.entities,
+        push_bytes=told.pushbytes,
+        offers=frozenset(told.offers),
+        allowances=_read_allowances(told.allowances),
     )
 
 
-def _read_allowances(told: object) -> dict[str, str]:
+def _read_allowances(told: Mapping[str, str]) -> dict[str, str]:
     """The digests of what the operators of a catalog have allowed it to lose, by authority."""
-    if not isinstance(told, dict) or len(told) > _MOST_ALLOWANCES:
+    if len(told) > _MOST_ALLOWANCES:
         return {}
     return {
         authority: digest
         for authority, digest in told.items()
-        if is_authority(authority) and isinstance(digest, str) and len(digest) <= _LONGEST_DIGEST
+        if is_authority(authority) and len(digest) <= _LONGEST_DIGEST
     }
 
 
@@ -264,3 +250,6 @@ def software() -> str:
         return f"concord/{version(DISTRIBUTION)}"
     except PackageNotFoundError:
         return "concord/0"
+
+
+routes: Sequence[Route] = (Route(HANDSHAKE, get_handshake),)

@@ -16,27 +16,31 @@ from aiohttp import web
 
 from catalog.client import Client, ClientError, Refused
 from catalog.context import CONTEXT, Context
-from catalog.http.responses import json_response
+from catalog.http.route import Route
 from catalog.model.authoritykey import KeyHistory, read_history
-from catalog.model.errors import BadRequest
+from catalog.operations import peers
+from catalog.operations.peers import (
+    MOST_NAMED,
+    KeyHistoryAnswer,
+    KeysQuery,
+    KnownKeys,
+    LearntKeys,
+    ToldKeys,
+)
 from catalog.store import trustedkeys as store
 from catalog.store.database import Connection, Database
 from catalog.store.trustedkeys import MOST_HISTORIES, TrustedKey
 from replication.copychecks import Incoming, MalformedCopy
 from replication.keytrust import is_consistent, key_changes
-from replication.provenance import is_authority
 from replication.receive import accepted_pusher
 from replication.trust import Trust
-from replication.wire import KeysBody, read_request
 
 _log = structlog.get_logger(__name__)
 
-_MOST_NAMED = 100
 _MOST_SHOWN = 1000
 _TOLD_AT_ONCE = 10
 # A source that names keys which nobody has is asked for them no more often than this.
 _ASKED_AGAIN_SECONDS = 5.0
-_PATH = "/replication/keys"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,16 +57,12 @@ class _KnownKeys:
 _known: weakref.WeakKeyDictionary[Database, _KnownKeys] = weakref.WeakKeyDictionary()
 
 
-async def get_keys(request: web.Request) -> web.Response:
-    """`GET /replication/keys`: the histories of keys that are known here; `?authority` names some.
+async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
+    """List the histories of keys that are known here.
 
     That of this node's own authority comes first, if it has keys.
     """
-    context = request.app[CONTEXT]
-    named = request.query.getall("authority", [])
-    if len(named) > _MOST_NAMED or not all(map(is_authority, named)):
-        detail = f'"authority" needs to be a URI, at most {_MOST_NAMED} times'
-        raise BadRequest(request.path, error_detail=detail)
+    context, named = request.app[CONTEXT], query.authority
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await store.load_histories(connection, named or None, _MOST_SHOWN)
         own = context.database.node.authority
@@ -71,25 +71,24 @@ async def get_keys(request: web.Request) -> web.Response:
     shown = sorted(
         found.values(), key=lambda history: (history.authority != own, history.authority)
     )
-    return json_response({"keys": [history.as_json() for history in shown]})
+    return KnownKeys(keys=_show_all(shown))
 
 
-async def post_keys(request: web.Request) -> web.Response:
-    """`POST /replication/keys`: a catalog whose pushes are accepted tells of keys, before copies.
+async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
+    """Learn keys from a catalog whose pushes are accepted, before it sends copies.
 
     Raises:
         PushNotAccepted
     """
     link = await accepted_pusher(request)
-    body = await read_request(request, KeysBody)
     listed = link.definition.authorities or (link.authority,)
     histories = [
         history
-        for history in _read_all(body.keys)
+        for history in _read_all(told.keys)
         if listed == ("*",) or history.authority in listed
     ]
     number = await learn(request.app[CONTEXT], histories, sender=link.authority or "")
-    return json_response({"learnt": number})
+    return LearntKeys(learnt=number)
 
 
 async def ensure_keys(
@@ -120,7 +119,7 @@ async def ask_for_keys(
     context: Context, peer: Client, authorities: Collection[str] | None, *, sender: str
 ) -> None:
     """Ask a source for the keys of some authorities, or of all that it knows, and keep them."""
-    named = None if authorities is None else sorted(authorities)[:_MOST_NAMED]
+    named = None if authorities is None else sorted(authorities)[:MOST_NAMED]
     try:
         histories = await fetch_histories(peer, named)
     except ClientError as error:
@@ -135,15 +134,12 @@ async def fetch_histories(peer: Client, authorities: Sequence[str] | None) -> li
     Raises:
         ClientError
     """
-    params = [("authority", authority) for authority in authorities or ()]
     try:
-        answer = await peer.get(_PATH, params)
+        found = _read_all((await peer.keys(authorities or ()))[:_MOST_SHOWN])
     except Refused as error:
         if error.problem.status in (404, 405):  # Its software knows of no keys.
             return []
         raise
-    keys = answer.get("keys")
-    found = _read_all(keys[:_MOST_SHOWN]) if isinstance(keys, list) else []
     return [each for each in found if authorities is None or each.authority in authorities]
 
 
@@ -155,7 +151,7 @@ async def tell_histories(context: Context, peer: Client, authorities: Collection
     """
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await store.load_histories(connection, authorities)
-    node, told = context.database.node, [history.as_json() for history in found.values()]
+    node, told = context.database.node, _show_all(found.values())
     for start in range(0, len(told), _TOLD_AT_ONCE):
         part = told[start : start + _TOLD_AT_ONCE]
         try:
@@ -248,3 +244,13 @@ def _read_all(keys: Iterable[object]) -> list[KeyHistory]:
         except ValueError as error:
             _log.info("a history of keys is malformed", cause=str(error))
     return found
+
+
+def _show_all(histories: Iterable[KeyHistory]) -> list[KeyHistoryAnswer]:
+    return [KeyHistoryAnswer.model_validate(each.as_json()) for each in histories]
+
+
+routes: Sequence[Route] = (
+    Route(peers.LIST_KEYS, get_keys),
+    Route(peers.TELL_KEYS, post_keys),
+)

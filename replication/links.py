@@ -1,4 +1,4 @@
-"""Handlers for links: define, show, pin, reset, allow and delete them; conflicts and repairs."""
+"""Handlers for links: define, show, pin, reset, allow and delete them; conflicts."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ from replication.dryrunrequest import try_link
 from replication.linkprobes import ask_peer
 from replication.mapping import read_names
 from replication.pinning import why_not_pinned
-from replication.repair import repair
 from replication.topicaddress import why_no_topic
 from replication.trusting import trust_with_link
 from replication.walkprobe import check_walk
-from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
+from replication.wire import LinkBody, PinBody, ResetBody, read_request
 
 # A catalog that pushes or publishes says so every half minute when it has no changes.
 _TOLD = ("accept", "kafka")
@@ -226,21 +225,6 @@ async def list_conflicts(request: web.Request) -> web.Response:
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
     shown = [_show_conflict(conflict, link) for conflict in found[:limit]]
     return json_response({"conflicts": shown}, headers=headers)
-
-
-async def post_repair(request: web.Request) -> web.Response:
-    """`POST /replication/repair`: fetch these origins again; the source is right."""
-    body = await read_request(request, OriginsBody)
-    repaired = await repair(request.app[CONTEXT], body.to_origins())
-    return json_response(
-        {
-            "verdicts": repaired.verdicts,
-            "unresolved": [
-                {"authority": origin.authority, "origin": origin.xid, "reason": reason}
-                for origin, reason in repaired.unresolved.items()
-            ],
-        }
-    )
 
 
 def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:

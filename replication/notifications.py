@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -12,9 +12,11 @@ from aiohttp import web
 from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
+from catalog.http.route import Route
 from catalog.model.concorderrors import CONCORD
 from catalog.model.errors import XRegistryError
 from catalog.model.masking import masked_url
+from catalog.operations.feed import GRANT_NOTIFICATIONS, NOTIFY, NotificationQuery
 from catalog.store import links
 from catalog.store.links import Link
 from replication.handshake import may_pass
@@ -33,23 +35,22 @@ class LinkGone(XRegistryError):
     template = 'No link "<id>" of this node waits for events.'
 
 
-async def post_notification(request: web.Request) -> web.Response:
-    """`POST /notifications?link=ID`: wake a link.
+async def post_notification(request: web.Request, query: NotificationQuery) -> None:
+    """Wake a link.
 
     The event itself is not read. If there is no such link, 410 ends the subscription.
     """
-    context, id = request.app[CONTEXT], request.query.get("link", "")
+    context, id = request.app[CONTEXT], query.link
     await read_body(request)
     async with context.database.pool.acquire(timeout=30) as connection:
         link = await links.get(connection, id)
         if link is None or link.definition.mode != "events":
             raise LinkGone(request.path, id=id)
         await links.wake(connection, id)
-    return web.Response(status=204)
 
 
 async def grant_notifications(request: web.Request) -> web.Response:
-    """`OPTIONS /notifications?link=ID`: any catalog may wake a link that waits for it.
+    """Let any catalog wake a link that waits for it.
 
     Without such a link there is no consent (http-webhook.md 4.2): nobody can have events sent here
     that nobody asked for.
@@ -135,3 +136,9 @@ def _definition(context: Context, link: Link) -> JsonObject:
             {"not": {"exact": {"authority": context.database.node.authority}}},
         ],
     }
+
+
+routes: Sequence[Route] = (
+    Route(NOTIFY, post_notification),
+    Route(GRANT_NOTIFICATIONS, grant_notifications),
+)

@@ -8,8 +8,6 @@ from typing import get_args
 from catalog.api.openapi_operations import JSON_BODY, LIMIT, content
 from catalog.api.openapi_schemas import Json, reference
 from catalog.store.links import Dialect, Mode, State
-from catalog.store.reconciliations import Outcome
-from catalog.store.recoveries import ChoiceState, RecoveryState
 from replication import wire
 from replication.openapi_parts import NEXT, PLACE, done, operation, query, read, switch
 from replication.openapi_peerschemas import (
@@ -26,10 +24,7 @@ from replication.openapi_peerschemas import (
 )
 
 _LINK, _CONFLICT = "replication.link", "replication.conflict"
-_DRY_RUN, _SIGNING = "replication.dryrun", "replication.signing"
-_TRUSTED, _AUDIT = "replication.trusted", "replication.signatureaudit"
-_RECOVERY, _FINDING = "replication.recovery", "replication.recoveryfinding"
-_REPAIRED, _RECONCILIATION = "replication.repaired", "replication.reconciliation"
+_DRY_RUN = "replication.dryrun"
 
 _NO_NUMBER: Json = {"type": ["number", "null"]}
 _YES_NO: Json = {"type": "boolean"}
@@ -41,13 +36,6 @@ def operator_schemas() -> dict[str, Json]:
         _LINK: _link(),
         _CONFLICT: _conflict(),
         _DRY_RUN: _dry_run(),
-        _SIGNING: _signing(),
-        _TRUSTED: _trusted(),
-        _AUDIT: _audit(),
-        _RECOVERY: _recovery(),
-        _FINDING: _finding(),
-        _REPAIRED: _repaired(),
-        _RECONCILIATION: _reconciliation(),
     }
 
 
@@ -140,112 +128,11 @@ def _dry_run() -> Json:
     return object_of(members, optional=[name for name in members if name != "isdecided"])
 
 
-def _signing() -> Json:
-    return object_of(
-        {
-            "authority": TEXT,
-            "on": _YES_NO,
-            "key": NO_TEXT,
-            "complete": about(_YES_NO, "Everything is signed, also what was there before"),
-            "keys": array_of({"type": "object"}),
-        }
-    )
-
-
-def _trusted() -> Json:
-    key = object_of(
-        {"key": TEXT, "id": TEXT, "reason": TEXT, "trustedat": TIME, "revokedat": NO_TIME}
-    )
-    return object_of({"authority": TEXT, "keys": array_of(key)})
-
-
-def _audit() -> Json:
-    counts = {"type": "object", "additionalProperties": COUNT}
-    return object_of(
-        {
-            "counts": about(
-                {"type": "object", "additionalProperties": counts},
-                "By authority: verified, unsigned, unknown, false, damaged",
-            ),
-            "pinned": array_of(TEXT),
-            "faults": array_of(object_of({"authority": TEXT, "xid": TEXT, "detail": TEXT})),
-            "after": about(NO_TEXT, "Where the next part begins; null after the last one"),
-        }
-    )
-
-
-def _recovery() -> Json:
-    source = object_of({"url": TEXT, "instance": NO_TEXT, "differing": COUNT, "isread": _YES_NO})
-    return object_of(
-        {
-            "authority": TEXT,
-            "state": {"enum": [*get_args(RecoveryState)]},
-            "writes": TEXT,
-            "startedat": TIME,
-            "endedat": NO_TIME,
-            "sources": array_of(source),
-            **dict.fromkeys(get_args(ChoiceState), COUNT),
-            "diverged": COUNT,
-            "keys": about(
-                {"type": ["array", "null"], "items": TEXT}, "Those that copies have to be signed by"
-            ),
-            "allowed": about(COUNT, "How many entities it may delete without asking"),
-            "failures": COUNT,
-            "error": NO_TEXT,
-            "nextattemptat": NO_TIME,
-        }
-    )
-
-
-def _finding() -> Json:
-    return object_of(
-        {
-            "origin": TEXT,
-            "epoch": COUNT,
-            "deleted": _YES_NO,
-            "state": TEXT,
-            "rivals": COUNT,
-            "detail": TEXT,
-        }
-    )
-
-
-def _repaired() -> Json:
-    unresolved = object_of({"authority": TEXT, "origin": TEXT, "reason": TEXT})
-    return object_of(
-        {
-            "verdicts": {"type": "object", "additionalProperties": COUNT},
-            "unresolved": array_of(unresolved),
-        }
-    )
-
-
-def _reconciliation() -> Json:
-    return object_of(
-        {
-            "run": about(TEXT, "The id of the comparison, the same at all catalogs"),
-            "startedat": TIME,
-            "endedat": TIME,
-            "at": about(TIME, "When this node was told, by its own clock"),
-            "outcome": {"enum": [*get_args(Outcome)]},
-            "name": about(TEXT, "The name of this catalog in the comparison"),
-            "catalogs": array_of(TEXT),
-            "findings": about(
-                {"type": "object", "additionalProperties": COUNT}, "Differences at this catalog"
-            ),
-            "unverifiable": about(COUNT, "Origins whose authority was not compared"),
-            "repaired": about(NO_COUNT, "Origins that this catalog was asked to fetch again"),
-            "error": NO_TEXT,
-        }
-    )
-
-
 def _json(schema: Json) -> Json:
     return content(JSON_BODY, schema)
 
 
 _ONE = "/replication/links/{id}"
-_PATH = "/replication/recovery"
 _SHOWN = {200: done(reference(_LINK))}
 _PAGE = (LIMIT, query("after", TEXT, "As the link to the next page has it."))
 _FORCE = switch("force", "Do not ask the other catalog first.")
@@ -289,15 +176,6 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
         (400, 404),
         parameters=_PAGE,
     ),
-    ("POST", "/replication/repair"): operation(
-        {200: done(reference(_REPAIRED))}, (400, 413), taken=_json(body(wire.OriginsBody))
-    ),
-    ("GET", "/replication/reconciliations"): operation(
-        read(object_of({"reconciliations": array_of(reference(_RECONCILIATION))}))
-    ),
-    ("POST", "/replication/reconciliations"): operation(
-        {204: {"description": "Done."}}, (400,), taken=_json(body(wire.ReconciliationBody))
-    ),
     ("GET", "/replication/acceptances"): operation(
         read(object_of({"acceptances": array_of(reference(_LINK))}), NEXT),
         (400,),
@@ -309,47 +187,4 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
         taken=_json(body(wire.AcceptanceBody)),
     ),
     ("DELETE", "/replication/acceptances/{id}"): operation(_DELETED, (404,), parameters=(_DROP,)),
-    ("GET", "/replication/signing"): operation(read(reference(_SIGNING))),
-    ("PUT", "/replication/signing"): operation(
-        {200: done(reference(_SIGNING))}, (400,), taken=_json(body(wire.SigningBody))
-    ),
-    ("POST", "/replication/signing/rotate"): operation(
-        {200: done(reference(_SIGNING))}, (400, 409), taken=_json(body(wire.RotateBody))
-    ),
-    ("GET", "/replication/trust"): operation(
-        read(object_of({"trusted": array_of(reference(_TRUSTED))}))
-    ),
-    ("POST", "/replication/trust"): operation(
-        {201: done(reference(_TRUSTED), "Trusted.")}, (400,), taken=_json(body(wire.TrustBody))
-    ),
-    ("DELETE", "/replication/trust"): operation(
-        {204: {"description": "Done."}},
-        (400, 404),
-        parameters=[query("authority", TEXT, required=True)],
-    ),
-    ("GET", "/replication/signatures"): operation(
-        read(reference(_AUDIT)),
-        (400,),
-        parameters=[query("after", TEXT, "As the part before says.")],
-    ),
-    ("GET", _PATH): operation(read(reference(_RECOVERY)), (404,)),
-    ("POST", _PATH): operation(
-        {202: done(reference(_RECOVERY), "It began.")},
-        (400, 409),
-        parameters=(_FORCE,),
-        taken=_json(body(wire.RecoveryBody)),
-    ),
-    ("DELETE", _PATH): operation({200: done(reference(_RECOVERY))}, (404, 409)),
-    ("POST", f"{_PATH}/resume"): operation(
-        {200: done(reference(_RECOVERY))},
-        (400, 404, 409),
-        taken=_json(body(wire.ResumeBody)),
-        is_needed=False,
-    ),
-    ("POST", f"{_PATH}/bury"): operation({200: done(reference(_RECOVERY))}, (404, 409)),
-    ("GET", f"{_PATH}/findings"): operation(
-        read(object_of({"findings": array_of(reference(_FINDING))}), NEXT),
-        (400, 404),
-        parameters=_PAGE,
-    ),
 }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from catalog.api.openapi_operations import JSON_BODY, content, described_operation
-from catalog.api.openapi_schemas import Json, reference
-from replication.feedlines import MEDIA_TYPE as LINES
+from catalog.api.openapi_schemas import Json
 from replication.openapi_peerschemas import TEXT
 
 _REFUSED: Mapping[int, str] = {
@@ -21,12 +20,6 @@ _REFUSED: Mapping[int, str] = {
 }
 NEXT: Json = {"Link": {"description": 'The next page, as `rel="next"`', "schema": TEXT}}
 PLACE: Json = {"Location": {"description": "The URL of what was made", "schema": TEXT}}
-CURSOR: Json = {
-    "Concord-Cursor": {
-        "description": "The end of the log at the time of the answer",
-        "schema": TEXT,
-    }
-}
 
 
 def operation(
@@ -61,12 +54,6 @@ def read(schema: Json, headers: Json | None = None) -> dict[int, Json]:
     }
 
 
-def lines_of(name: str) -> Json:
-    """Content of which each line is JSON that fits a schema."""
-    shown: Json = {"type": "string", "description": "Lines of JSON; `x-line-schema` is of each."}
-    return {LINES: {"schema": shown, "x-line-schema": reference(name)}}
-
-
 def query(name: str, schema: Json, description: str = "", **more: object) -> Json:
     """A parameter of the query."""
     told = {"description": description} if description else {}
@@ -77,14 +64,3 @@ def switch(name: str, description: str) -> Json:
     """A parameter of the query that needs no value."""
     shown = query(name, {"type": "string", "enum": [""]}, description)
     return {**shown, "allowEmptyValue": True}
-
-
-def header(name: str, schema: Json, description: str) -> Json:
-    """A header that a request needs."""
-    return {
-        "name": name,
-        "in": "header",
-        "required": True,
-        "schema": schema,
-        "description": description,
-    }

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from catalog.api.routedescription import RouteDescription
-from replication.openapi_handovers import HANDOVER_OPERATIONS, handover_schemas
 from replication.openapi_operators import OPERATOR_OPERATIONS, operator_schemas
-from replication.openapi_peers import PEER_OPERATIONS
-from replication.openapi_peerschemas import body_schemas, peer_schemas
+from replication.openapi_peerschemas import body_schemas
 
 DESCRIPTION = RouteDescription(
-    operations={**PEER_OPERATIONS, **OPERATOR_OPERATIONS, **HANDOVER_OPERATIONS},
+    operations=OPERATOR_OPERATIONS,
     schemas={
-        **peer_schemas(),
         **operator_schemas(),
-        **handover_schemas(),
         **body_schemas(),
     },
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from catalog.operations.feed import MOST_CHANGES
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from replication.feed import pages_of
-from replication.feedpages import MOST_CHANGES, Page
+from replication.feedpages import Page
 from replication.wakeup import until_woken
 
 # The subject of errors about this node's own log.

@@ -6,7 +6,6 @@ signed.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -22,7 +21,6 @@ MOST_LEAP = 2**52 + 2**32
 
 An import may begin at 2**52, since some catalogs count by the time; 2**32 writes may follow it.
 """
-_AUTHORITY = re.compile(r"(?=.{3,1024}\Z)[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +108,6 @@ class Policy(CopyFilter):
     def overrules(self, held: Copy, incoming: Copy) -> bool:
         """Whether the incoming copy wins at any epoch."""
         return self.is_own_word(incoming) and held.digest in self.overruled
-
-
-def is_authority(text: object) -> bool:
-    """Whether a text may be an authority, which operators read and copy, and requests carry."""
-    return isinstance(text, str) and _AUTHORITY.fullmatch(text) is not None
 
 
 def may_bring(copy: Copy | Origin, policy: Policy) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from catalog.context import Context
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
+from catalog.operations.feed import Verdict
 from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.linkconflicts import LinkConflict
@@ -19,7 +20,6 @@ from catalog.store.links import Link
 from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
 from replication.batch import origin_of
-from replication.decide import Verdict
 from replication.feedpages import Page
 from replication.handshake import software
 from replication.provenance import Copy

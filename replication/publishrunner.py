@@ -10,13 +10,14 @@ from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import TargetUnusable
 from catalog.model.printable import counted
+from catalog.operations.feed import MOST_CHANGES
 from catalog.store import links
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition, LinkReplaced
 from catalog.store.loghistory import why_lost
 from replication.feed import pages_of
-from replication.feedpages import MOST_CHANGES, CursorGone, Page, ServerLeft
+from replication.feedpages import CursorGone, Page, ServerLeft
 from replication.ownlog import LOG, next_page
 from replication.publish import (
     Publication,

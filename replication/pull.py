@@ -11,13 +11,16 @@ from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.printable import counted
+from catalog.model.linkterms import is_scope
+from catalog.operations.feed import Verdict
+from catalog.operations.peers import MOST_ORIGINS
 from catalog.store import linkconflicts
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import CheckedCopies, Incoming
-from replication.decide import CONFLICTS, Verdict
+from replication.decide import CONFLICTS
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
 from replication.keyhistories import ensure_keys
@@ -26,7 +29,6 @@ from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy
 from replication.signaturechecks import AHEAD, begin_ahead
-from replication.wire import MOST_ORIGINS, is_scope
 
 _MOST_COPIES = 2000
 _MOST_BYTES = 8 * 1024 * 1024

@@ -17,6 +17,7 @@ from catalog.model.concorderrors import TargetUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.printable import printable
+from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
 from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
@@ -25,14 +26,13 @@ from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
 from replication.batch import origin_of
 from replication.copytraces import traces_of
-from replication.decide import CONFLICTS, Verdict
+from replication.decide import CONFLICTS
 from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
 from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
 from replication.keyhistories import tell_histories
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
-from replication.receive import DIFFERING, MOST_PUSHED
 from replication.sentcopies import all_pages, conflict_with, lines_of, sent_by
 
 _log = structlog.get_logger(__name__)

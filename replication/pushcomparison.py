@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from catalog.client import ClientError
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
+from catalog.operations.peers import MOST_NAMED
 from catalog.store import digests
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import DigestSelection
 from replication.comparison import Differences, DifferingOrigin, find_differences
-from replication.feed import MOST_NAMED
 from replication.feedpages import read_copies
 from replication.handshake import may_pass
 from replication.push import PushFlow, PushRequest, requests_for

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from catalog.client import BadAnswer, JsonObject
 from catalog.model.entity import Origin
+from catalog.operations.feed import MOST_PUSHED, Verdict
 from catalog.store import linkconflicts
 from catalog.store.linkconflicts import MOST_CONFLICTS
 from replication.batch import origin_of
-from replication.decide import CONFLICTS, Verdict
+from replication.decide import CONFLICTS
 from replication.feedpages import read_copies
 from replication.push import PushFlow, shown_detail
-from replication.receive import MOST_PUSHED
 from replication.sentcopies import conflict_with
 
 

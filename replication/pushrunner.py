@@ -11,13 +11,14 @@ import structlog
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Origin
 from catalog.model.printable import counted
+from catalog.operations.feed import MOST_CHANGES
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
 from catalog.store.loghistory import why_lost
 from replication.confirmations import SAVE_SECONDS
 from replication.feed import pages_of
-from replication.feedpages import MOST_CHANGES, CursorGone, Page, ServerLeft
+from replication.feedpages import CursorGone, Page, ServerLeft
 from replication.handshake import describe, shake_hands
 from replication.linkerrors import class_of
 from replication.linkrunner import LinkRunner, SnapshotNeeded

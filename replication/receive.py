@@ -25,6 +25,7 @@ from catalog.access.identity import identity_of
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
+from catalog.http.route import Route
 from catalog.model.concorderrors import (
     LimitExceeded,
     PushAwaitsAnswer,
@@ -35,7 +36,11 @@ from catalog.model.concorderrors import (
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.printable import counted, printable
+from catalog.model.linkterms import is_authority
+
 from catalog.model.writescope import WriteScope
+from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
+from catalog.operations.operation import LINES
 from catalog.roles import Permission
 from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store.copies import count_replicas
@@ -46,23 +51,16 @@ from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.confirmations import SAVE_SECONDS
 from replication.copychecks import Incoming
-from replication.decide import Verdict
 from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted
-from replication.feed import read_number
-from replication.feedlines import MEDIA_TYPE, FeedEnd, read_line
+from replication.feedlines import FeedEnd, read_line
 from replication.linkbounds import LinkGate, too_many_copies
 from replication.mapping import mapping_of
 from replication.pinning import policy_of
-from replication.provenance import Policy, is_authority
+from replication.provenance import Policy
 from replication.pushscope import check_acceptance
 from replication.sourceloss import why_lost
 
-DIFFERING = "differing"
-"""The value of `begin` if only what differs follows."""
-MOST_PUSHED = 1000
-"""The most copies of one request."""
-_LONGEST_CURSOR = 256
 _LONGEST_LOSS = 300
 # Other requests have a turn after so many bytes of lines were read.
 _READ_AT_ONCE = 256 * 1024
@@ -130,17 +128,12 @@ class _Pushed:
         return self.after is None and self.cursor is not None
 
 
-async def post_entities(request: web.Request) -> web.Response:
-    """`POST /replication/entities`: apply copies that come as the lines of a feed.
+async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
+    """Apply copies that come as the lines of a feed.
 
-    `?begin` announces a complete copy, of so many `copies` in all; `?begin=differing` one of what
-    differs, which will not do if this node `doubts` what it has; `lost` is the reason why the
-    sender may lack what it sent before, if it lost data. `?after=CURSOR` names the cursor that the
-    copies come after; without it, they are a part of the complete copy. `?current` says
-    that there is nothing further. The answer has a line with the verdict for each copy, and one
-    with the cursor. A request without any of these asks for the cursor, and for the copies that
-    were not applied: an answer may have been lost. There may be more of them after the last one,
-    `?conflicts=AUTHORITY%0AORIGIN`.
+    `begin=differing` will not do if this node `doubts` what it has. Copies without `after` are a
+    part of the complete copy. The answer has a line with the verdict for each copy, and one with
+    the cursor.
 
     Raises:
         PushNotAccepted: the operator of this node does not accept the pushes of the sender.
@@ -158,7 +151,7 @@ async def post_entities(request: web.Request) -> web.Response:
             await check_acceptance(connection, writable, link.definition)
     if link.question is not None:
         raise _asked(pusher, link.error or "", request.path)
-    pushed = await _read_pushed(request)
+    pushed = await _read_pushed(request, query)
     policy = policy_of(
         link.definition, own=context.database.node.authority, source=pusher.authority
     )
@@ -171,7 +164,9 @@ async def post_entities(request: web.Request) -> web.Response:
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
         applied = await _apply(context, link, policy, pushed, writable)
-        findings = await _conflicts(request, link) if pushed.is_question else applied.findings
+        findings = applied.findings
+        if pushed.is_question:
+            findings = await _conflicts(context, link, query.conflicts)
         # The sender asks before it goes on, so what stopped it once stops it until that is decided.
         is_complete = pushed.is_question and link.cursor is not None
         if is_complete or pushed.ends_copy:
@@ -267,7 +262,7 @@ async def _accepted(context: Context, pusher: _Pusher, subject: str) -> Link:
     return met
 
 
-async def _read_pushed(request: web.Request) -> _Pushed:
+async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
     """The content of a request, of bounded size.
 
     Raises:
@@ -284,34 +279,29 @@ async def _read_pushed(request: web.Request) -> _Pushed:
             raise BadRequest(request.path, error_detail="something follows the cursor")
         read = read_line(line)
         if isinstance(read, FeedEnd):
-            cursor = _checked_cursor(request, read.cursor)
+            cursor = read.cursor
         else:
             copies.append(read)
         size += len(line)
         if size > _READ_AT_ONCE:
             await asyncio.sleep(0)
             size = 0
-    after = request.query.get("after")
+    if cursor is not None and not is_push_cursor(cursor):
+        raise BadRequest(request.path, error_detail="that cannot be a cursor")
     pushed = _Pushed(
         copies=copies,
-        after=None if after is None else _checked_cursor(request, after),
+        after=query.after,
         cursor=cursor,
-        begins="begin" in request.query,
-        is_whole=request.query.get("begin") != DIFFERING,
-        is_current="current" in request.query,
+        begins=query.begin is not None,
+        is_whole=query.begin != DIFFERING,
+        is_current=query.current,
         size=len(body),
-        expected=read_number(request, "copies", 0) if "copies" in request.query else None,
-        loss=printable(request.query.get("lost", "")[:_LONGEST_LOSS]),
+        expected=query.copies,
+        loss=printable(query.lost[:_LONGEST_LOSS]),
     )
-    if pushed.begins and (copies or after or cursor):
+    if pushed.begins and (copies or query.after or cursor):
         raise BadRequest(request.path, error_detail='nothing goes with "begin"')
     return pushed
-
-
-def _checked_cursor(request: web.Request, text: str) -> str:
-    if not 0 < len(text) <= _LONGEST_CURSOR or not text.isprintable():
-        raise BadRequest(request.path, error_detail="that cannot be a cursor")
-    return text
 
 
 def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
@@ -380,11 +370,11 @@ async def _drop_doubted(context: Context, link: Link, policy: Policy) -> None:
             await links.remember(connection, link, datetime.now(UTC), "dropped", detail)
 
 
-async def _conflicts(request: web.Request, link: Link) -> list[CopyFinding]:
+async def _conflicts(context: Context, link: Link, last: str | None) -> list[CopyFinding]:
     """The copies that a link could not apply, after the one that the request names."""
-    authority, _, xid = request.query.get("conflicts", "").partition("\n")
-    after = Origin(authority, xid) if "conflicts" in request.query else None
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    authority, _, xid = (last or "").partition("\n")
+    after = None if last is None else Origin(authority, xid)
+    async with context.database.pool.acquire(timeout=30) as connection:
         found = await linkconflicts.load(connection, link.id, after, MOST_PUSHED)
     return [
         CopyFinding(
@@ -473,7 +463,7 @@ async def _answer(
     end = {"cursor": cursor, "changes": changes, "doubts": doubts}
     shown = [*map(_show_finding, findings), end]
     body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
-    return web.Response(body=body, content_type=MEDIA_TYPE)
+    return web.Response(body=body, content_type=LINES)
 
 
 def _show_finding(finding: CopyFinding) -> dict[str, Any]:
@@ -485,3 +475,6 @@ def _show_finding(finding: CopyFinding) -> dict[str, Any]:
         **({"xid": finding.xid} if finding.xid != finding.origin.xid else {}),
     }
     return shown | ({"detail": finding.detail} if finding.detail else {})
+
+
+routes: Sequence[Route] = (Route(PUSH, post_entities),)

@@ -13,12 +13,14 @@ from catalog.client import Client, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
+from catalog.operations.recovery import ChoiceState
 from catalog.store import recoveries
-from catalog.store.recoveries import AnnouncedCopy, ChoiceState, WantedCopy
+from catalog.store.recoveries import AnnouncedCopy, WantedCopy
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming, MalformedCopy
-from replication.decide import SETTLED, Verdict
+from replication.decide import SETTLED
 from replication.feedlines import FeedEnd, read_line
 from replication.linkbounds import Allowance
 from replication.provenance import Copy, Policy

@@ -2,85 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import get_args
 
 from aiohttp import web
 
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
-from catalog.http.flags import read_page
+from catalog.http.flags import page_limit
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
-from catalog.http.responses import json_response
+from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import ReplicaUnusable, UnresolvedConflict
 from catalog.model.errors import InvalidAttribute, NotFound
-from catalog.model.timestamps import format_time
+from catalog.model.peercredential import PeerCredential
+from catalog.operations import recovery as operations
+from catalog.operations.operation import PageQuery
+from catalog.operations.peers import MOST_NAMED
+from catalog.operations.recovery import (
+    ChoiceState,
+    NewRecovery,
+    RecoveryAnswer,
+    RecoveryFindingAnswer,
+    RecoveryFindings,
+    RecoveryQuery,
+    RecoveryResumption,
+    RecoverySourceAnswer,
+    RecoveryState,
+)
 from catalog.store import recoveries
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from catalog.store.recoveries import (
     ENDED,
-    ChoiceState,
     Recovery,
     RecoveryFinding,
     RecoveryReplaced,
-    RecoveryState,
+    RecoveryTerms,
 )
 from replication.accessremedies import NO_LINK
 from replication.comparison import read_authorities
-from replication.credentials.givencredential import check_credential
+from replication.credentials.givencredential import check_credential, peer_credential
 from replication.credentials.peeraccess import access_for
-from replication.feed import MOST_NAMED
 from replication.handshake import describe, peer_at
 from replication.links import next_page
 from replication.replicasurvey import Replica, meet_replica
-from replication.wire import RecoveryBody, ResumeBody, read_request
 
 _PROBE_SECONDS = 10.0
 _EVERYTHING = Touched(catalog_exclusive=True)
 
 
-async def get_recovery(request: web.Request) -> web.Response:
-    """`GET /replication/recovery`: the one under way, or the last one."""
+async def get_recovery(request: web.Request) -> RecoveryAnswer:
+    """Show the recovery under way, or the last one."""
     context = request.app[CONTEXT]
     async with context.database.snapshot() as connection:
         return _answer(context, await _existing(connection, request))
 
 
-async def begin_recovery(request: web.Request) -> web.Response:
-    """`POST /replication/recovery`: take this node's own entities back from its replicas.
+async def begin_recovery(
+    request: web.Request, wanted: NewRecovery, query: RecoveryQuery
+) -> RecoveryAnswer:
+    """Take this node's own entities back from its replicas.
 
     The node takes no writes from now on until it has. A recovery that is under way is replaced by
-    this one. The sources are asked first unless `?force` is given. What they send has to be signed
-    by the keys of this authority, of which `trust` names some, unless `unsigned` is true. The
-    recovery deletes up to `allow` entities without asking.
+    this one. What the sources send has to be signed by the keys of this authority, unless
+    `unsigned` is true.
     """
     context = request.app[CONTEXT]
-    body = await read_request(request, RecoveryBody)
-    sources = list(dict.fromkeys(body.sources))
-    for url in sources:
+    sources = list(dict.fromkeys(wanted.sources))
+    shown = {url: peer_credential(wanted.credentials.get(url), request.path) for url in sources}
+    for url, credential in shown.items():
         _check_url(context, url, request.path)
-        check_credential(body.shown_to(url), url, context.settings, request.path)
-    if "force" not in request.query:
-        await _ask(context, sources, body, request.path)
+        check_credential(credential, url, context.settings, request.path)
+    if not query.force:
+        await _ask(context, shown, request.path)
+    terms = RecoveryTerms(
+        named=wanted.trust, is_unsigned_taken=wanted.unsigned, allowed=wanted.allow
+    )
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         sealed = {
             url: await seal_credential(
-                connection, context.keys, body.shown_to(url), "recovery_sources", url
+                connection, context.keys, credential, "recovery_sources", url
             )
-            for url in sources
+            for url, credential in shown.items()
         }
-        await recoveries.begin(connection, sources, datetime.now(UTC), body.to_terms(), sealed)
-        begun = await _existing(connection, request)
-    return _answer(context, begun, status=202)
+        await recoveries.begin(connection, sources, datetime.now(UTC), terms, sealed)
+        return _answer(context, await _existing(connection, request))
 
 
-async def abort_recovery(request: web.Request) -> web.Response:
-    """`DELETE /replication/recovery`: end it as it is, and take writes again.
+async def abort_recovery(request: web.Request) -> RecoveryAnswer:
+    """End the recovery as it is, and take writes again.
 
     What it has taken stays. What clients write from now on may have epochs that replicas have
     already.
@@ -93,35 +107,32 @@ async def abort_recovery(request: web.Request) -> web.Response:
         return _answer(context, await _existing(connection, request))
 
 
-async def resume_recovery(request: web.Request) -> web.Response:
-    """`POST /replication/recovery/resume`: go on now, and try again what could not be taken.
-
-    It may delete as many entities as `allow` says.
-    """
-    body = await read_request(request, ResumeBody) if request.can_read_body else ResumeBody()
-    return await _move_on(request, "taking", body.allow)
+async def resume_recovery(request: web.Request, wanted: RecoveryResumption) -> RecoveryAnswer:
+    """Go on now, and try again what could not be taken."""
+    return await _move_on(request, "taking", wanted.allow)
 
 
-async def bury_refused(request: web.Request) -> web.Response:
-    """`POST /replication/recovery/bury`: delete what cannot be taken, everywhere, and end."""
+async def bury_refused(request: web.Request) -> RecoveryAnswer:
+    """Delete what cannot be taken, everywhere, and end the recovery."""
     return await _move_on(request, "burying")
 
 
-async def list_findings(request: web.Request) -> web.Response:
-    """`GET /replication/recovery/findings`: what an operator should see, in pages.
+async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
+    """List what an operator should see of the recovery, in pages.
 
     What could not be taken or not as a whole, what was deleted, and of what copies differed.
     """
-    after, limit = read_page(request)
+    limit = page_limit(request, page.limit)
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await recoveries.findings(connection, after, limit + 1)
+        found = await recoveries.findings(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
-    return json_response({"findings": [_show_finding(f) for f in found[:limit]]}, headers=headers)
+    shown = RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
+    return model_response(shown, headers=headers)
 
 
 async def _move_on(
     request: web.Request, state: RecoveryState, allowed: int | None = None
-) -> web.Response:
+) -> RecoveryAnswer:
     context = request.app[CONTEXT]
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
@@ -176,7 +187,7 @@ def _check_url(context: Context, url: str, subject: str) -> None:
         raise InvalidAttribute(subject, name="sources", error_detail=f"{url}: {refusal}")
 
 
-async def _ask(context: Context, sources: Sequence[str], body: RecoveryBody, subject: str) -> None:
+async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: str) -> None:
     """Ask the sources who they are, and whether they know of this node's authority.
 
     Raises:
@@ -185,8 +196,8 @@ async def _ask(context: Context, sources: Sequence[str], body: RecoveryBody, sub
     own, known, instances = context.database.node.authority, set[str](), dict[object, str]()
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        for url in sources:
-            access = await access_for(context, url, body.shown_to(url))
+        for url, credential in shown.items():
+            access = await access_for(context, url, credential)
             peer = peer_at(url, session, seconds, credential=access)
             replica = Replica(context=context, peer=peer)
             try:
@@ -202,53 +213,63 @@ async def _ask(context: Context, sources: Sequence[str], body: RecoveryBody, sub
     if own not in known and len(known) <= MOST_NAMED:
         raise ReplicaUnusable(
             subject,
-            source=", ".join(sources),
+            source=", ".join(shown),
             error_detail=f"nothing there is of {own}, the authority of this node",
             detail=f"They have entities of: {', '.join(sorted(known)) or 'nobody'}. A fresh node "
             "takes up the authority of a lost one by `concord serve --authority`.",
         )
 
 
-def _answer(context: Context, recovery: Recovery, *, status: int = 200) -> web.Response:
-    shown = {
-        "authority": context.database.node.authority,
-        "state": recovery.state,
-        "writes": recovery.gate,
-        "startedat": format_time(recovery.startedat),
-        "endedat": recovery.endedat and format_time(recovery.endedat),
-        "sources": [
-            {
-                "url": source.url,
-                "instance": source.instance and str(source.instance),
-                "differing": source.origins,
-                "isread": source.is_read,
-                "unproven": source.unproven,
-            }
+def _answer(context: Context, recovery: Recovery) -> RecoveryAnswer:
+    counts = {state: recovery.counts.get(state, 0) for state in get_args(ChoiceState)}
+    return RecoveryAnswer(
+        authority=context.database.node.authority,
+        state=recovery.state,
+        writes=recovery.gate,
+        startedat=recovery.startedat,
+        endedat=recovery.endedat,
+        sources=[
+            RecoverySourceAnswer(
+                url=source.url,
+                instance=source.instance,
+                differing=source.origins,
+                isread=source.is_read,
+                unproven=source.unproven,
+            )
             for source in recovery.sources
         ],
-        **{state: recovery.counts.get(state, 0) for state in get_args(ChoiceState)},
-        "diverged": recovery.diverged,
-        "keys": recovery.keys,
-        "allowed": recovery.allowed,
-        "failures": recovery.failures,
-        "error": recovery.error,
-        "nextattemptat": recovery.nextattemptat and format_time(recovery.nextattemptat),
-    }
-    return json_response(shown, status=status)
+        **counts,
+        diverged=recovery.diverged,
+        keys=None if recovery.keys is None else [*recovery.keys],
+        allowed=recovery.allowed,
+        failures=recovery.failures,
+        error=recovery.error,
+        nextattemptat=recovery.nextattemptat,
+    )
 
 
-def _show_finding(finding: RecoveryFinding) -> dict[str, Any]:
+def _show_finding(finding: RecoveryFinding) -> RecoveryFindingAnswer:
     detail = finding.detail
     if finding.rivals > 1:
         detail = (
             f"{finding.rivals} copies of this epoch differ; the one that is taken was at "
             f"{finding.votes}. {detail}".strip()
         )
-    return {
-        "origin": finding.origin,
-        "epoch": finding.epoch,
-        "deleted": finding.is_deleted,
-        "state": finding.state,
-        "rivals": finding.rivals,
-        "detail": detail,
-    }
+    return RecoveryFindingAnswer(
+        origin=finding.origin,
+        epoch=finding.epoch,
+        deleted=finding.is_deleted,
+        state=finding.state,
+        rivals=finding.rivals,
+        detail=detail,
+    )
+
+
+routes: Sequence[Route] = (
+    Route(operations.GET_RECOVERY, get_recovery),
+    Route(operations.BEGIN_RECOVERY, begin_recovery),
+    Route(operations.ABORT_RECOVERY, abort_recovery),
+    Route(operations.RESUME_RECOVERY, resume_recovery),
+    Route(operations.BURY_REFUSED, bury_refused),
+    Route(operations.LIST_FINDINGS, list_findings),
+)

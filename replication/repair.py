@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from aiohttp import web
+
 from catalog.client import Client, ClientError
-from catalog.context import Context
+from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
+from catalog.http.route import Route
 from catalog.model.entity import Origin
+from catalog.operations.feed import Verdict
+from catalog.operations.peers import REPAIR, Repairs, UnresolvedOrigin, WantedOrigins
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link, Mode
@@ -18,7 +23,6 @@ from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
 from replication.credentials.peeraccess import access_of
-from replication.decide import Verdict
 from replication.feedlines import FeedEnd
 from replication.handshake import describe, peer_at, shake_hands
 from replication.linkbounds import Allowance
@@ -53,6 +57,18 @@ class Repaired:
     @property
     def verdicts(self) -> Counter[str]:
         return Counter(finding.verdict.value for finding in self.findings.values())
+
+
+async def post_repair(request: web.Request, wanted: WantedOrigins) -> Repairs:
+    """Fetch these origins again; the source is right."""
+    repaired = await repair(request.app[CONTEXT], wanted.to_origins())
+    return Repairs(
+        verdicts=repaired.verdicts,
+        unresolved=[
+            UnresolvedOrigin(authority=origin.authority, origin=origin.xid, reason=reason)
+            for origin, reason in repaired.unresolved.items()
+        ],
+    )
 
 
 async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
@@ -148,3 +164,6 @@ async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[by
         deleted = await store.load_tombstones(connection, origins)
     here = {entity.digest for entity in live.values()} | {end.digest for end in deleted.values()}
     return frozenset(here | {b""})
+
+
+routes: Sequence[Route] = (Route(REPAIR, post_repair),)

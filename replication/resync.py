@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from catalog.client import Unreachable
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
+from catalog.operations.peers import MOST_ORIGINS
 from catalog.store import doubtedcopies, links
 from catalog.store.links import Link
 from replication.comparison import DifferingOrigin, SourceComparison, compare
@@ -16,7 +17,6 @@ from replication.eviction import await_earlier_batches
 from replication.linkbounds import Allowance
 from replication.provenance import may_bring
 from replication.pull import COPIES_OF_ONE, Brought, Flow, apply_by, apply_lines
-from replication.wire import MOST_ORIGINS
 
 # Where more of the source's rows differ, a snapshot costs less.
 _LARGEST_SHARE = 0.5

@@ -6,25 +6,27 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.responses import json_response
+from catalog.http.route import Route
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.errors import BadRequest
+from catalog.operations.signing import (
+    CHECK_SIGNATURES,
+    Finding,
+    PartQuery,
+    SignatureAudit,
+    SignatureFault,
+)
 from catalog.store import digests
 from catalog.store.database import Connection
 from catalog.store.trustedkeys import load_histories, load_trusted
 from replication.keytrust import is_consistent
 from replication.trust import SignedCopy, Trust
 
-Finding = Literal["verified", "unsigned", "unknown", "false", "damaged"]
-
 _AT_ONCE = 1000
 _MOST_FAULTS = 20
-_LONGEST_AFTER = 4096
 _TOMBSTONES = "deleted:"
 
 
@@ -36,30 +38,23 @@ class _Part:
     after: str | None
 
 
-async def get_signatures(request: web.Request) -> web.Response:
-    """`GET /replication/signatures`: verify a part of the catalog, the one after `after`.
+async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAudit:
+    """Verify the signatures and the content of a part of the catalog.
 
     The answer counts by authority what is `verified`, `unsigned`, signed by an `unknown` key, has a
     `false` signature or is `damaged`, and says where the next part begins. `pinned` are the
     authorities whose keys are trusted here; those of others are as they or relays have told.
     """
-    context, after = request.app[CONTEXT], request.query.get("after", "")
-    if len(after) > _LONGEST_AFTER or "\0" in after:
-        raise BadRequest(request.path, error_detail='"after" is not where a part ends')
+    context = request.app[CONTEXT]
     async with context.database.pool.acquire(timeout=30) as connection:
-        part = await _read(connection, after)
+        part = await _read(connection, query.after)
         authorities = {copy.authority for copy, _ in part.copies}
         pinned = Trust.of(await load_trusted(connection, authorities))
         trust = await _believed(context, connection, authorities, pinned)
     # Verifying holds no interpreter, so a thread of its own keeps nobody waiting.
     counts, faults = await asyncio.to_thread(_audit, part.copies, trust)
-    return json_response(
-        {
-            "counts": counts,
-            "pinned": sorted(pinned.keys),
-            "faults": faults,
-            "after": part.after,
-        }
+    return SignatureAudit(
+        counts=counts, pinned=sorted(pinned.keys), faults=faults, after=part.after
     )
 
 
@@ -90,14 +85,14 @@ async def _believed(
 
 def _audit(
     copies: Sequence[tuple[SignedCopy, bytes]], trust: Trust
-) -> tuple[dict[str, dict[str, int]], list[dict[str, str]]]:
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    faults: list[dict[str, str]] = []
+) -> tuple[dict[str, dict[Finding, int]], list[SignatureFault]]:
+    counts: defaultdict[str, Counter[Finding]] = defaultdict(Counter)
+    faults: list[SignatureFault] = []
     for copy, computed in copies:
         outcome, detail = _check(copy, computed, trust)
         counts[copy.authority][outcome] += 1
         if outcome in ("false", "damaged") and len(faults) < _MOST_FAULTS:
-            faults.append({"authority": copy.authority, "xid": copy.xid, "detail": detail})
+            faults.append(SignatureFault(authority=copy.authority, xid=copy.xid, detail=detail))
     return {authority: dict(count) for authority, count in counts.items()}, faults
 
 
@@ -110,3 +105,6 @@ def _check(copy: Entity | Tombstone, computed: bytes, trust: Trust) -> tuple[Fin
         return "unknown", ""
     fault = trust.fault_of(copy)
     return ("false", fault) if fault else ("verified", "")
+
+
+routes: Sequence[Route] = (Route(CHECK_SIGNATURES, get_signatures),)

@@ -11,19 +11,21 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.entitysignature import EntitySigner, new_seed
-from catalog.http.responses import json_response
+from catalog.http.route import Route
 from catalog.longwork import aside
 from catalog.model.authoritykey import MOST_KEYS, KeyEntry, KeyHistory
 from catalog.model.concorderrors import LimitReached, UnresolvedConflict
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.errors import ServerBusy
+from catalog.operations import signing
+from catalog.operations.peers import ShownKey
+from catalog.operations.signing import KeyRotation, Signing, SigningSwitch
 from catalog.store import authoritykeys as store
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import take_over
@@ -31,7 +33,6 @@ from catalog.store.locks import Touched, lock_and_load
 from catalog.store.trustedkeys import save_history
 from catalog.store.writes import Write, write
 from replication.batch import signatures_of
-from replication.wire import RotateBody, SigningBody, read_request
 
 _log = structlog.get_logger(__name__)
 
@@ -44,35 +45,33 @@ _SHORTEST_PAUSE_SECONDS = 1.0
 _TOMBSTONES = "deleted:"
 
 
-async def get_signing(request: web.Request) -> web.Response:
-    """`GET /replication/signing`: whether this authority signs, and its keys."""
+async def get_signing(request: web.Request) -> Signing:
+    """Show whether this authority signs, and its keys."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        return json_response(await _show(request.app[CONTEXT], connection))
+        return await _show(request.app[CONTEXT], connection)
 
 
-async def put_signing(request: web.Request) -> web.Response:
-    """`PUT /replication/signing`: begin to sign, by the last key or a first one, or end it."""
+async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
+    """Begin to sign, by the last key or a first one, or end it."""
     context = request.app[CONTEXT]
-    body = await read_request(request, SigningBody)
     async with context.database.transaction() as connection:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
         state = await store.read_signing(connection)
-        if body.on and state.number is None:
+        if wanted.on and state.number is None:
             await _begin(context, connection, request.path)
-        elif not body.on:
+        elif not wanted.on:
             await store.sign_by(connection, None)
         shown = await _show(context, connection)
     context.database.signal.set()
-    return json_response(shown)
+    return shown
 
 
-async def rotate_key(request: web.Request) -> web.Response:
-    """`POST /replication/signing/rotate`: a new key signs from now on; the old one stands for it.
+async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
+    """Let a new key sign from now on; the old one stands for it.
 
     With `revoke`, nothing is valid any more that the old key has signed: it is signed anew.
     """
     context = request.app[CONTEXT]
-    body = await read_request(request, RotateBody)
     async with context.database.transaction() as connection:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
         state = await store.read_signing(connection)
@@ -82,14 +81,14 @@ async def rotate_key(request: web.Request) -> web.Response:
         former = await context.signers.get(connection, state.number)
         made = await _make_key(context, connection, former, request.path)
         now = datetime.now(UTC)
-        await store.retire_own_key(connection, state.number, now, revokes=body.revoke)
+        await store.retire_own_key(connection, state.number, now, revokes=wanted.revoke)
         await store.sign_by(connection, made.public.number)
         await store.note_signed(connection, "")
         await _publish(connection, made)
         shown = await _show(context, connection)
     context.signers.forget(state.number)
     context.database.signal.set()
-    return json_response(shown)
+    return shown
 
 
 async def run_signing(context: Context) -> None:
@@ -194,14 +193,21 @@ async def _publish(connection: Connection, signer: EntitySigner) -> None:
     await save_history(connection, replace(history, signature=signer.sign(history.signed())))
 
 
-async def _show(context: Context, connection: Connection) -> dict[str, Any]:
+async def _show(context: Context, connection: Connection) -> Signing:
     state = await store.read_signing(connection)
     keys = await store.load_keys_of_own(connection)
     current = [entry for entry in keys if entry.public.number == state.number]
-    return {
-        "authority": context.database.node.authority,
-        "on": state.number is not None,
-        "key": str(current[0].public) if current else None,
-        "complete": state.number is not None and state.after is None,
-        "keys": [entry.as_json() for entry in keys],
-    }
+    return Signing(
+        authority=context.database.node.authority,
+        on=state.number is not None,
+        key=str(current[0].public) if current else None,
+        complete=state.number is not None and state.after is None,
+        keys=[ShownKey.model_validate(entry.as_json()) for entry in keys],
+    )
+
+
+routes: Sequence[Route] = (
+    Route(signing.GET_SIGNING, get_signing),
+    Route(signing.SET_SIGNING, put_signing),
+    Route(signing.ROTATE_KEY, rotate_key),
+)

@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 
 from catalog.model.entity import Origin
+from catalog.model.linkterms import is_authority
 from catalog.model.printable import printable
 from catalog.model.timestamps import format_time, parse_time
 from catalog.store.logcursor import LogCursor
 from replication.batch import origin_of
 from replication.copychecks import Incoming, MalformedCopy
 from replication.feedlines import FeedEnd, read_line
-from replication.provenance import is_authority
 
 MARK_KEY = b"mark"
 """The key of marks. Those of copies have a newline."""

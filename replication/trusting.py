@@ -6,60 +6,60 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from aiohttp import web
 
 from catalog.client import Client, ClientError
 from catalog.context import CONTEXT, Context
-from catalog.http.responses import json_response
+from catalog.http.route import Route
 from catalog.model.author import name_target
 from catalog.model.authoritykey import KeyHistory, PublicKey
-from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
-from catalog.model.timestamps import format_time
+from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.operations import signing
+from catalog.operations.signing import (
+    AuthorityQuery,
+    NewTrust,
+    TrustedAuthorities,
+    TrustedAuthority,
+    TrustedKeyAnswer,
+)
 from catalog.store import trustedkeys as store
 from catalog.store.database import Connection
 from catalog.store.links import RELAY, TRUST_FIRST, LinkDefinition
 from catalog.store.trustedkeys import TrustedKey
 from replication.keyhistories import fetch_histories, trust_by
 from replication.keytrust import is_consistent
-from replication.provenance import is_authority
-from replication.wire import TrustBody, read_request
 
 
-async def list_trust(request: web.Request) -> web.Response:
-    """`GET /replication/trust`: the authorities that are held to their keys, with these."""
+async def list_trust(request: web.Request) -> TrustedAuthorities:
+    """List the authorities that are held to their keys, with these."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         found = await store.load_trusted(connection, None)
-    return json_response({"trusted": _show(found)})
+    return TrustedAuthorities(trusted=_show(found))
 
 
-async def add_trust(request: web.Request) -> web.Response:
-    """`POST /replication/trust`: take nothing more of an authority without its signature."""
+async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
+    """Trust a key of an authority, and take nothing more of it without its signature."""
     context = request.app[CONTEXT]
-    body = await read_request(request, TrustBody)
-    if body.authority == context.database.node.authority:
+    if wanted.authority == context.database.node.authority:
         fault = "it is the authority of this node"
         raise InvalidAttribute(request.path, name="authority", error_detail=fault)
     async with context.database.transaction() as connection:
-        await _trust_named(connection, body.authority, PublicKey.parse(body.key), request.path)
-        found = await store.load_trusted(connection, [body.authority])
-        name_target(body.authority)
-    return json_response(_show(found)[0], status=201)
+        await _trust_named(connection, wanted.authority, PublicKey.parse(wanted.key), request.path)
+        found = await store.load_trusted(connection, [wanted.authority])
+        name_target(wanted.authority)
+    return _show(found)[0]
 
 
-async def remove_trust(request: web.Request) -> web.Response:
-    """`DELETE /replication/trust?authority=URI`: take anything of an authority again."""
-    authority = request.query.get("authority", "")
-    if not is_authority(authority):
-        raise BadRequest(request.path, error_detail='"authority" needs to be a URI')
+async def remove_trust(request: web.Request, query: AuthorityQuery) -> None:
+    """Take anything of an authority again, signed or not."""
+    authority = query.authority
     async with request.app[CONTEXT].database.transaction() as connection:
         await store.lock_histories(connection)
         if not await store.load_trusted(connection, [authority]):
             raise NotFound(request.path)
         await store.distrust(connection, authority)
         name_target(authority)
-    return web.Response(status=204)
 
 
 async def trust_with_link(
@@ -131,18 +131,25 @@ async def _trust_named(
         await trust_by(connection, known[authority], trusted)
 
 
-def _show(trusted: Sequence[TrustedKey]) -> list[dict[str, Any]]:
+def _show(trusted: Sequence[TrustedKey]) -> list[TrustedAuthority]:
     return [
-        {"authority": authority, "keys": [_show_key(each) for each in keys]}
+        TrustedAuthority(authority=authority, keys=[_show_key(each) for each in keys])
         for authority, keys in groupby(trusted, key=attrgetter("authority"))
     ]
 
 
-def _show_key(trusted: TrustedKey) -> dict[str, Any]:
-    return {
-        "key": str(trusted.public),
-        "id": trusted.public.id,
-        "reason": trusted.reason,
-        "trustedat": format_time(trusted.trustedat),
-        "revokedat": trusted.revokedat and format_time(trusted.revokedat),
-    }
+def _show_key(trusted: TrustedKey) -> TrustedKeyAnswer:
+    return TrustedKeyAnswer(
+        key=str(trusted.public),
+        id=trusted.public.id,
+        reason=trusted.reason,
+        trustedat=trusted.trustedat,
+        revokedat=trusted.revokedat,
+    )
+
+
+routes: Sequence[Route] = (
+    Route(signing.LIST_TRUST, list_trust),
+    Route(signing.ADD_TRUST, add_trust),
+    Route(signing.REMOVE_TRUST, remove_trust),
+)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
-from uuid import UUID
 
 from aiohttp import web
 from pydantic import (
@@ -14,12 +13,10 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    model_validator,
 )
 
 from catalog.http.body import read_json
 from catalog.model.authoritykey import PublicKey
-from catalog.model.entity import Origin
 from catalog.model.errors import (
     InvalidAttribute,
     RequiredAttributeMissing,
@@ -27,31 +24,17 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
+from catalog.model.linkterms import is_authority, is_label, is_scope, is_type
 from catalog.model.peercredential import PeerCredential
-from catalog.model.timestamps import parse_time
 from catalog.model.xid import is_valid_id
 from catalog.store.links import RELAY, TRUST_FIRST, Dialect, LinkDefinition
-from catalog.store.reconciliations import FindingName, Outcome, Reconciliation
-from catalog.store.recoveries import RecoveryTerms
 from replication.addresses import why_no_rules
 from replication.credentials.wire import CredentialBody, Token
 from replication.mapping import why_no_names, write_names
-from replication.provenance import is_authority
 from replication.topicaddress import SCHEMES
 
-MOST_ORIGINS = 1000
 _MOST_NAMED = 100
-_MOST_SOURCES = 20
-_MOST_ALLOWED = 2**62
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
-_TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
-_LABEL = re.compile(r"[a-z_][a-z0-9_.:\-]{0,62}(=[^\x00-\x1f\x7f]{0,256})?")
-_SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
-
-
-def is_scope(path: str) -> bool:
-    """Whether `path` may be the path of a collection or an entity."""
-    return _SCOPE.fullmatch(path) is not None
 
 
 def _check_source(url: str) -> str:
@@ -69,16 +52,6 @@ def _check_scope(path: str) -> str:
     if not is_scope(path):
         raise ValueError("it needs to be the path of an entity or collection, as /messagegroups/g")
     return path
-
-
-def is_type(text: str) -> bool:
-    """Whether `text` may be the type of groups, or of resources in groups of a type."""
-    return _TYPE.fullmatch(text) is not None
-
-
-def is_label(text: str) -> bool:
-    """Whether `text` may select by a label, as `name` or `name=value`."""
-    return _LABEL.fullmatch(text) is not None
 
 
 def _check_label(text: str) -> str:
@@ -111,12 +84,6 @@ def _check_addresses(rules: dict[str, str]) -> dict[str, str]:
     return rules
 
 
-def _check_group(path: str) -> str:
-    if not is_scope(path) or path.count("/") != 2:
-        raise ValueError("it needs to be the path of a group, as /messagegroups/g")
-    return path
-
-
 def _check_id(id: str) -> str:
     if not _ID.fullmatch(id):
         raise ValueError("it needs to be 1 to 128 letters, digits or - . _ ~")
@@ -143,24 +110,7 @@ def _check_authorities(authorities: list[str]) -> list[str]:
     return authorities
 
 
-def _check_uuid(text: str) -> str:
-    return str(UUID(text))
-
-
-def _check_time(text: str) -> str:
-    parse_time(text)
-    return text
-
-
-def _check_printable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("it must not have a NUL character")
-    return text
-
-
-_Number = Annotated[int, Field(ge=0, le=2**62)]
 _Text = Annotated[str, Field(min_length=1, max_length=1024)]
-_Shown = Annotated[_Text, AfterValidator(_check_printable)]
 _Url = Annotated[_Text, AfterValidator(_check_source)]
 _Authority = Annotated[str, AfterValidator(_check_authority)]
 _Scope = Annotated[
@@ -301,31 +251,6 @@ class AllowBody(_ClosedBody):
     digest: str = Field(min_length=1, max_length=64)
 
 
-class SigningBody(_ClosedBody):
-    """`PUT /replication/signing`."""
-
-    on: bool
-
-
-class RotateBody(_ClosedBody):
-    """`POST /replication/signing/rotate`."""
-
-    revoke: bool = False
-
-
-class TrustBody(_ClosedBody):
-    """`POST /replication/trust`."""
-
-    authority: _Authority
-    key: Annotated[str, AfterValidator(_check_key)]
-
-
-class KeysBody(_ClosedBody):
-    """`POST /replication/keys`: histories as `GET /replication/keys` shows them."""
-
-    keys: list[dict[str, Any]] = Field(max_length=_MOST_NAMED)
-
-
 class PauseBody(_ClosedBody):
     """`POST /replication/links/{id}/pause`."""
 
@@ -338,113 +263,6 @@ class ResetBody(_ClosedBody):
     drop: bool = False
     full: bool = False
     authorities: list[_Text] = Field(default_factory=list, max_length=_MOST_NAMED)
-
-
-class RecoveryBody(_ClosedBody):
-    """`POST /replication/recovery`; `credentials` are those that sources are shown, by URL."""
-
-    sources: list[_Url] = Field(min_length=1, max_length=_MOST_SOURCES)
-    trust: list[Annotated[_Text, AfterValidator(_check_key)]] = Field(
-        default_factory=list, max_length=_MOST_NAMED
-    )
-    unsigned: bool = False
-    allow: int = Field(default=0, ge=0, le=_MOST_ALLOWED)
-    credentials: dict[_Url, CredentialBody] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _shows_to_sources(self) -> Self:
-        if self.credentials.keys() - set(self.sources):
-            raise ValueError("`credentials` has those of its `sources` only, by their URLs")
-        return self
-
-    def shown_to(self, source: str) -> PeerCredential:
-        """The credential for one of the sources, which may be empty."""
-        given = self.credentials.get(source)
-        return PeerCredential() if given is None else given.to_credential()
-
-    def to_terms(self) -> RecoveryTerms:
-        return RecoveryTerms(named=self.trust, is_unsigned_taken=self.unsigned, allowed=self.allow)
-
-
-class ResumeBody(_ClosedBody):
-    """`POST /replication/recovery/resume`."""
-
-    allow: int | None = Field(default=None, ge=0, le=_MOST_ALLOWED)
-
-
-class HandoverBody(_ClosedBody):
-    """`POST /replication/handovers`: a group is given to the catalog at one URL, or taken from it.
-
-    In the JSON, the URLs are `to` and `from`.
-    """
-
-    group: Annotated[_Text, AfterValidator(_check_group)]
-    to: _Url | None = None
-    source: _Url | None = Field(default=None, alias="from")
-    credential: CredentialBody | None = None
-
-    @property
-    def shown(self) -> PeerCredential:
-        """What the other side is shown, which may be nothing."""
-        return PeerCredential() if self.credential is None else self.credential.to_credential()
-
-    @model_validator(mode="after")
-    def _has_one(self) -> Self:
-        if (self.to is None) == (self.source is None):
-            raise ValueError('it needs either "to" or "from"')
-        return self
-
-
-class OfferBody(_ClosedBody):
-    """`POST /replication/handovers/offers`: a giver's `id` of the handover, and its `authority`."""
-
-    id: Annotated[str, AfterValidator(_check_id)]
-    group: Annotated[_Text, AfterValidator(_check_group)]
-    authority: _Authority
-
-
-class _OriginBody(_ClosedBody):
-    authority: _Text
-    origin: Annotated[_Text, AfterValidator(_check_scope)]
-
-
-class OriginsBody(_ClosedBody):
-    """`POST /replication/fetch` and `POST /replication/repair`."""
-
-    origins: list[_OriginBody] = Field(max_length=MOST_ORIGINS)
-
-    def to_origins(self) -> list[Origin]:
-        """Each origin once, in the order given."""
-        return list(dict.fromkeys(Origin(one.authority, one.origin) for one in self.origins))
-
-
-class ReconciliationBody(_ClosedBody):
-    """`POST /replication/reconciliations`; `Reconciliation` explains the members."""
-
-    run: Annotated[str, AfterValidator(_check_uuid)]
-    startedat: Annotated[_Text, AfterValidator(_check_time)]
-    endedat: Annotated[_Text, AfterValidator(_check_time)]
-    outcome: Outcome
-    name: _Shown
-    catalogs: list[_Shown] = Field(max_length=_MOST_NAMED)
-    findings: dict[FindingName, _Number] = Field(default_factory=dict)
-    unverifiable: _Number = 0
-    repaired: _Number | None = None
-    error: _Shown | None = None
-
-    def to_reconciliation(self) -> Reconciliation:
-        return Reconciliation(
-            run=UUID(self.run),
-            startedat=parse_time(self.startedat),
-            endedat=parse_time(self.endedat),
-            outcome=self.outcome,
-            name=self.name,
-            catalogs=tuple(self.catalogs),
-            findings=self.findings,
-            unverifiable=self.unverifiable,
-            repaired=self.repaired,
-            error=self.error,
-        )
 
 
 # Every fault of a body is found at once.

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from catalog.client import Refused
 from catalog.model.entity import Origin
+from catalog.operations.feed import Verdict
 from catalog.store import entities, writtenentities
 from catalog.store.writtenentities import WrittenEntity
-from replication.decide import Verdict
 from replication.provenance import Copy
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Item, Translation, Unwritable, place_of

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from catalog.client import Refused
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
 from catalog.store import entities as store
 from catalog.store import linkconflicts, writtenentities
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
-from replication.decide import Verdict
 from replication.deletionlimit import check_written_losses
 from replication.provenance import Copy
 from replication.targets.requests import is_of_entity, said_in

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 from catalog.context import Context
 from catalog.model.entity import Origin
+from catalog.operations.feed import Verdict
 from catalog.store import linkconflicts, links, writtenentities
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
-from replication.decide import Verdict
 from replication.provenance import Copy, CopyFilter
 from replication.sentcopies import sent_by
 from replication.targets.target import Target

@@ -6,12 +6,13 @@ import asyncio
 from datetime import UTC, datetime
 
 from catalog.model.printable import counted
+from catalog.operations.feed import MOST_CHANGES
 from catalog.store import links, writtenentities
 from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkReplaced
 from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
-from replication.feedpages import MOST_CHANGES, CursorGone, Page
+from replication.feedpages import CursorGone, Page
 from replication.linkrunner import LinkRunner
 from replication.ownlog import LOG, next_page
 from replication.targets.probe import open_target

@@ -14,10 +14,14 @@ from catalog.api.openapi_operations import JSON_BODY, content, refusals
 from catalog.api.openapi_positions import wait_parameters
 from catalog.api.openapi_schemas import Json, reference
 from catalog.http.route import Route
-from catalog.operations.operation import Operation
+from catalog.operations.operation import LINES, Operation
 from catalog.roles import Permission
 
 _TEMPLATE = "#/components/schemas/{model}"
+_LINES: Json = {
+    "type": "string",
+    "description": "Lines of JSON; `x-line-schema` is of each.",
+}
 _REFUSED: Mapping[int, str] = {
     400: "The request is not as it is described here, or names what there cannot be.",
     403: "The caller may not do this, or may not grant this there.",
@@ -28,6 +32,7 @@ _REFUSED: Mapping[int, str] = {
     413: "The body is larger than this node accepts.",
     422: "The other catalog refuses, or does not answer as one.",
     429: "There are too many of these requests; Retry-After says when the next may come.",
+    503: "Not now; Retry-After says when.",
 }
 
 
@@ -45,7 +50,8 @@ class _WithoutNull(GenerateJsonSchema):
 
 def has_models(operation: Operation[Any, Any]) -> bool:
     """Whether an operation is described by its models; operations on entities are not."""
-    return operation.takes is not None or operation.answers is not None
+    has_content = operation.content.taken or operation.content.answered
+    return bool(operation.takes or operation.answers or has_content)
 
 
 def model_components(routes: Iterable[Route]) -> dict[str, Json]:
@@ -61,7 +67,8 @@ def model_components(routes: Iterable[Route]) -> dict[str, Json]:
 
 def _models_of(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
     for route in routes:
-        for model in (route.operation.takes, route.operation.answers):
+        operation = route.operation
+        for model in (operation.takes, operation.answers, *operation.content.models):
             if model is not None:
                 yield model
 
@@ -79,18 +86,28 @@ def describe_modelled(route: Route) -> Json:
             **refusals(),
         },
     }
-    if operation.takes is not None:
-        taken = content(JSON_BODY, reference(operation.takes.__name__))
+    if operation.description:
+        described["description"] = operation.description
+    if taken := _content(operation.takes, operation.content.taken):
         described["requestBody"] = {"required": not operation.is_optional, "content": taken}
     return described
 
 
+def _content(model: type[BaseModel] | None, others: Mapping[str, Mapping[str, Any]]) -> Json:
+    """The media types of a body or an answer, with their schemas; of lines, that of each line."""
+    shown = {} if model is None else content(JSON_BODY, reference(model.__name__))
+    for media_type, schema in others.items():
+        if media_type == LINES:
+            shown[media_type] = {"schema": _LINES, "x-line-schema": schema}
+        else:
+            shown[media_type] = {"schema": schema}
+    return shown
+
+
 def _successes(operation: Operation[Any, Any]) -> Json:
     done: Json = {"description": "Done."}
-    if operation.answers is not None:
-        done["content"] = content(JSON_BODY, reference(operation.answers.__name__))
-    for media_type, schema in operation.content.answered.items():
-        done.setdefault("content", {})[media_type] = {"schema": schema}
+    if answered := _content(operation.answers, operation.content.answered):
+        done["content"] = answered
     if operation.headers:
         done["headers"] = {
             name: {"description": description, "schema": {"type": "string"}}
@@ -100,15 +117,16 @@ def _successes(operation: Operation[Any, Any]) -> Json:
         str(status): {**done, "description": description}
         for status, description in operation.outcomes.items()
     }
-    if operation.method == "GET" and operation.is_kept and "content" in done:
+    if operation.method == "GET" and operation.is_kept and JSON_BODY in answered:
         others["304"] = {"description": "Nothing is new since its ETag."}
-    status = operation.status if "content" in done else HTTPStatus.NO_CONTENT
+    status = operation.status if answered else HTTPStatus.NO_CONTENT
     return {str(int(status)): done, **others}
 
 
 def _refused(operation: Operation[Any, Any]) -> list[int]:
     """The statuses of refusals: those of its own, and those that follow from its parts."""
-    takes, is_named = operation.takes is not None, "{" in operation.path
+    takes = bool(operation.takes or operation.content.taken)
+    is_named = "{" in operation.path
     parts = {
         400: takes or operation.query is not None,
         403: isinstance(operation.needs, Permission),
@@ -138,7 +156,7 @@ def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
             parameter["description"] = found["description"]
         if name in schema.get("required", ()):
             parameter["required"] = True
-        if described.get("enum") == [""]:
+        if "" in described.get("enum", ()):
             parameter["allowEmptyValue"] = True
         yield parameter
 

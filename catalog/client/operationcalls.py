@@ -22,6 +22,7 @@ class OperationCalls(Connection):
         body: Taken | None = None,
         *,
         query: BaseModel | None = None,
+        headers: Mapping[str, str] | None = None,
         **at: str,
     ) -> Answered:
         """Do an operation of the API, and return its answer as the operation's model.
@@ -29,6 +30,7 @@ class OperationCalls(Connection):
         Args:
             body: an instance of the model that the operation takes.
             query: an instance of the model of its query.
+            headers: those that the operation needs.
             at: the placeholders of its path.
         """
         path, params = _target(operation, query, at)
@@ -37,6 +39,7 @@ class OperationCalls(Connection):
             path,
             params=params,
             body=_dumped(body),
+            headers=headers,
             is_repeatable=operation.is_repeatable or None,
         )
         return self._read(operation, path, answer)

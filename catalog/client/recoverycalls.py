@@ -2,63 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from catalog.client.operationcalls import OperationCalls
+from catalog.operations import recovery
+from catalog.operations.recovery import (
+    NewRecovery,
+    RecoveryAnswer,
+    RecoveryFindingAnswer,
+    RecoveryQuery,
+    RecoveryResumption,
+)
 
-from catalog.client.connection import Connection, JsonObject
 
-_PATH = "/replication/recovery"
-
-
-class RecoveryCalls(Connection):
+class RecoveryCalls(OperationCalls):
     """The calls for the recovery of a node, which takes its own entities back."""
 
-    async def begin_recovery(
-        self,
-        sources: Sequence[str],
-        *,
-        force: bool = False,
-        trust: Sequence[str] = (),
-        unsigned: bool = False,
-        allow: int = 0,
-        credentials: Mapping[str, Any] | None = None,
-    ) -> JsonObject:
+    async def begin_recovery(self, wanted: NewRecovery, *, force: bool = False) -> RecoveryAnswer:
         """Take the node's own entities back from replicas; it takes no writes until it has.
 
         Args:
             force: do not ask the replicas first, which may not be reachable yet.
-            trust: keys of the node's authority, besides those that it knows.
-            unsigned: take copies whatever their signatures are.
-            allow: the number of entities that may be deleted without asking.
-            credentials: what the node shows replicas, by URL; else what its links show them.
         """
-        params = [("force", "")] if force else []
-        terms: dict[str, Any] = {"trust": list(trust), "unsigned": unsigned, "allow": allow}
-        if credentials:
-            terms["credentials"] = credentials
-        return await self.post(_PATH, {"sources": list(sources), **terms}, params)
+        query = RecoveryQuery(force=force)
+        return await self.call(recovery.BEGIN_RECOVERY, wanted, query=query)
 
-    async def recovery(self) -> JsonObject:
+    async def recovery(self) -> RecoveryAnswer:
         """The recovery under way, or the last one."""
-        return await self.get(_PATH)
+        return await self.call(recovery.GET_RECOVERY)
 
-    async def recovery_findings(self) -> list[JsonObject]:
+    async def recovery_findings(self) -> list[RecoveryFindingAnswer]:
         """Origins that could not be taken, that were deleted, or whose copies differed."""
-        pages = self.pages(f"{_PATH}/findings")
-        return [finding async for page in pages for finding in page["findings"]]
+        pages = self.call_pages(recovery.LIST_FINDINGS)
+        return [finding async for page in pages for finding in page.findings]
 
-    async def resume_recovery(self, *, allow: int | None = None) -> JsonObject:
-        """Go on now, and try again what could not be taken.
+    async def resume_recovery(self, wanted: RecoveryResumption) -> RecoveryAnswer:
+        """Go on now, and try again what could not be taken."""
+        return await self.call(recovery.RESUME_RECOVERY, wanted)
 
-        Args:
-            allow: the number of entities that it may delete, if it asks.
-        """
-        return await self.post(f"{_PATH}/resume", {} if allow is None else {"allow": allow})
-
-    async def bury_refused(self) -> JsonObject:
+    async def bury_refused(self) -> RecoveryAnswer:
         """Delete what could not be taken, at every replica as well, and end the recovery."""
-        return await self.post(f"{_PATH}/bury", {})
+        return await self.call(recovery.BURY_REFUSED)
 
-    async def abort_recovery(self) -> JsonObject:
+    async def abort_recovery(self) -> RecoveryAnswer:
         """End the recovery as it is, and let clients write."""
-        return await self._json("DELETE", _PATH)
+        return await self.call(recovery.ABORT_RECOVERY)

@@ -11,9 +11,33 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from catalog.client.connection import Answer, Connection, JsonObject, Params
+from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.errors import BadAnswer, ClientError
+from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
+from catalog.operations import feed, peers, reconciliations, signing
+from catalog.operations.operation import LINES
+from catalog.operations.peers import (
+    HandshakeAnswer,
+    HandshakeQuery,
+    KeyHistoryAnswer,
+    KeysQuery,
+    LearntKeys,
+    Repairs,
+    ToldKeys,
+    WantedOrigins,
+)
+from catalog.operations.reconciliations import NewReconciliation, Reconciliation
+from catalog.operations.signing import (
+    AuthorityQuery,
+    KeyRotation,
+    NewTrust,
+    PartQuery,
+    SignatureAudit,
+    Signing,
+    SigningSwitch,
+    TrustedAuthority,
+)
 
 _CURSOR = "Concord-Cursor"
 _LARGEST_VERDICTS = 8 * 1024 * 1024
@@ -43,7 +67,7 @@ class Changes:
     cursor: str
 
 
-class ReplicationCalls(Connection):
+class ReplicationCalls(OperationCalls):
     """The calls for links and for the change feed."""
 
     async def push(
@@ -60,29 +84,33 @@ class ReplicationCalls(Connection):
                 before.
         """
         answer = await self.request(
-            "POST",
-            "/replication/entities",
+            feed.PUSH.method,
+            feed.PUSH.path,
             params=params,
             body=body,
-            headers={
-                "Content-Type": "application/x-ndjson",
-                "Concord-Authority": authority,
-                "Concord-Instance": instance,
-            },
-            is_repeatable=True,
+            headers={"Content-Type": LINES, **_sender(authority, instance)},
+            is_repeatable=feed.PUSH.is_repeatable,
             largest=_LARGEST_VERDICTS,
         )
         try:
             found = [orjson.loads(line) for line in answer.body.splitlines()]
         except orjson.JSONDecodeError as error:
-            raise BadAnswer(self.at("/replication/entities"), "no lines of JSON") from error
+            raise BadAnswer(self.at(feed.PUSH.path), "no lines of JSON") from error
         if not found or not all(isinstance(line, dict) for line in found):
-            raise BadAnswer(self.at("/replication/entities"), "something else than verdicts")
+            raise BadAnswer(self.at(feed.PUSH.path), "something else than verdicts")
         return found
 
+    async def keys(self, authorities: Sequence[str] = ()) -> list[KeyHistoryAnswer]:
+        """The histories of keys of some authorities, or of all that the node knows.
+
+        They are as the node tells them: nothing of them is checked.
+        """
+        query = KeysQuery.model_construct(authority=[*authorities])
+        return (await self.call(peers.LIST_KEYS, query=query)).keys
+
     async def tell_keys(
-        self, keys: Sequence[JsonObject], *, authority: str, instance: str
-    ) -> JsonObject:
+        self, keys: Sequence[KeyHistoryAnswer], *, authority: str, instance: str
+    ) -> LearntKeys:
         """Tell the node of the keys of authorities, before it gets what they have signed.
 
         Args:
@@ -90,50 +118,48 @@ class ReplicationCalls(Connection):
             authority: that of the catalog which tells them.
             instance: its instance.
         """
-        named = {"Concord-Authority": authority, "Concord-Instance": instance}
-        answer = await self.request(
-            "POST", "/replication/keys", body={"keys": list(keys)}, headers=named
-        )
-        found = orjson.loads(answer.body)
-        return found if isinstance(found, dict) else {}
+        named = _sender(authority, instance)
+        return await self.call(peers.TELL_KEYS, ToldKeys(keys=[*keys]), headers=named)
 
-    async def signing(self) -> JsonObject:
+    async def signing(self) -> Signing:
         """Whether the node signs what it publishes, and its keys."""
-        return await self.get("/replication/signing")
+        return await self.call(signing.GET_SIGNING)
 
-    async def set_signing(self, *, on: bool) -> JsonObject:
+    async def set_signing(self, *, on: bool) -> Signing:
         """Sign what the node publishes from now on, or no more."""
-        return await self.put("/replication/signing", {"on": on})
+        return await self.call(signing.SET_SIGNING, SigningSwitch(on=on))
 
-    async def rotate_signing(self, *, revoke: bool = False) -> JsonObject:
+    async def rotate_signing(self, *, revoke: bool = False) -> Signing:
         """Let a new key sign; with `revoke`, nothing is valid that the old one has signed."""
-        return await self.post("/replication/signing/rotate", {"revoke": revoke})
+        return await self.call(signing.ROTATE_KEY, KeyRotation(revoke=revoke))
 
-    async def trusted(self) -> list[JsonObject]:
+    async def trusted(self) -> list[TrustedAuthority]:
         """The keys that the node trusts."""
-        return await self._members("/replication/trust", "trusted")
+        return (await self.call(signing.LIST_TRUST)).trusted
 
-    async def trust(self, authority: str, key: str) -> JsonObject:
+    async def trust(self, wanted: NewTrust) -> TrustedAuthority:
         """Take nothing more of an authority that no trusted key has signed."""
-        return await self.post("/replication/trust", {"authority": authority, "key": key})
+        return await self.call(signing.ADD_TRUST, wanted)
 
-    async def distrust(self, authority: str) -> None:
+    async def distrust(self, wanted: AuthorityQuery) -> None:
         """Take anything of an authority again, signed or not."""
-        params = [("authority", authority)]
-        await self.request("DELETE", "/replication/trust", params=params)
+        await self.call(signing.REMOVE_TRUST, query=wanted)
 
-    async def check_signatures(self, after: str = "") -> JsonObject:
+    async def check_signatures(self, after: str = "") -> SignatureAudit:
         """Let the node verify a part of its catalog: counts, faults, and where to go on."""
-        return await self.get("/replication/signatures", [("after", after)] if after else [])
+        return await self.call(signing.CHECK_SIGNATURES, query=PartQuery(after=after))
 
-    async def reconciliations(self) -> list[JsonObject]:
+    async def repair(self, wanted: WantedOrigins) -> Repairs:
+        """Let the node fetch origins again by its links."""
+        return await self.call(peers.REPAIR, wanted)
+
+    async def reconciliations(self) -> list[Reconciliation]:
         """What jobs reported that compared the node with other catalogs, the latest first."""
-        return await self._members("/replication/reconciliations", "reconciliations")
+        return (await self.call(reconciliations.LIST_RECONCILIATIONS)).reconciliations
 
-    async def tell_reconciliation(self, result: Mapping[str, Any]) -> None:
+    async def tell_reconciliation(self, result: NewReconciliation) -> None:
         """Tell the node what a comparison found there; it keeps a result that comes twice once."""
-        path = "/replication/reconciliations"
-        await self.request("POST", path, body=result, is_repeatable=True)
+        await self.call(reconciliations.TELL_RECONCILIATION, result)
 
     async def acceptances(self) -> list[JsonObject]:
         """The catalogs whose pushes the node accepts."""
@@ -247,16 +273,16 @@ class ReplicationCalls(Connection):
         sources = (link["source"] or "" for link in links if link["authority"] == authority)
         return next((each for each in sources if each.startswith("http")), "")
 
-    async def handshake(self, *, count: bool = False) -> JsonObject:
+    async def handshake(self, *, count: bool = False) -> HandshakeAnswer:
         """The node's identity, the range of its change log, and its number of entities if asked."""
-        return await self.get("/replication", [("count", "")] if count else [])
+        return await self.call(peers.HANDSHAKE, query=HandshakeQuery(count=count))
 
     async def cursor(self) -> str:
         """The end of the change feed: later changes come after this cursor."""
         nothing = {"format": "csv", "from": "0", "to": "0"}
-        answer = await self.request("GET", "/replication/digests", params=nothing)
+        answer = await self.request("GET", feed.READ_DIGESTS.path, params=nothing)
         if _CURSOR not in answer.headers:
-            raise BadAnswer(self.at("/replication/digests"), "no cursor")
+            raise BadAnswer(self.at(feed.READ_DIGESTS.path), "no cursor")
         return answer.headers[_CURSOR]
 
     async def changes(self, after: str, *, wait_seconds: int = 0, limit: int = 1000) -> Changes:
@@ -271,12 +297,12 @@ class ReplicationCalls(Connection):
             CursorExpired: the node's log does not reach back so far.
         """
         params = {"after": after, "wait": str(wait_seconds), "limit": str(limit)}
-        answer = await self.request("GET", "/replication/changes", params=params)
+        answer = await self.request("GET", feed.READ_CHANGES.path, params=params)
         try:
             *copies, end = [orjson.loads(line) for line in answer.body.splitlines()]
             return Changes(copies=copies, cursor=end["cursor"])
         except (ValueError, KeyError, TypeError) as error:
-            raise BadAnswer(self.at("/replication/changes"), "no feed") from error
+            raise BadAnswer(self.at(feed.READ_CHANGES.path), "no feed") from error
 
     def change_lines(
         self,
@@ -301,17 +327,17 @@ class ReplicationCalls(Connection):
         page = [("after", after), ("limit", str(limit)), ("wait", str(wait)), ("behind", "")]
         parameters = [*page, *filters]
         return self.lines(
-            "GET", "/replication/changes", params=parameters, wait_seconds=wait_seconds
+            "GET", feed.READ_CHANGES.path, params=parameters, wait_seconds=wait_seconds
         )
 
     def snapshot_lines(self, filters: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes]:
         """The lines of all entities, however long that takes; see `lines`."""
-        return self.lines("GET", "/replication/snapshot", params=filters, is_bounded=False)
+        return self.lines("GET", feed.READ_SNAPSHOT.path, params=filters, is_bounded=False)
 
     def fetch_lines(self, origins: Iterable[Origin]) -> AsyncGenerator[bytes]:
         """The lines of single origins and their ancestors; see `lines`."""
-        body = {"origins": [{"authority": o.authority, "origin": o.xid} for o in origins]}
-        return self.lines("POST", "/replication/fetch", body=body)
+        body = WantedOrigins.of(origins).model_dump()
+        return self.lines(feed.FETCH.method, feed.FETCH.path, body=body)
 
     async def digest_rows(self, *, verify: bool = False) -> list[DigestRow]:
         """The state of every origin at the node, deleted ones too, as of one moment.
@@ -320,7 +346,7 @@ class ReplicationCalls(Connection):
             verify: the node computes the digests anew from the content.
         """
         params = {"format": "csv", **({"verify": "true"} if verify else {})}
-        answer = await self.request("GET", "/replication/digests", params=params)
+        answer = await self.request("GET", feed.READ_DIGESTS.path, params=params)
         return [
             DigestRow(
                 authority=row["authority"],
@@ -339,14 +365,14 @@ class ReplicationCalls(Connection):
         Args:
             params: `bits`, `ranges`, and the filters of `change_lines`.
         """
-        return await self.request("GET", "/replication/digests", params=params)
+        return await self.request("GET", feed.READ_DIGESTS.path, params=params)
 
     def digest_lines(
         self, ranges: str, filters: Iterable[tuple[str, str]] = ()
     ) -> AsyncGenerator[bytes]:
         """The lines of CSV with the state of each origin in ranges of buckets; see `lines`."""
         wanted = [("format", "csv"), ("ranges", ranges), *filters]
-        return self.lines("GET", "/replication/digests", params=wanted, is_bounded=False)
+        return self.lines("GET", feed.READ_DIGESTS.path, params=wanted, is_bounded=False)
 
     async def is_ready(self) -> bool:
         """Whether the node answers within two seconds."""
@@ -360,3 +386,7 @@ class ReplicationCalls(Connection):
     async def _members(self, path: str, name: str) -> list[JsonObject]:
         """All pages of a list that is the member `name` of an object."""
         return [each async for page in self.pages(path) for each in page[name]]
+
+
+def _sender(authority: str, instance: str) -> dict[str, str]:
+    return dict(zip(peers.SENDER, (authority, instance), strict=True))

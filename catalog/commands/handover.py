@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,16 +14,19 @@ from catalog.commands.console import (
     Url,
     cell,
     err,
+    json_of,
     on_node,
     out,
     print_json,
     table,
+    wanted,
 )
 from catalog.commands.secretsource import SOURCE, secret_from
 from catalog.model.printable import counted
 
 if TYPE_CHECKING:
-    from catalog.client import Client, JsonObject
+    from catalog.client import Client
+    from catalog.operations.handovers import HandoverAnswer, NewHandover
 
 _LOOK_SECONDS = 0.3
 TokenFrom = Annotated[
@@ -64,12 +67,12 @@ def accept(
 
     Example: concord handover accept /messagegroups/shop --from https://eu.example.com
     """
-    token = secret_from(token_from) if token_from else None
-    made = on_node(url, lambda client: client.accept_group(group, source, token=token))
+    asked = _wanted(token_from, {"group": group, "from": source})
+    made = on_node(url, lambda client: client.begin_handover(asked))
     if as_json:
         print_json(made)
         return
-    out.print(f"{cell(group)} of {cell(made['authority'])} may come, as [bold]{made['id']}[/].")
+    out.print(f"{cell(group)} of {cell(made.authority)} may come, as [bold]{made.id}[/].")
     out.print(f"There, run: concord handover offer {cell(group)} --to {cell(url)}")
 
 
@@ -94,24 +97,24 @@ def offer(
 
     Example: concord handover offer /messagegroups/shop --to https://us.example.com
     """
-    token = secret_from(token_from) if token_from else None
-    made = on_node(url, lambda client: client.offer_group(group, to, token=token))
-    if not made["followsby"]:
+    asked = _wanted(token_from, {"group": group, "to": to})
+    made = on_node(url, lambda client: client.begin_handover(asked))
+    if not made.followsby:
         err.print(
-            f"[yellow]This catalog does not follow {cell(made['authority'])}[/], so what changes "
+            f"[yellow]This catalog does not follow {cell(made.authority)}[/], so what changes "
             f"there will not come here: concord link add {cell(to)} --url {cell(url)}"
         )
-    found = made if detach else on_node(url, lambda client: _follow(client, made["id"]))
+    found = made if detach else on_node(url, lambda client: _follow(client, made.id))
     if as_json:
         print_json(found)
-    elif found["state"] == "done":
+    elif found.state == "done":
         out.print(
-            f"[green]{cell(group)} is owned by {cell(found['authority'])} now,[/] "
-            f"with {counted(found['entities'], 'entities')}."
+            f"[green]{cell(group)} is owned by {cell(found.authority)} now,[/] "
+            f"with {counted(found.entities or 0, 'entities')}."
         )
     else:
-        out.print(f"The handover [bold]{found['id']}[/] is {found['state']}.")
-    if found["state"] == "aborted":
+        out.print(f"The handover [bold]{found.id}[/] is {found.state}.")
+    if found.state == "aborted":
         raise typer.Exit(CANNOT)
 
 
@@ -127,8 +130,8 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         return
     names = ("id", "group", "role", "peer", "state", "entities", "error", "startedat", "endedat")
     shown = table(*names)
-    for each in sorted(found, key=lambda handover: str(handover["startedat"])):
-        shown.add_row(*(cell(each[name]) for name in names))
+    for each in map(json_of, sorted(found, key=lambda handover: handover.startedat)):
+        shown.add_row(*(cell(each.get(name)) for name in names))
     out.print(
         shown if found else "This node has handed over nothing, and is about to take nothing."
     )
@@ -153,14 +156,22 @@ def abort(
     out.print("The handover is ended. The group stays with its owner.")
 
 
-async def _follow(client: Client, id: str) -> JsonObject:
+def _wanted(token_from: str | None, members: dict[str, Any]) -> NewHandover:
+    from catalog.operations.handovers import NewHandover
+
+    if token_from:
+        members["credential"] = {"token": secret_from(token_from)}
+    return wanted(NewHandover, **members)
+
+
+async def _follow(client: Client, id: str) -> HandoverAnswer:
     """Tell what a handover waits for, until it ends."""
     told = ""
     while True:
         found = await client.handover(id)
-        if found["isover"]:
+        if found.isover:
             return found
-        if found["error"] and found["error"] != told:
-            told = found["error"]
+        if found.error and found.error != told:
+            told = found.error
             err.print(f"[yellow]It waits:[/] {cell(told)} [dim]It goes on by itself.[/]")
         await asyncio.sleep(_LOOK_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,16 +17,20 @@ from catalog.commands.console import (
     cell,
     err,
     fail,
+    json_of,
     on_node,
     out,
     print_json,
     table,
+    wanted,
 )
 from catalog.commands.nodetokens import read_tokens, token_for
 from catalog.model.printable import counted
+from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
-    from catalog.client import Client, JsonObject
+    from catalog.client import Client
+    from catalog.operations.recovery import RecoveryAnswer, RecoveryFindingAnswer
 
 _LOOK_SECONDS = 0.5
 _MOST_SHOWN = 20
@@ -104,19 +108,22 @@ def recover(
     if not source:
         fail("Name the catalogs to recover from with --from.", "See `concord recover --help`.")
 
-    async def begin(client: Client) -> JsonObject:
+    from catalog.operations.recovery import NewRecovery
+
+    async def begin(client: Client) -> RecoveryAnswer:
         known = {} if tokens is None else read_tokens(tokens)
         given = {url: known[url.rstrip("/")] for url in source if url.rstrip("/") in known}
-        if with_model:
-            await _take_model(client, source[0], given.get(source[0]))
-        begun = await client.begin_recovery(
-            source,
-            force=force,
-            trust=trust or (),
+        asked = wanted(
+            NewRecovery,
+            sources=source,
+            trust=trust or [],
             unsigned=unsigned,
             allow=allow,
             credentials={url: {"token": token} for url, token in given.items()},
         )
+        if with_model:
+            await _take_model(client, source[0], given.get(source[0]))
+        begun = await client.begin_recovery(asked, force=force)
         return begun if detach else await _follow(client)
 
     _conclude(url, on_node(url, begin), as_json=as_json)
@@ -145,8 +152,12 @@ def resume(
     Example: concord recover resume
     """
 
-    async def again(client: Client) -> JsonObject:
-        await client.resume_recovery(allow=allow)
+    from catalog.operations.recovery import RecoveryResumption
+
+    asked = wanted(RecoveryResumption, **({} if allow is None else {"allow": allow}))
+
+    async def again(client: Client) -> RecoveryAnswer:
+        await client.resume_recovery(asked)
         return await _follow(client)
 
     _conclude(url, on_node(url, again), as_json=as_json)
@@ -167,7 +178,7 @@ def bury(
     if not yes:
         typer.confirm("Delete for ever, at all replicas, what could not be taken?", abort=True)
 
-    async def give_up(client: Client) -> JsonObject:
+    async def give_up(client: Client) -> RecoveryAnswer:
         await client.bury_refused()
         return await _follow(client)
 
@@ -203,12 +214,12 @@ async def _take_model(client: Client, source: str, token: str | None) -> None:
         err.print(f"The model is that of {cell(source)} now.")
 
 
-async def _follow(client: Client) -> JsonObject:
+async def _follow(client: Client) -> RecoveryAnswer:
     """Tell how far the recovery is, until it ends or needs an operator."""
     told = ""
     while True:
         found = await client.recovery()
-        if found["state"] not in _UNDER_WAY:
+        if found.state not in _UNDER_WAY:
             return found
         if (line := _progress(found)) != told:
             err.print(f"[dim]{cell(line)}[/]")
@@ -216,57 +227,56 @@ async def _follow(client: Client) -> JsonObject:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _progress(found: JsonObject) -> str:
-    if found["error"]:
-        return f"{found['error']} The next attempt is at {found['nextattemptat']}."
-    if found["state"] == "reading":
-        differing = sum(source["differing"] for source in found["sources"])
-        read = sum(source["isread"] for source in found["sources"])
-        sources = counted(len(found["sources"]), "sources")
+def _progress(found: RecoveryAnswer) -> str:
+    if found.error:
+        at = "" if found.nextattemptat is None else format_time(found.nextattemptat)
+        return f"{found.error} The next attempt is at {at}."
+    if found.state == "reading":
+        differing = sum(source.differing for source in found.sources)
+        read = sum(source.isread for source in found.sources)
+        sources = counted(len(found.sources), "sources")
         return f"{read} of {sources} read, {counted(differing, 'origins')} differ"
-    if found["state"] == "burying":
-        return f"{found['refused']:,} to be deleted"
-    return f"{counted(found['taken'], 'copies')} taken, {found['wanted']:,} left"
+    if found.state == "burying":
+        return f"{found.refused:,} to be deleted"
+    return f"{counted(found.taken, 'copies')} taken, {found.wanted:,} left"
 
 
-def _conclude(url: str, found: JsonObject, *, as_json: bool) -> None:
+def _conclude(url: str, found: RecoveryAnswer, *, as_json: bool) -> None:
     """Show a recovery, and end the command: a recovery that needs somebody is no success."""
-    is_noted = found["state"] != "reading"
+    is_noted = found.state != "reading"
     notes = on_node(url, lambda client: client.recovery_findings()) if is_noted else []
     if as_json:
-        print_json({**found, "findings": notes})
+        print_json({**json_of(found), "findings": notes})
     else:
         _show(found, notes)
-    if found["state"] in ("asking", "blocked", "awaited"):
+    if found.state in ("asking", "blocked", "awaited"):
         raise typer.Exit(NO)
-    if found["state"] == "aborted" or found["error"]:
+    if found.state == "aborted" or found.error:
         raise typer.Exit(CANNOT)
 
 
-def _show(found: JsonObject, notes: list[dict[str, Any]]) -> None:
+def _show(found: RecoveryAnswer, notes: list[RecoveryFindingAnswer]) -> None:
     shown = table("source", "read", "origins that differed", "not proven")
-    for source in found["sources"]:
-        is_read = "yes" if source["isread"] else "no"
-        numbers = f"{source['differing']:,}", f"{source['unproven']:,}"
-        shown.add_row(cell(source["url"]), is_read, *numbers)
+    for source in found.sources:
+        is_read = "yes" if source.isread else "no"
+        numbers = f"{source.differing:,}", f"{source.unproven:,}"
+        shown.add_row(cell(source.url), is_read, *numbers)
     out.print(shown)
-    if (keys := found["keys"]) is not None:
+    if (keys := found.keys) is not None:
         signed = f"Copies have to be signed by {cell(', '.join(keys))}."
         out.print(signed if keys else "No signatures were checked.")
-    counts = ", ".join(f"{found[name]:,} {name}" for name in _COUNTS if found[name])
-    out.print(f"Recovery of {cell(found['authority'])}: [bold]{found['state']}[/]. {counts}")
+    states = [(getattr(found, name), name) for name in _COUNTS]
+    counts = ", ".join(f"{number:,} {name}" for number, name in states if number)
+    out.print(f"Recovery of {cell(found.authority)}: [bold]{found.state}[/]. {counts}")
     for note in notes[:_MOST_SHOWN]:
-        out.print(
-            f"  {note['state']} {cell(note['origin'])} (epoch {note['epoch']}): "
-            f"{cell(note['detail'])}"
-        )
+        out.print(f"  {note.state} {cell(note.origin)} (epoch {note.epoch}): {cell(note.detail)}")
     if len(notes) > _MOST_SHOWN:
         out.print(f"  … and {len(notes) - _MOST_SHOWN:,} more; --json lists all.")
     out.print(_advice(found))
 
 
-def _advice(found: JsonObject) -> str:
-    match found["state"]:
+def _advice(found: RecoveryAnswer) -> str:
+    match found.state:
         case "done":
             return "[green]The node has its own entities back, and takes writes.[/]"
         case "awaited":
@@ -275,7 +285,7 @@ def _advice(found: JsonObject) -> str:
                 "--from URL`. (`concord recover abort` lets clients write.)"
             )
         case "asking":
-            return f"[yellow]The node takes no writes yet.[/] {cell(found['error'])}"
+            return f"[yellow]The node takes no writes yet.[/] {cell(found.error)}"
         case "aborted":
             return "It was ended before everything was here. The node takes writes."
         case "blocked":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,11 +11,15 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    json_of,
     on_node,
     out,
     print_json,
     table,
 )
+
+if TYPE_CHECKING:
+    from catalog.operations.signing import Signing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,21 +81,21 @@ def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json(state)
         return
-    columns = ("key", "createdat", "retiredat", "revokedat")
-    shown = table("id", *columns)
-    for key in state["keys"]:
-        shown.add_row(cell(key["id"]), *(cell(key.get(name)) for name in columns))
-    if state["keys"]:
+    columns = ("id", "key", "createdat", "retiredat", "revokedat")
+    shown = table(*columns)
+    for key in map(json_of, state.keys):
+        shown.add_row(*(cell(key.get(name)) for name in columns))
+    if state.keys:
         out.print(shown)
-    if not state["on"]:
+    if not state.on:
         out.print("The node signs nothing; `concord signing on` begins with it.")
-    elif not state["complete"]:
+    elif not state.complete:
         out.print("What was there before is being signed.")
 
 
-def _tell(state: dict[str, Any], what: str, *, as_json: bool) -> None:
+def _tell(state: Signing, what: str, *, as_json: bool) -> None:
     if as_json:
         print_json(state)
         return
-    out.print(f"{what} as {cell(state['authority'])} with the key [bold]{cell(state['key'])}[/].")
-    out.print(cell(f"Others trust it by: concord trust add {state['authority']} {state['key']}"))
+    out.print(f"{what} as {cell(state.authority)} with the key [bold]{cell(state.key)}[/].")
+    out.print(cell(f"Others trust it by: concord trust add {state.authority} {state.key}"))

@@ -11,10 +11,12 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    json_of,
     on_node,
     out,
     print_json,
     table,
+    wanted,
 )
 
 app = typer.Typer(
@@ -44,8 +46,11 @@ def add(
 
     Example: concord trust add https://eu.example.com ed25519:1:S0mEkEy…
     """
-    trusted = on_node(url, lambda client: client.trust(authority, key))
-    ids = ", ".join(each["id"] for each in trusted["keys"] if each["revokedat"] is None)
+    from catalog.operations.signing import NewTrust
+
+    asked = wanted(NewTrust, authority=authority, key=key)
+    trusted = on_node(url, lambda client: client.trust(asked))
+    ids = ", ".join(each.id for each in trusted.keys if each.revokedat is None)
     out.print(f"Of {cell(authority)}, only what these keys sign is taken: [bold]{cell(ids)}[/].")
 
 
@@ -64,9 +69,9 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         return
     shown = table("authority", "key", "reason", "since", "revoked")
     for each in found:
-        for key in each["keys"]:
-            values = key["key"], key["reason"], key["trustedat"], key["revokedat"]
-            shown.add_row(cell(each["authority"]), *map(cell, values))
+        for key in map(json_of, each.keys):
+            values = key["key"], key["reason"], key["trustedat"], key.get("revokedat")
+            shown.add_row(cell(each.authority), *map(cell, values))
     out.print(shown if found else "This node trusts no keys, and takes what is not signed.")
 
 
@@ -78,5 +83,8 @@ def remove(authority: Authority, url: Url = DEFAULT_URL) -> None:
 
     Example: concord trust remove https://eu.example.com
     """
-    on_node(url, lambda client: client.distrust(authority))
+    from catalog.operations.signing import AuthorityQuery
+
+    query = wanted(AuthorityQuery, authority=authority)
+    on_node(url, lambda client: client.distrust(query))
     out.print(f"Of {cell(authority)}, anything is taken again, signed or not.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,8 +21,9 @@ from catalog.commands.console import (
 
 if TYPE_CHECKING:
     from catalog.client import Client
+    from catalog.operations.signing import Finding, SignatureFault
 
-_FINDINGS = ("verified", "unsigned", "unknown", "false", "damaged")
+_FINDINGS: tuple[Finding, ...] = ("verified", "unsigned", "unknown", "false", "damaged")
 _MOST_FAULTS = 20
 
 app = typer.Typer()
@@ -55,26 +56,28 @@ def verify(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 async def _verify(
     client: Client,
-) -> tuple[dict[str, Counter[str]], set[str], list[dict[str, Any]]]:
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+) -> tuple[dict[str, Counter[Finding]], set[str], list[SignatureFault]]:
+    counts: defaultdict[str, Counter[Finding]] = defaultdict(Counter)
     pinned: set[str] = set()
-    faults: list[dict[str, Any]] = []
+    faults: list[SignatureFault] = []
     after: str | None = ""
     while after is not None:
         part = await client.check_signatures(after)
-        for authority, count in part["counts"].items():
+        for authority, count in part.counts.items():
             counts[authority].update(count)
-        pinned |= set(part["pinned"])
-        faults += part["faults"][: _MOST_FAULTS - len(faults)]
-        after = part["after"]
+        pinned |= set(part.pinned)
+        faults += part.faults[: _MOST_FAULTS - len(faults)]
+        after = part.after
     return dict(counts), pinned, faults
 
 
-def _show(counts: dict[str, Counter[str]], pinned: set[str], faults: list[dict[str, Any]]) -> None:
+def _show(
+    counts: dict[str, Counter[Finding]], pinned: set[str], faults: list[SignatureFault]
+) -> None:
     shown = table("authority", "keys", *_FINDINGS)
     for authority, count in sorted(counts.items()):
         keys = "trusted" if authority in pinned else "as told"
         shown.add_row(cell(authority), keys, *(cell(count[name]) for name in _FINDINGS))
     out.print(shown if counts else "This node has nothing to verify.")
     for fault in faults:
-        out.print(f"  {cell(fault['xid'])} of {cell(fault['authority'])}: {cell(fault['detail'])}")
+        out.print(f"  {cell(fault.xid)} of {cell(fault.authority)}: {cell(fault.detail)}")

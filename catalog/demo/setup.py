@@ -87,8 +87,8 @@ async def start_nodes(demo: Demo) -> None:
     for name in NAMES:
         shake = await demo.federation.client(name).handshake()
         url = demo.federation[name].url
-        expect(shake["authority"] == url, f"{name} to be the authority {url}", shake["authority"])
-        rows.append((name, url, shake["instance"]))
+        expect(shake.authority == url, f"{name} to be the authority {url}", shake.authority)
+        rows.append((name, url, str(shake.instance)))
     demo.screen.table("node", "URL, which is its authority", "instance", rows=rows)
 
 

@@ -9,7 +9,15 @@ from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Generic
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    WithJsonSchema,
+)
 from typing_extensions import TypeVar
 
 from catalog.model.timestamps import parse_time
@@ -17,6 +25,7 @@ from catalog.roles import Permission
 
 READING = ("GET", "HEAD", "OPTIONS")
 ANY_METHOD = "*"
+LINES = "application/x-ndjson"
 
 _PATTERN = re.compile(r"{(\w+):[^}]*}")
 _LONGEST_TIME = 64
@@ -53,14 +62,16 @@ class Operation(Generic[Taken, Answered]):
         conditions: whether `If-Match` may name the tag that the thing has to have.
         given: other headers of the request that it reads: descriptions by name.
         is_optional: whether the body may be missing.
+        is_repeatable: whether a client may send it again when an answer was lost, whatever its
+            method.
         most_values: the most JSON values in the body.
         is_bounded: whether it has the time of a request; otherwise its handler bounds its own.
-        is_repeatable: whether a second execution does no harm, where its method does not tell.
         is_kept: whether a cache may keep the answer, which is revalidated each time.
         has_head: whether a GET answers HEAD, too; not if a GET changes something.
         is_counted: whether it counts towards the rate of its caller.
         capability: the name that the capabilities `available` and `mutable` have for the path.
         content: the media types of bodies and answers that are no JSON objects with a model.
+        description: what a client has to know, beside the first sentence of the handler.
     """
 
     method: str
@@ -76,14 +87,15 @@ class Operation(Generic[Taken, Answered]):
     conditions: bool = False
     given: Mapping[str, str] = field(default_factory=dict)
     is_optional: bool = False
+    is_repeatable: bool = False
     most_values: int = 10_000
     is_bounded: bool = True
-    is_repeatable: bool = False
     is_kept: bool = True
     has_head: bool = True
     is_counted: bool = True
     capability: str | None = None
     content: Content = field(default_factory=lambda: Content())
+    description: str = ""
 
     @property
     def template(self) -> str:
@@ -93,10 +105,15 @@ class Operation(Generic[Taken, Answered]):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """JSON Schemas by media type: those of the body, and those of the answer."""
+    """JSON Schemas by media type: those of the body, and those of the answer; of lines, of each.
+
+    Args:
+        models: those that the schemas refer to.
+    """
 
     taken: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     answered: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    models: tuple[type[BaseModel], ...] = ()
 
 
 class Body(BaseModel):
@@ -130,6 +147,12 @@ def _read_time(value: object) -> object:
 Time = Annotated[datetime, BeforeValidator(_read_time, json_schema_input_type=str)]
 """A point in time, in JSON as RFC 3339 in UTC."""
 
+Flag = Annotated[
+    bool,
+    BeforeValidator(lambda given: given is not False),
+    WithJsonSchema({"type": "string", "enum": [""]}),
+]
+"""A parameter that is on when it is there, whatever its value."""
 
 Secret = Annotated[
     SecretStr, PlainSerializer(lambda secret: secret.get_secret_value(), return_type=str)

@@ -16,8 +16,8 @@ from catalog.config import Settings
 from catalog.http.outboundsocket import connect_socket
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential
+from catalog.operations.cacertificate import tls_context
 from catalog.sinks.amqpsettings import AmqpSettings
-from catalog.sinks.cacertificate import tls_context
 from catalog.sinks.connectfailure import connect_failure
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, field_validator
 
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
-from catalog.sinks.cacertificate import CaCertificate
+from catalog.operations.cacertificate import CaCertificate
 from catalog.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 
 _SYMBOL = re.compile(r"[\x21-\x7e]{1,128}")

@@ -20,7 +20,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from catalog.config import Settings
 from catalog.http.outboundsocket import connect_socket
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.cacertificate import tls_context
+from catalog.operations.cacertificate import tls_context
 from catalog.sinks.kafkacluster import KafkaCluster
 
 _MOST_CONNECTIONS = 64

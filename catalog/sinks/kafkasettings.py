@@ -11,7 +11,7 @@ from pydantic import field_validator
 
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
-from catalog.sinks.cacertificate import CaCertificate
+from catalog.operations.cacertificate import CaCertificate
 from catalog.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 
 _DEFAULT_PORT = 9092

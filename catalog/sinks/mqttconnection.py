@@ -19,7 +19,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from catalog.config import Settings
 from catalog.http.outboundsocket import connect_socket
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.cacertificate import tls_context
+from catalog.operations.cacertificate import tls_context
 from catalog.sinks.connectfailure import ConnectionRefusedByServer
 
 # The answers to what this client sends are short.

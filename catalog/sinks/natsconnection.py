@@ -21,7 +21,7 @@ from catalog.config import Settings
 from catalog.http.outboundsocket import connect_socket
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
-from catalog.sinks.cacertificate import tls_context
+from catalog.operations.cacertificate import tls_context
 from catalog.sinks.connectfailure import ConnectionRefusedByServer
 
 # The answers to what this client sends are short.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from catalog.model.sinkcredential import SinkCredential
-from catalog.sinks.cacertificate import CaCertificate
+from catalog.operations.cacertificate import CaCertificate
 from catalog.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 
 DEFAULT_PORT = 4222

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from catalog.model.entity import Tombstone
+from catalog.operations.handovers import HandoverRole, HandoverState
 from catalog.store.database import Connection
 from catalog.store.entities import tombstone_from
 from catalog.store.queries import Queries
-
-Role = Literal["give", "take"]
-HandoverState = Literal["offered", "given", "consented", "asked", "promised", "done", "aborted"]
 
 HANDOVER_CHANNEL = "handovers"
 """Announces that a handover was changed."""
@@ -40,7 +38,7 @@ class Handover:
     """
 
     id: str
-    role: Role
+    role: HandoverRole
     xid: str
     peer: str
     authority: str
@@ -69,7 +67,7 @@ async def add(
     connection: Connection,
     *,
     id: str,
-    role: Role,
+    role: HandoverRole,
     xid: str,
     peer: str,
     authority: str,

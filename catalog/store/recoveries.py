@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
+from catalog.operations.recovery import ChoiceState, RecoveryState
 from catalog.store.database import Connection
 from catalog.store.locks import Gate
 from catalog.store.queries import Queries
-
-RecoveryState = Literal[
-    "awaited", "reading", "taking", "asking", "blocked", "burying", "done", "aborted"
-]
-ChoiceState = Literal["wanted", "taken", "kept", "partial", "refused", "buried"]
 
 UNDER_WAY: frozenset[RecoveryState] = frozenset({"reading", "taking", "burying"})
 ENDED: frozenset[RecoveryState] = frozenset({"done", "aborted"})

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 import orjson
 
 from catalog.model.authoritykey import KeyHistory, PublicKey, read_history
+from catalog.operations.signing import Reason
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-Reason = Literal["named", "first", "endorsed"]
 MOST_HISTORIES = 10_000
 _queries = Queries("trustedkeys")
 

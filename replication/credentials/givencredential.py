@@ -1,13 +1,16 @@
-"""The checks of a credential that an operator gives."""
+"""The credentials that operators give: their checks, and the forms in which nodes keep them."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from catalog.clientcertificate import read_certificate
 from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.errors import InvalidAttribute
-from catalog.model.peercredential import PeerCredential
+from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
+from catalog.operations.links import GivenCertificate, GivenCredential, GivenOAuthClient
 from catalog.store.links import LinkDefinition
 from replication.wire import ChangeBody
 
@@ -32,6 +35,42 @@ def given_credential(
         raise InvalidAttribute(subject, name=name, error_detail=detail)
     check_credential(given, definition.peer, settings, subject)
     return given
+
+
+def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredential:
+    """The credential that an operator gave, which is empty if there is none.
+
+    Raises:
+        InvalidAttribute: no server would accept its certificate.
+    """
+    if given is None:
+        return PeerCredential()
+    return PeerCredential(
+        token=given.token.get_secret_value(),
+        oauth=None if given.oauth is None else _client(given.oauth),
+        certificate=None if given.certificate is None else _usable(given.certificate, subject),
+        cacertificate=given.cacertificate or "",
+    )
+
+
+def _client(given: GivenOAuthClient) -> OAuthClient:
+    return OAuthClient(
+        tokenurl=given.tokenurl,
+        clientid=given.clientid,
+        clientsecret=given.clientsecret.get_secret_value(),
+        scope=given.scope,
+        resource=given.resource or "",
+        audience=given.audience or "",
+        authentication=given.authentication,
+    )
+
+
+def _usable(given: GivenCertificate, subject: str) -> ClientCertificate:
+    try:
+        return read_certificate(given.chain, given.key.get_secret_value(), datetime.now(UTC))
+    except ValueError as error:
+        name = "credential.certificate"
+        raise InvalidAttribute(subject, name=name, error_detail=str(error)) from error
 
 
 def check_credential(given: PeerCredential, url: str, settings: Settings, subject: str) -> None:

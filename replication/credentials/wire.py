@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 
 from catalog.clientcertificate import read_certificate
 from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
-from catalog.sinks.cacertificate import CaCertificate
+from catalog.operations.cacertificate import CaCertificate
 
 # RFC 6750, 2.1
 _TOKEN = re.compile(r"([A-Za-z0-9\-._~+/]{1,8000}={0,2})?", re.ASCII)

@@ -11,6 +11,7 @@ import orjson
 
 from catalog.client import Answer, Client, JsonObject
 from catalog.model.digest import DIGEST_VERSION
+from catalog.operations.peers import HandshakeAnswer
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
@@ -93,7 +94,7 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
     try:
         handshake, links, digests = remote.call(_ask)
         buckets = orjson.loads(digests.body)
-        for version in (handshake["digestversion"], buckets["digestversion"]):
+        for version in (handshake.digestversion, buckets["digestversion"]):
             if version != DIGEST_VERSION:
                 raise ReconcileError(
                     f"Catalog {remote.name} computes digests of version {version}, "
@@ -102,12 +103,12 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
                 )
         return SurveyedCatalog(
             remote=remote,
-            authority=handshake["authority"],
-            instance=handshake["instance"],
+            authority=handshake.authority,
+            instance=str(handshake.instance),
             links=tuple(_link(link, remote.url) for link in links),
             fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
             as_of=digests.headers.get("Concord-Cursor"),
-            offers=frozenset(map(str, handshake.get("offers", ()))),
+            offers=frozenset(handshake.offers),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReconcileError(
@@ -116,7 +117,7 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
         ) from error
 
 
-async def _ask(client: Client) -> tuple[JsonObject, list[JsonObject], Answer]:
+async def _ask(client: Client) -> tuple[HandshakeAnswer, list[JsonObject], Answer]:
     digests = await client.request("GET", "/replication/digests")
     return await client.handshake(), await client.links(), digests
 

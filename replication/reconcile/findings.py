@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
-from catalog.store.reconciliations import FindingName
+from catalog.operations.reconciliations import FindingName
 
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
 SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})

@@ -12,15 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
 
-from catalog.client import Client, JsonObject
+from catalog.client import Client
 from catalog.model.authoritykey import KeyHistory, PublicKey
+from catalog.operations.signing import Signing, TrustedAuthority, TrustedKeyAnswer
 from replication.keyhistories import fetch_histories
 from replication.keytrust import is_consistent, key_changes
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.signaturekeys import REVOKED, AuthorityKeys
 
 OFFER = "signatures"
@@ -59,27 +58,24 @@ def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
 
 def _ask_one(catalog: SurveyedCatalog) -> _ToldKeys:
     signing, trusted, histories = catalog.remote.call(_ask)
-    try:
-        return _ToldKeys(
-            catalog=catalog.name,
-            authority=catalog.authority,
-            # While it has yet to sign what was there before, a missing signature says nothing.
-            signs=signing["on"] is True and signing["complete"] is True,
-            pinned={each["authority"]: dict(map(_read_pin, each["keys"])) for each in trusted},
-            histories=histories,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(catalog.remote, error) from error
+    return _ToldKeys(
+        catalog=catalog.name,
+        authority=catalog.authority,
+        # While it has yet to sign what was there before, a missing signature says nothing.
+        signs=signing.on and signing.complete,
+        pinned={each.authority: dict(map(_read_pin, each.keys)) for each in trusted},
+        histories=histories,
+    )
 
 
-async def _ask(client: Client) -> tuple[JsonObject, list[JsonObject], list[KeyHistory]]:
+async def _ask(client: Client) -> tuple[Signing, list[TrustedAuthority], list[KeyHistory]]:
     signing = await client.signing()
     return signing, await client.trusted(), await fetch_histories(client, None)
 
 
-def _read_pin(shown: Mapping[str, Any]) -> tuple[str, bytes]:
-    public = PublicKey.parse(shown["key"])
-    return public.id, REVOKED if shown.get("revokedat") else public.key
+def _read_pin(shown: TrustedKeyAnswer) -> tuple[str, bytes]:
+    public = PublicKey.parse(shown.key)
+    return public.id, REVOKED if shown.revokedat else public.key
 
 
 def _check(authority: str, told: Sequence[_ToldKeys]) -> AuthorityKeys | None:
@@ -134,10 +130,3 @@ def _latest(authority: str, told: Iterable[_ToldKeys]) -> KeyHistory | None:
 
 def _histories(authority: str, told: Iterable[_ToldKeys]) -> list[KeyHistory]:
     return [h for each in told for h in each.histories if h.authority == authority]
-
-
-def _unreadable(remote: RemoteCatalog, error: Exception) -> ReconcileError:
-    return ReconcileError(
-        f"Catalog {remote.name} tells its keys in a way that this job can't read: {error!r}.",
-        "Check that the versions of Concord of both belong together.",
-    )

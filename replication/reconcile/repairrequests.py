@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
-from typing import Any
 
-import orjson
-
+from catalog.client import Client
 from catalog.model.entity import Origin
+from catalog.operations.peers import MOST_ORIGINS, Repairs, UnresolvedOrigin, WantedOrigins
 from replication.reconcile.catalogs import SurveyedCatalog
-from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import Findings
 from replication.reconcile.linkresets import reset_links, spoilt_catalogs
-from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.topology import Topology
 
-MOST_PER_REQUEST = 1000
 MOST_UNRESOLVED = 20
 
 
@@ -73,12 +70,12 @@ def repair(
     for position, authorities in _in_order(findings, topology, len(catalogs)):
         remote, sources = catalogs[position].remote, topology.sources[position]
         origins = findings.repairs(remote.name, authorities, sources)
-        while batch := list(islice(origins, MOST_PER_REQUEST)):
+        while batch := list(islice(origins, MOST_ORIGINS)):
             progress(f"{remote.name} fetches {len(batch)} origins again")
-            verdicts, unresolved = _request(remote, batch)
-            missed[remote.name] |= {str(each.get("authority")) for each in unresolved}
-            shown = [*map(_text, unresolved)]
-            outcomes[remote.name] = outcomes[remote.name].plus(len(batch), verdicts, shown)
+            repairs = remote.call(partial(_ask, origins=batch))
+            missed[remote.name] |= {each.authority for each in repairs.unresolved}
+            shown = [*map(_text, repairs.unresolved)]
+            outcomes[remote.name] = outcomes[remote.name].plus(len(batch), repairs.verdicts, shown)
         withheld = findings.withheld(remote.name, authorities, sources)
         outcome = outcomes[remote.name]
         outcomes[remote.name] = replace(outcome, withheld=outcome.withheld + withheld)
@@ -104,25 +101,9 @@ def _in_order(
                 yield position, at_hops
 
 
-def _request(
-    remote: RemoteCatalog, origins: Sequence[Origin]
-) -> tuple[Mapping[str, int], list[Mapping[str, Any]]]:
-    """Request a repair; return the verdicts and the unresolved origins."""
-    body = {"origins": [{"authority": one.authority, "origin": one.xid} for one in origins]}
-    answer = remote.call(
-        lambda client: client.request("POST", "/replication/repair", body=body, is_repeatable=True)
-    )
-    try:
-        document = orjson.loads(answer.body)
-        unresolved: list[Mapping[str, Any]] = [dict(one) for one in document.get("unresolved", ())]
-        return dict(document["verdicts"]), unresolved
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ReconcileError(
-            f"Catalog {remote.name} answered a repair in a way that this job can't read: {error!r}."
-        ) from error
+async def _ask(client: Client, origins: Sequence[Origin]) -> Repairs:
+    return await client.repair(WantedOrigins.of(origins))
 
 
-def _text(unresolved: Mapping[str, Any]) -> str:
-    reason = unresolved.get("reason")
-    about = f"{unresolved.get('authority')} {unresolved.get('origin')}"
-    return f"{about} ({reason})" if reason else about
+def _text(unresolved: UnresolvedOrigin) -> str:
+    return f"{unresolved.authority} {unresolved.origin} ({unresolved.reason})"

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from catalog.store.reconciliations import FindingName
+from catalog.operations.reconciliations import FindingName
 from replication.reconcile.findings import (
     FINDINGS,
     REPAIRABLE,

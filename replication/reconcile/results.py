@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 from uuid import uuid4
 
-from catalog.client import ONCE, JsonObject
+from catalog.client import ONCE
+from catalog.operations.peers import MOST_NAMED
+from catalog.operations.reconciliations import NewReconciliation, Outcome
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import FINDINGS
 from replication.reconcile.remotecatalog import RemoteCatalog
@@ -17,7 +18,6 @@ from replication.reconcile.report import ReconcileSummary
 
 _SECONDS = 10.0
 _LONGEST_ERROR = 500
-_MOST_NAMED = 100
 
 
 class ResultReporter:
@@ -30,53 +30,54 @@ class ResultReporter:
         # Nobody waits for a catalog that is away: its result is not told to it then.
         self._catalogs = [replace(each, retry=ONCE) for each in catalogs]
         self._progress = progress
-        self._run = str(uuid4())
+        self._run = uuid4()
         self._startedat = datetime.now(UTC)
 
     def tell(self, summary: ReconcileSummary) -> None:
         """Tell the result of a comparison that came to an end."""
         repaired = {each.catalog: each.requested for each in summary.repair or ()}
-        bodies = []
+        results = []
         for catalog in self._catalogs:
             findings = {
                 finding: number
                 for finding in FINDINGS
                 if (number := summary.counts.get(finding, {}).get(catalog.name, 0))
             }
-            body = self._body("different" if findings else "equal", catalog)
-            body |= {"findings": findings, "unverifiable": summary.unverifiable}
+            told = self._result("different" if findings else "equal", catalog)
+            more: dict[str, object] = {"findings": findings, "unverifiable": summary.unverifiable}
             if summary.repair is not None:
-                body["repaired"] = repaired.get(catalog.name, 0)
-            bodies.append(body)
-        self._post(bodies)
+                more["repaired"] = repaired.get(catalog.name, 0)
+            results.append(told.model_copy(update=more))
+        self._post(results)
 
     def tell_failure(self, error: ReconcileError) -> None:
         """Tell that the comparison failed."""
-        told = {"findings": {}, "error": error.message[:_LONGEST_ERROR]}
-        self._post([self._body("failed", each) | told for each in self._catalogs])
+        told = {"error": error.message[:_LONGEST_ERROR]}
+        results = [self._result("failed", each) for each in self._catalogs]
+        self._post([result.model_copy(update=told) for result in results])
 
-    def _body(self, outcome: str, catalog: RemoteCatalog) -> dict[str, Any]:
+    def _result(self, outcome: Outcome, catalog: RemoteCatalog) -> NewReconciliation:
         names = [each.name for each in self._catalogs]
-        return {
-            "run": self._run,
-            "startedat": self._startedat.isoformat(),
-            "endedat": datetime.now(UTC).isoformat(),
-            "outcome": outcome,
-            "name": catalog.name,
-            "catalogs": names[:_MOST_NAMED],
-        }
+        return NewReconciliation(
+            run=self._run,
+            startedat=self._startedat,
+            endedat=datetime.now(UTC),
+            outcome=outcome,
+            name=catalog.name,
+            catalogs=names[:MOST_NAMED],
+        )
 
-    def _post(self, bodies: Sequence[JsonObject]) -> None:
-        with ThreadPoolExecutor(max_workers=min(16, len(bodies))) as pool:
-            for line in pool.map(_post_one, self._catalogs, bodies):
+    def _post(self, results: Sequence[NewReconciliation]) -> None:
+        with ThreadPoolExecutor(max_workers=min(16, len(results))) as pool:
+            for line in pool.map(_post_one, self._catalogs, results):
                 if line:
                     self._progress(line)
 
 
-def _post_one(catalog: RemoteCatalog, body: JsonObject) -> str:
+def _post_one(catalog: RemoteCatalog, result: NewReconciliation) -> str:
     """Report to a catalog; return why that is not possible."""
     try:
-        catalog.call(lambda client: client.tell_reconciliation(body), seconds=_SECONDS)
+        catalog.call(lambda client: client.tell_reconciliation(result), seconds=_SECONDS)
     except ReconcileError as error:
         return f"{catalog.name} was not told the result: {error.message}"
     return ""

@@ -21,7 +21,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from catalog.store.reconciliations import FindingName
+from catalog.operations.reconciliations import FindingName
 from replication.reconcile.copysignatures import DETAILS, UNSIGNED
 from replication.reconcile.findings import (
     FINDINGS,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from catalog.client import Client, ClientError, Refused
+from catalog.operations.handovers import NewHandover
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.federation import databases
 
@@ -40,9 +41,9 @@ async def _hand_over(giver: NodeProcess, taker: NodeProcess) -> None:
         await client.post(f"{GROUP}/messages", body)
         await client.add_link({"id": "taker", "source": taker.url, "mode": "pull"})
     async with taker.client() as client:
-        await client.accept_group(GROUP, giver.url)
+        await client.begin_handover(_handover("from", giver))
     async with giver.client() as client:
-        await client.offer_group(GROUP, taker.url)
+        await client.begin_handover(_handover("to", taker))
         await _kill(giver)
         await until(lambda: _has_offered(taker), what="the offer", seconds=90)
         await _kill(taker)
@@ -65,6 +66,10 @@ async def _hand_over(giver: NodeProcess, taker: NodeProcess) -> None:
     await until(is_followed, what="what the taker has written", seconds=90)
 
 
+def _handover(way: str, other: NodeProcess) -> NewHandover:
+    return NewHandover.model_validate({"group": GROUP, way: other.url})
+
+
 async def _kill(node: NodeProcess) -> None:
     await node.end(signal.SIGKILL)
     await node.start()
@@ -76,7 +81,7 @@ async def _state_at(client: Client) -> str:
         [found] = await client.handovers()
     except ClientError:
         return ""
-    return str(found["state"])
+    return found.state
 
 
 async def _has_offered(node: NodeProcess) -> bool:

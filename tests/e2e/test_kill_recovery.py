@@ -10,6 +10,7 @@ import pytest
 
 from catalog.client import Client, ClientError
 from catalog.client.replication import DigestRow
+from catalog.operations.recovery import NewRecovery
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 MESSAGES = 300
@@ -27,7 +28,7 @@ async def rows_of(node: NodeProcess, authority: str) -> set[DigestRow]:
 async def state_of(client: Client) -> str:
     """The state of the recovery, empty while the node does not answer."""
     try:
-        return str((await client.recovery())["state"])
+        return (await client.recovery()).state
     except ClientError:
         return ""
 
@@ -59,7 +60,7 @@ async def test_a_node_that_lost_its_disk_recovers_though_it_is_killed_in_the_mid
         shutil.rmtree(tmp_path / "lost" / "data")
         await lost.start()
         async with lost.client() as client:
-            await client.begin_recovery([replica.url])
+            await client.begin_recovery(NewRecovery(sources=[replica.url]))
             await lost.end(signal.SIGKILL)
             await lost.start()
             await until(lambda: _has_read(client), what="the end of the reading")

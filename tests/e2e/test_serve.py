@@ -23,7 +23,7 @@ async def test_a_node_without_configuration_serves_the_default_model(tmp_path: P
             assert (await client.request("GET", dialect)).is_json
         said = node.log.read_text()
         assert "It has no public URL: before other catalogs follow it, set one" in said
-        assert f'"authority": "{(await client.handshake())["authority"]}"' in said
+        assert f'"authority": "{(await client.handshake()).authority}"' in said
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

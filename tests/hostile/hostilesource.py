@@ -15,7 +15,8 @@ from aiohttp.test_utils import TestServer
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.xid import Xid
-from replication.feedlines import MEDIA_TYPE, write_copy, write_end
+from catalog.operations.operation import LINES
+from replication.feedlines import write_copy, write_end
 from replication.provenance import Copy
 
 GREATEST = 2**53 - 1
@@ -73,7 +74,7 @@ class HostileSource:
         body = b"".join(map(write_copy, copies)) + end
         if self.spoils is not None:
             body = body.replace(*self.spoils)
-        return web.Response(body=body, content_type=MEDIA_TYPE)
+        return web.Response(body=body, content_type=LINES)
 
 
 @contextlib.asynccontextmanager

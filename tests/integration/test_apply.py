@@ -13,12 +13,12 @@ import pytest
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
+from catalog.operations.feed import Verdict
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from catalog.store.locks import Touched, lock_and_load
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import CheckedCopies, Incoming, MalformedCopy, why_invalid
-from replication.decide import Verdict
 from replication.feedlines import read_line, write_copy
 from replication.provenance import Policy
 from tests.integration.conftest import Node

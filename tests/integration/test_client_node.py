@@ -198,7 +198,7 @@ async def test_who_the_node_is_and_what_it_holds_is_told(client: Client) -> None
     await client.create(GROUP, {})
     assert await client.url_of("https://eu.example") == "https://eu.example"
     assert await client.url_of("urn:uuid:0") == ""
-    authority = (await client.handshake())["authority"]
+    authority = (await client.handshake()).authority
     [row] = [row for row in await client.digest_rows() if row.xid == GROUP]
     assert (row.authority, row.origin, row.epoch > 0, row.is_deleted) == (
         authority,

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 from catalog.cli import app
 from catalog.model.change import UNTOLD
 from catalog.model.modelsource import default_model
+from catalog.operations.feed import Verdict
 from replication.apply import Batch, apply_batch
-from replication.decide import Verdict
 from replication.feedlines import read_line
 from replication.provenance import Policy
 from tests.integration.conftest import Answer, Node
@@ -391,7 +391,7 @@ async def test_a_group_that_the_taker_has_no_types_for_stays_until_it_has(
         await pair.offer(SCHEMAS)
 
         async def is_told() -> bool:
-            return "no type for schemagroups" in str((await last_of(pair.giver))["error"])
+            return "no type for schemagroups" in str((await last_of(pair.giver)).get("error"))
 
         async with running(pair.giver, pair.taker):
             await eventually(is_told, 60)
@@ -444,7 +444,7 @@ async def test_a_group_whose_giver_does_not_sign_as_the_taker_trusts_stays(
         await pair.offer()
 
         async def is_told() -> bool:
-            return "it has no signature" in str((await last_of(pair.giver))["error"])
+            return "it has no signature" in str((await last_of(pair.giver)).get("error"))
 
         async with running(pair.giver, pair.taker):
             await eventually(is_told, 60)

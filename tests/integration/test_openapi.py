@@ -23,13 +23,13 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from catalog.api.documents import DOCUMENTS
+from catalog.operations.operation import LINES
 from catalog.store.deadletters import FailedEvent, add
 from replication import routes
-from replication.feedlines import MEDIA_TYPE
 from tests.integration.conftest import Node, start_node
 
 # Lines are generated as any text: what well-formed ones do is another test's.
-schemathesis.serializer.alias(MEDIA_TYPE, "text/plain")
+schemathesis.serializer.alias(LINES, "text/plain")
 
 KNOWN = "x"
 CHECKS = [

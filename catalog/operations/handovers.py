@@ -1,0 +1,169 @@
+"""The operations of `/replication/handovers`: a group goes from one authority to another."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from catalog.operations.feed import COPY_LINES
+from catalog.operations.links import GivenCredential
+from catalog.operations.operation import (
+    AnswerBody,
+    Body,
+    Flag,
+    Operation,
+    PageQuery,
+    Query,
+    Time,
+)
+from catalog.operations.peers import Authority, CatalogUrl, Count, GroupPath
+from catalog.roles import Permission
+
+HandoverRole = Literal["give", "take"]
+HandoverState = Literal["offered", "given", "consented", "asked", "promised", "done", "aborted"]
+
+_Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
+
+
+class NewHandover(Body):
+    """A group that is given to the catalog at one URL, or taken from it."""
+
+    group: GroupPath
+    to: CatalogUrl | None = None
+    source: CatalogUrl | None = Field(default=None, alias="from")
+    credential: GivenCredential | None = Field(
+        default=None, description="What the other side is shown; else what a link to it shows."
+    )
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if (self.to is None) == (self.source is None):
+            raise ValueError('it needs either "to" or "from"')
+        return self
+
+
+class HandoverAnswer(AnswerBody):
+    """The handover of a group at one of its two sides, whose `role` says which."""
+
+    id: str
+    role: HandoverRole
+    group: str
+    peer: str = Field(description="The URL of the other side.")
+    authority: str = Field(description="That of the other side.")
+    state: HandoverState
+    isover: bool
+    theirs: str | None = Field(
+        default=None, description="Its id at the giver, as the taker knows it."
+    )
+    entities: Count | None = Field(
+        default=None, description="The number of those that changed hands."
+    )
+    failures: Count
+    error: str | None = Field(default=None, description="Why it does not go on, or why it ended.")
+    nextattemptat: Time | None = None
+    startedat: Time
+    endedat: Time | None = None
+    followsby: Count | None = Field(
+        default=None,
+        description="How many links of the giver follow the taker, in the answer to an offer.",
+    )
+
+
+class Handovers(AnswerBody):
+    """A page of handovers."""
+
+    handovers: list[HandoverAnswer]
+
+
+class EndQuery(Query):
+    """How a handover ends."""
+
+    force: Flag = Field(default=False, description="Do not wait for a giver that does not answer.")
+
+
+class ConsentQuery(Query):
+    """A group, and the authority that may give it."""
+
+    group: GroupPath
+    authority: Authority
+
+
+class Consent(AnswerBody):
+    """The consent of an operator to take a group of an authority."""
+
+    group: str
+    authority: str
+
+
+class HandoverOffer(Body):
+    """A giver's id of a handover, and its authority."""
+
+    id: _Id
+    group: GroupPath
+    authority: Authority
+
+
+class OfferAnswer(AnswerBody):
+    """How far the taker of a handover is."""
+
+    state: HandoverState
+    authority: str = Field(description="The taker's.")
+    floor: Count = Field(description="The taker has deleted nothing in the group above this epoch.")
+    error: str | None = None
+
+
+_PATH = "/replication/handovers"
+_ONE = f"{_PATH}/{{id}}"
+
+LIST_HANDOVERS = Operation(
+    method="GET",
+    path=_PATH,
+    needs=Permission.ADMINISTER,
+    query=PageQuery,
+    answers=Handovers,
+    headers={"Link": 'The next page, as `rel="next"`'},
+)
+BEGIN_HANDOVER = Operation(
+    method="POST",
+    path=_PATH,
+    needs=Permission.ADMINISTER,
+    takes=NewHandover,
+    answers=HandoverAnswer,
+    status=201,
+    headers={"Location": "The URL of what was made"},
+    refuses=(409,),
+)
+TELL_OFFER = Operation(
+    method="POST",
+    path=f"{_PATH}/offers",
+    needs=Permission.REPLICATE,
+    takes=HandoverOffer,
+    answers=OfferAnswer,
+    refuses=(409,),
+)
+GET_CONSENT = Operation(
+    method="GET",
+    path=f"{_PATH}/consent",
+    needs=Permission.REPLICATE,
+    query=ConsentQuery,
+    answers=Consent,
+    refuses=(404,),
+)
+GET_HANDOVER = Operation(
+    method="GET", path=_ONE, needs=Permission.REPLICATE, answers=HandoverAnswer
+)
+ABORT_HANDOVER = Operation(
+    method="DELETE",
+    path=_ONE,
+    needs=Permission.REPLICATE,
+    query=EndQuery,
+    answers=HandoverAnswer,
+    refuses=(409,),
+)
+GET_COPIES = Operation(
+    method="GET",
+    path=f"{_ONE}/copies",
+    needs=Permission.REPLICATE,
+    content=COPY_LINES,
+)

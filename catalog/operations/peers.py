@@ -1,0 +1,237 @@
+"""The operations by which catalogs talk to each other: handshake, keys, repairs.
+
+The types of URLs, paths and authorities are those of all operations about other catalogs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, SkipValidation
+
+from catalog.model.authoritykey import MOST_KEYS, PublicKey
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.entity import Origin
+from catalog.model.linkterms import is_authority, is_scope
+from catalog.operations.operation import AnswerBody, Body, Flag, Operation, Query, Time
+from catalog.roles import Permission
+
+MOST_ORIGINS = 1000
+MOST_NAMED = 100
+"""Authorities, paths of a scope, and other things of which a request may name several."""
+
+
+def _check_authority(text: str) -> str:
+    if not is_authority(text):
+        raise ValueError("it needs to be an absolute URI")
+    return text
+
+
+def _check_scope(path: str) -> str:
+    if not is_scope(path):
+        raise ValueError("it needs to be the path of an entity or collection, as /messagegroups/g")
+    return path
+
+
+def _check_group(path: str) -> str:
+    if not is_scope(path) or path.count("/") != 2:
+        raise ValueError("it needs to be the path of a group, as /messagegroups/g")
+    return path
+
+
+def _check_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it needs to be the http or https URL of a catalog")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("it must have no query, fragment or user")
+    return url.rstrip("/")
+
+
+Text = Annotated[str, Field(min_length=1, max_length=1024)]
+Authority = Annotated[str, AfterValidator(_check_authority)]
+ScopePath = Annotated[Text, AfterValidator(_check_scope)]
+GroupPath = Annotated[Text, AfterValidator(_check_group)]
+CatalogUrl = Annotated[Text, AfterValidator(_check_url)]
+KeyText = Annotated[
+    str,
+    AfterValidator(lambda text: str(PublicKey.parse(text))),
+    Field(json_schema_extra={"pattern": "^ed25519:"}),
+]
+KeyId = Annotated[str, Field(json_schema_extra={"pattern": "^[1-9][0-9]{0,8}-[0-9a-f]{16}$"})]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**62)]
+
+
+class LogRange(AnswerBody):
+    """The part of a change log that is kept."""
+
+    dropped: str
+    now: str
+
+
+class HandshakeAnswer(AnswerBody):
+    """The identity of a catalog, as it states it, and the parts of replication that it knows."""
+
+    instance: UUID = Field(description="Of the log: another one has other cursors.")
+    incarnation: UUID | None = Field(
+        default=None, description="The last start that the database has noted."
+    )
+    authority: Authority = Field(description="Whose the catalog's own entities are.")
+    base: str | None = Field(default=None, description="The URL of the catalog.")
+    software: str = ""
+    digestversion: int = Field(
+        description="The rule of digests.", json_schema_extra={"const": DIGEST_VERSION}
+    )
+    log: LogRange | None = None
+    offers: list[str] = Field(
+        default=[], description="Parts of this protocol; unknown ones are ignored."
+    )
+    allowances: dict[str, str] = Field(
+        default={},
+        description="What operators have allowed authorities to lose, as digests of questions.",
+    )
+    pushbytes: int | None = Field(
+        default=None, gt=0, description="The largest body of copies that it takes."
+    )
+    entities: Count | None = Field(
+        default=None, description="The number of entities, if `count` asks for it."
+    )
+
+
+class HandshakeQuery(Query):
+    """What a catalog is asked for."""
+
+    count: Flag = Field(default=False, description="Count the entities, too.")
+
+
+class ShownKey(AnswerBody):
+    """A key in the history of its authority."""
+
+    key: KeyText = Field(description="`ed25519:NUMBER:BASE64URL`")
+    id: KeyId
+    createdat: Time
+    retiredat: Time | None = None
+    revokedat: Time | None = Field(
+        default=None, description="Nothing is valid any more that it has signed."
+    )
+    endorsement: str | None = Field(
+        default=None, description="The signature of the key before it, in base64url."
+    )
+
+
+class KeyHistoryAnswer(AnswerBody):
+    """The keys that an authority has had, the first one first."""
+
+    authority: Text
+    at: Time
+    keys: list[ShownKey] = Field(min_length=1, max_length=MOST_KEYS)
+    signature: str = Field(description="Of the last key over the rest, in base64url.")
+
+
+# What cannot be read is left out by the reader: a later node may know of other keys.
+_History = SkipValidation[KeyHistoryAnswer]
+
+
+class KnownKeys(AnswerBody):
+    """The histories of keys that a catalog knows; that of its own authority comes first."""
+
+    keys: list[_History]
+
+
+class KeysQuery(Query):
+    """The authorities whose keys are asked for."""
+
+    authority: list[Authority] = Field(
+        default=[], max_length=MOST_NAMED, description="Of these authorities only."
+    )
+
+
+class ToldKeys(Body):
+    """Histories of keys, as `GET /replication/keys` shows them."""
+
+    keys: list[_History] = Field(max_length=MOST_NAMED)
+
+
+class LearntKeys(AnswerBody):
+    """What a catalog has learnt from histories of keys."""
+
+    learnt: Count = Field(description="How many histories were new.")
+
+
+class OriginName(Body):
+    """The identity of an entity."""
+
+    authority: Text
+    origin: ScopePath
+
+
+class WantedOrigins(Body):
+    """Entities that are to be told, or to be fetched again."""
+
+    origins: list[OriginName] = Field(max_length=MOST_ORIGINS)
+
+    @classmethod
+    def of(cls, origins: Iterable[Origin]) -> WantedOrigins:
+        """Origins of this node, which need no check."""
+        named = [OriginName.model_construct(authority=o.authority, origin=o.xid) for o in origins]
+        return cls.model_construct(origins=named)
+
+    def to_origins(self) -> list[Origin]:
+        """Each origin once, in the order given."""
+        return list(dict.fromkeys(Origin(one.authority, one.origin) for one in self.origins))
+
+
+class UnresolvedOrigin(AnswerBody):
+    """An entity that was not repaired, and why."""
+
+    authority: str
+    origin: str
+    reason: str
+
+
+class Repairs(AnswerBody):
+    """What a repair has done: the number of copies by verdict, and what it could not do."""
+
+    verdicts: dict[str, Count]
+    unresolved: list[UnresolvedOrigin]
+
+
+SENDER = {
+    "Concord-Authority": "The authority of the sender.",
+    "Concord-Instance": "The sender's instance, a UUID.",
+}
+
+HANDSHAKE = Operation(
+    method="GET",
+    path="/replication",
+    needs=Permission.FOLLOW,
+    query=HandshakeQuery,
+    answers=HandshakeAnswer,
+)
+LIST_KEYS = Operation(
+    method="GET",
+    path="/replication/keys",
+    needs=Permission.FOLLOW,
+    query=KeysQuery,
+    answers=KnownKeys,
+)
+TELL_KEYS = Operation(
+    method="POST",
+    path="/replication/keys",
+    needs=Permission.PUSH,
+    given=SENDER,
+    takes=ToldKeys,
+    answers=LearntKeys,
+    refuses=(503,),
+)
+REPAIR = Operation(
+    method="POST",
+    path="/replication/repair",
+    needs=Permission.REPLICATE,
+    takes=WantedOrigins,
+    answers=Repairs,
+    is_repeatable=True,
+)

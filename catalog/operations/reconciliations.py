@@ -1,0 +1,76 @@
+"""The operations on what jobs report that compared a catalog with others."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from catalog.operations.operation import AnswerBody, Body, Operation, Time
+from catalog.operations.peers import MOST_NAMED, Count, Text
+from catalog.roles import Permission
+
+Outcome = Literal["equal", "different", "failed"]
+FindingName = Literal[
+    "missing", "stale", "ahead", "orphaned", "diverged", "collided", "unsigned", "forged"
+]
+
+
+def _check_printable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it must not have a NUL character")
+    return text
+
+
+_Shown = Annotated[Text, AfterValidator(_check_printable)]
+
+
+class NewReconciliation(Body):
+    """One comparison of catalogs, as it was for this one."""
+
+    run: UUID = Field(description="The id of the comparison, the same at all catalogs.")
+    startedat: Time
+    endedat: Time
+    outcome: Outcome
+    name: _Shown = Field(description="The name of this catalog in the comparison.")
+    catalogs: list[_Shown] = Field(max_length=MOST_NAMED)
+    findings: dict[FindingName, Count] = Field(
+        default={}, description="The numbers of differences at this catalog."
+    )
+    unverifiable: Count = Field(
+        default=0, description="The origins whose authority was not compared."
+    )
+    repaired: Count | None = Field(
+        default=None,
+        description="The origins that this catalog was asked to fetch again, if it was asked to.",
+    )
+    error: _Shown | None = Field(default=None, description="Why the comparison failed.")
+
+
+class Reconciliation(NewReconciliation):
+    """A report that a catalog keeps of one comparison."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    at: Time = Field(description="When this node was told, by its own clock.")
+
+
+class Reconciliations(AnswerBody):
+    """The latest reports of each outcome."""
+
+    reconciliations: list[Reconciliation]
+
+
+_PATH = "/replication/reconciliations"
+
+LIST_RECONCILIATIONS = Operation(
+    method="GET", path=_PATH, needs=Permission.REPLICATE, answers=Reconciliations
+)
+TELL_RECONCILIATION = Operation(
+    method="POST",
+    path=_PATH,
+    needs=Permission.REPLICATE,
+    takes=NewReconciliation,
+    is_repeatable=True,
+)

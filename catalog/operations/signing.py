@@ -1,0 +1,153 @@
+"""The operations on keys: an authority's own, those that a node trusts, and their signatures."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictBool
+
+from catalog.operations.operation import AnswerBody, Body, Operation, Query, Time
+from catalog.operations.peers import Authority, Count, KeyId, KeyText, ShownKey
+from catalog.roles import Permission
+
+Reason = Literal["named", "first", "endorsed"]
+Finding = Literal["verified", "unsigned", "unknown", "false", "damaged"]
+_LONGEST_AFTER = 4096
+
+
+def _check_printable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it is not where a part ends")
+    return text
+
+
+class SigningSwitch(Body):
+    """Whether an authority is to sign what it publishes."""
+
+    on: StrictBool
+
+
+class KeyRotation(Body):
+    """How a key gives way to a new one."""
+
+    revoke: StrictBool = Field(
+        default=False, description="Nothing is valid any more that the old key has signed."
+    )
+
+
+class Signing(AnswerBody):
+    """Whether an authority signs, and its keys."""
+
+    authority: Authority
+    on: bool
+    key: KeyText | None = Field(default=None, description="The key that signs.")
+    complete: bool = Field(description="Everything is signed, also what was there before.")
+    keys: list[ShownKey]
+
+
+class NewTrust(Body):
+    """A key of an authority, of which nothing more is taken without a signature."""
+
+    authority: Authority
+    key: KeyText
+
+
+class TrustedKeyAnswer(AnswerBody):
+    """A key that a node trusts: by a name, the first contact, or a trusted key before it."""
+
+    key: KeyText
+    id: KeyId
+    reason: Reason
+    trustedat: Time
+    revokedat: Time | None = None
+
+
+class TrustedAuthority(AnswerBody):
+    """The keys by which a node knows what an authority has signed."""
+
+    authority: str
+    keys: list[TrustedKeyAnswer]
+
+
+class TrustedAuthorities(AnswerBody):
+    """The authorities that a node holds to their keys."""
+
+    trusted: list[TrustedAuthority]
+
+
+class AuthorityQuery(Query):
+    """An authority."""
+
+    authority: Authority
+
+
+class PartQuery(Query):
+    """The part of a catalog to verify."""
+
+    after: Annotated[str, AfterValidator(_check_printable)] = Field(
+        default="", max_length=_LONGEST_AFTER, description="As the part before says."
+    )
+
+
+class SignatureFault(AnswerBody):
+    """A copy whose signature is false, or whose content is damaged."""
+
+    authority: str
+    xid: str
+    detail: str
+
+
+class SignatureAudit(AnswerBody):
+    """What the signatures and the content of a part of a catalog are worth."""
+
+    counts: dict[str, dict[Finding, Count]] = Field(description="By authority and finding.")
+    pinned: list[str] = Field(description="The authorities whose keys are trusted.")
+    faults: list[SignatureFault] = Field(description="The first faults.")
+    after: str | None = Field(
+        default=None, description="Where the next part begins, unless this is the last one."
+    )
+
+
+_SIGNING, _TRUST = "/replication/signing", "/replication/trust"
+
+GET_SIGNING = Operation(method="GET", path=_SIGNING, needs=Permission.REPLICATE, answers=Signing)
+SET_SIGNING = Operation(
+    method="PUT",
+    path=_SIGNING,
+    needs=Permission.ADMINISTER,
+    takes=SigningSwitch,
+    answers=Signing,
+)
+ROTATE_KEY = Operation(
+    method="POST",
+    path=f"{_SIGNING}/rotate",
+    needs=Permission.ADMINISTER,
+    takes=KeyRotation,
+    answers=Signing,
+    refuses=(409,),
+)
+LIST_TRUST = Operation(
+    method="GET", path=_TRUST, needs=Permission.ADMINISTER, answers=TrustedAuthorities
+)
+ADD_TRUST = Operation(
+    method="POST",
+    path=_TRUST,
+    needs=Permission.ADMINISTER,
+    takes=NewTrust,
+    answers=TrustedAuthority,
+    status=201,
+)
+REMOVE_TRUST = Operation(
+    method="DELETE",
+    path=_TRUST,
+    needs=Permission.ADMINISTER,
+    query=AuthorityQuery,
+    refuses=(404,),
+)
+CHECK_SIGNATURES = Operation(
+    method="GET",
+    path="/replication/signatures",
+    needs=Permission.FOLLOW,
+    query=PartQuery,
+    answers=SignatureAudit,
+)
