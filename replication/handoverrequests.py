@@ -29,7 +29,7 @@ from catalog.operations.handovers import (
 from catalog.operations.operation import PageQuery
 from catalog.store import handovers, linkauthorities
 from catalog.store.database import Connection
-from catalog.store.handovers import ENDED, Handover
+from catalog.store.handovers import Handover
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.accessremedies import NO_LINK
@@ -256,22 +256,7 @@ def _begun(request: web.Request, made: Handover, **more: int) -> web.Response:
 
 
 def _show(handover: Handover) -> HandoverAnswer:
-    return HandoverAnswer(
-        id=handover.id,
-        role=handover.role,
-        group=handover.xid,
-        peer=handover.peer,
-        authority=handover.authority,
-        state=handover.state,
-        isover=handover.state in ENDED,
-        theirs=handover.theirs,
-        entities=handover.entities,
-        failures=handover.failures,
-        error=handover.error,
-        nextattemptat=handover.nextattemptat,
-        startedat=handover.startedat,
-        endedat=handover.endedat,
-    )
+    return HandoverAnswer.model_validate(handover, from_attributes=True)
 
 
 routes: Sequence[Route] = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ssl
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,9 +19,8 @@ from catalog.http.route import Route
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
-from catalog.model.linkterms import is_authority
 from catalog.model.masking import described
-from catalog.operations.peers import HANDSHAKE, HandshakeAnswer, HandshakeQuery, LogRange
+from catalog.operations.peers import HANDSHAKE, Handshake, HandshakeQuery, LogRange
 from catalog.store import allowances
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
@@ -33,7 +30,6 @@ from replication.pacedclient import PacedClient, PeerTurns
 
 _log = structlog.get_logger(__name__)
 
-_MOST_ALLOWANCES, _LONGEST_DIGEST = 100, 64
 _OFFERS = (
     *("changes", "snapshot", "digests", "repair", "entities", "types", "labels"),
     "signatures",
@@ -48,32 +44,13 @@ _TLS_REMEDY = (
 FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handshake:
-    """The identity of a source, as it states it.
-
-    `base` is that of the URLs which it gives out, `entities` is their number, and `push_bytes` the
-    largest body of copies that it takes; each is `None` if the source does not say so. `offers`
-    are the parts of replication that it knows: `types`, `labels`, if it selects by these.
-    """
-
-    instance: uuid.UUID
-    authority: str
-    software: str
-    base: str | None
-    entities: int | None
-    push_bytes: int | None
-    offers: frozenset[str] = frozenset()
-    allowances: Mapping[str, str] = field(default_factory=dict)
-
-
-async def get_handshake(request: web.Request, query: HandshakeQuery) -> HandshakeAnswer:
+async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshake:
     """Tell this node's identity, and the range of its log."""
     context = request.app[CONTEXT]
     database = context.database
     async with database.pool.acquire(timeout=30) as connection:
         head = await read_head(connection)
-        return HandshakeAnswer(
+        return Handshake(
             instance=database.node.instance,
             incarnation=await read_incarnation(connection),
             authority=database.node.authority,
@@ -129,27 +106,7 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
             f"{DIGEST_VERSION}.",
             "Bring both to the same version of Concord.",
         )
-    return Handshake(
-        instance=told.instance,
-        authority=told.authority,
-        software=told.software[:64],
-        base=told.base and told.base.rstrip("/"),
-        entities=told.entities,
-        push_bytes=told.pushbytes,
-        offers=frozenset(told.offers),
-        allowances=_read_allowances(told.allowances),
-    )
-
-
-def _read_allowances(told: Mapping[str, str]) -> dict[str, str]:
-    """The digests of what the operators of a catalog have allowed it to lose, by authority."""
-    if len(told) > _MOST_ALLOWANCES:
-        return {}
-    return {
-        authority: digest
-        for authority, digest in told.items()
-        if is_authority(authority) and len(digest) <= _LONGEST_DIGEST
-    }
+    return told
 
 
 async def probe(

@@ -151,11 +151,13 @@ async def tell_histories(context: Context, peer: Client, authorities: Collection
     """
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await store.load_histories(connection, authorities)
-    node, told = context.database.node, _show_all(found.values())
-    for start in range(0, len(told), _TOLD_AT_ONCE):
-        part = told[start : start + _TOLD_AT_ONCE]
+    node, shown = context.database.node, _show_all(found.values())
+    for start in range(0, len(shown), _TOLD_AT_ONCE):
+        part = shown[start : start + _TOLD_AT_ONCE]
         try:
-            await peer.tell_keys(part, authority=node.authority, instance=str(node.instance))
+            named = {"authority": node.authority, "instance": str(node.instance)}
+            told = await peer.tell_keys(part, **named)
+            _log.debug("keys were told", target=peer.url, learnt=told.learnt)
         except Refused as error:
             if error.problem.status not in (404, 405):
                 raise
@@ -250,7 +252,4 @@ def _show_all(histories: Iterable[KeyHistory]) -> list[KeyHistoryAnswer]:
     return [KeyHistoryAnswer.model_validate(each.as_json()) for each in histories]
 
 
-routes: Sequence[Route] = (
-    Route(peers.LIST_KEYS, get_keys),
-    Route(peers.TELL_KEYS, post_keys),
-)
+routes: Sequence[Route] = (Route(peers.LIST_KEYS, get_keys), Route(peers.TELL_KEYS, post_keys))

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
-from catalog.model.printable import counted
 from catalog.model.linkterms import is_scope
+from catalog.model.printable import counted
 from catalog.operations.feed import Verdict
-from catalog.operations.peers import MOST_ORIGINS
+from catalog.operations.peers import MOST_ORIGINS, Handshake
 from catalog.store import linkconflicts
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
@@ -22,7 +22,6 @@ from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import CheckedCopies, Incoming
 from replication.decide import CONFLICTS
 from replication.feedlines import FeedEnd, read_line
-from replication.handshake import Handshake
 from replication.keyhistories import ensure_keys
 from replication.linkbounds import Allowance, LinkGate
 from replication.mapping import mapping_of

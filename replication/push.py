@@ -18,6 +18,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.printable import printable
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
+from catalog.operations.peers import Handshake
 from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
@@ -29,7 +30,7 @@ from replication.copytraces import traces_of
 from replication.decide import CONFLICTS
 from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
-from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
+from replication.handshake import cause_of, describe, peer_at, shake_hands, why_own
 from replication.keyhistories import tell_histories
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
@@ -344,7 +345,7 @@ def why_no_target(context: Context, target: Handshake) -> str:
     """The reason why nothing can be pushed to a catalog; "" if it can."""
     if fault := why_own(context, target):
         return fault
-    return "" if target.push_bytes else f"its software, {target.software}, takes no pushes"
+    return "" if target.pushbytes else f"its software, {target.software}, takes no pushes"
 
 
 async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:
@@ -368,7 +369,7 @@ async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[
 
 def _room_in(flow: PushFlow) -> int:
     """The bytes of copies that a request may have, beside the line with the cursor."""
-    return (flow.target.push_bytes or 0) - _BYTES_OF_END
+    return (flow.target.pushbytes or 0) - _BYTES_OF_END
 
 
 async def _is_too_large(flow: PushFlow, copy: Copy, line: bytes) -> bool:

@@ -30,7 +30,7 @@ async def follow_allowances(flow: Flow) -> dict[str, Brought]:
         told = replace(
             flow,
             link=replace(flow.link, doubts=True, former=None),
-            source=replace(flow.source, authority=authority),
+            source=flow.source.model_copy(update={"authority": authority}),
         )
         found = await resynchronise(told, is_allowed=True)
         if found is None:

@@ -13,13 +13,14 @@ from catalog.model.digest import BUCKETS
 from catalog.model.entity import Origin
 from catalog.model.xid import Xid
 from catalog.operations.feed import MOST_RANGES
+from catalog.operations.peers import Handshake
 from catalog.store import recoveries
 from catalog.store.digests import DigestSelection
 from catalog.store.recoveries import AnnouncedCopy, RecoverySource
 from replication.accessremedies import NO_LINK
 from replication.bucketcomparison import divided
 from replication.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
-from replication.handshake import Handshake, describe, shake_hands, why_own
+from replication.handshake import describe, shake_hands, why_own
 from replication.linkbounds import Allowance
 
 

@@ -10,11 +10,12 @@ from catalog.context import Context
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.printable import counted
+from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted
-from replication.handshake import Handshake, why_own
+from replication.handshake import why_own
 from replication.linkrunner import LinkRunner, reconsidered
 from replication.pinning import meet_claim, met, policy_of
 from replication.pull import Brought, Flow
@@ -280,9 +281,7 @@ def _identity_in(mark: Mark) -> Handshake:
         instance=mark.instance,
         authority=mark.authority,
         software=mark.software,
-        base=None,
-        entities=None,
-        push_bytes=None,
+        digestversion=mark.digestversion,
     )
 
 

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 from catalog.client import ClientError
 from catalog.context import Context
+from catalog.model.digest import DIGEST_VERSION
+from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
 from replication.deletionlimit import TooManyDeletions
-from replication.handshake import Handshake
 from replication.linkresources import LinkResources
 from replication.linkrunner import LinkRunner, reconsidered
 from replication.pinning import meet_claim, met
@@ -140,6 +141,5 @@ def server_identity(context: Context, link: Link, registry: WalkedRegistry) -> H
         authority=authority,
         software=f"xRegistry {registry.edition}",
         base=source,
-        entities=None,
-        push_bytes=None,
+        digestversion=DIGEST_VERSION,
     )

@@ -18,7 +18,7 @@ from catalog.model.entity import Origin
 from catalog.operations import feed, peers, reconciliations, signing
 from catalog.operations.operation import LINES
 from catalog.operations.peers import (
-    HandshakeAnswer,
+    Handshake,
     HandshakeQuery,
     KeyHistoryAnswer,
     KeysQuery,
@@ -273,7 +273,7 @@ class ReplicationCalls(OperationCalls):
         sources = (link["source"] or "" for link in links if link["authority"] == authority)
         return next((each for each in sources if each.startswith("http")), "")
 
-    async def handshake(self, *, count: bool = False) -> HandshakeAnswer:
+    async def handshake(self, *, count: bool = False) -> Handshake:
         """The node's identity, the range of its change log, and its number of entities if asked."""
         return await self.call(peers.HANDSHAKE, query=HandshakeQuery(count=count))
 

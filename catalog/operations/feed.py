@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -38,8 +37,10 @@ from catalog.operations.peers import (
     Count,
     KeyId,
     ScopePath,
+    Storable,
     Text,
     WantedOrigins,
+    being,
 )
 from catalog.roles import Permission
 
@@ -97,24 +98,6 @@ class Verdict(StrEnum):
     """It has not passed its checks, or its parent is not here."""
 
 
-def _check_type(text: str) -> str:
-    if not is_type(text):
-        raise ValueError("it needs to be as endpoints or messagegroups/messages")
-    return text
-
-
-def _check_label(text: str) -> str:
-    if not is_label(text):
-        raise ValueError("it needs to be a label, as name or name=value")
-    return text
-
-
-def _check_storable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("it needs to be a URI")
-    return text
-
-
 def _read_ranges(given: object) -> object:
     text = given[0] if isinstance(given, list) else given
     if not isinstance(text, str):
@@ -135,14 +118,11 @@ def is_push_cursor(text: str) -> bool:
     return 0 < len(text) <= _LONGEST_CURSOR and text.isprintable()
 
 
-def _check_cursor(text: str) -> str:
-    if not is_push_cursor(text):
-        raise ValueError("it cannot be a cursor")
-    return text
-
-
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64"})]
+_Type = Annotated[str, being(is_type, "a type, as endpoints or messagegroups/messages")]
+_Label = Annotated[str, being(is_label, "a label, as name or name=value")]
+_PushCursor = Annotated[str, being(is_push_cursor, "a cursor")]
 _Bucket = Annotated[int, Field(ge=0, le=BUCKETS)]
 
 
@@ -159,8 +139,6 @@ class _CopyLine(AnswerBody):
         default=None, description="Of the digest, by ed25519 (docs/signing.md)."
     )
     signedby: KeyId | None = Field(default=None, description="The id of the authority's key.")
-    traceparent: str | None = Field(default=None, description="The trace of the change.")
-    tracestate: str | None = None
 
 
 class EntityLine(_CopyLine):
@@ -218,7 +196,7 @@ class PushEndLine(AnswerBody):
 class CopyQuery(Query):
     """The copies that a catalog wants."""
 
-    authority: list[Annotated[Text, AfterValidator(_check_storable)]] = Field(
+    authority: list[Storable] = Field(
         default=[], max_length=MOST_NAMED, description="Whose entities; all by default."
     )
     scope: list[ScopePath] = Field(
@@ -226,7 +204,7 @@ class CopyQuery(Query):
         max_length=MOST_NAMED,
         description="Paths at the authority, with all below and above them.",
     )
-    type: list[Annotated[str, AfterValidator(_check_type)]] = Field(
+    type: list[_Type] = Field(
         default=[],
         max_length=MOST_NAMED,
         description="Types of groups (`endpoints`) or resources (`endpoints/messages`).",
@@ -272,7 +250,7 @@ class DigestsQuery(CopyQuery):
         default=[(0, BUCKETS)],
         description=f"Up to {MOST_RANGES} ranges of buckets in order, as 0-256,512-768.",
     )
-    label: list[Annotated[str, AfterValidator(_check_label)]] = Field(
+    label: list[_Label] = Field(
         default=[],
         max_length=MOST_NAMED,
         description="Labels, as name or name=value, all of which have to be there.",
@@ -314,7 +292,7 @@ class PushQuery(Query):
     lost: str = Field(
         default="", description="Why the sender may lack what it sent before, with `begin`."
     )
-    after: Annotated[str, AfterValidator(_check_cursor)] | None = Field(
+    after: _PushCursor | None = Field(
         default=None, description="The cursor that the copies come after."
     )
     current: Flag = Field(default=False, description="There is nothing further.")

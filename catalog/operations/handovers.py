@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from catalog.operations.feed import COPY_LINES
 from catalog.operations.links import GivenCredential
-from catalog.operations.operation import (
-    AnswerBody,
-    Body,
-    Flag,
-    Operation,
-    PageQuery,
-    Query,
-    Time,
-)
+from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
 from catalog.operations.peers import Authority, CatalogUrl, Count, GroupPath
 from catalog.roles import Permission
 
@@ -48,7 +40,7 @@ class HandoverAnswer(AnswerBody):
 
     id: str
     role: HandoverRole
-    group: str
+    group: str = Field(validation_alias=AliasChoices("group", "xid"))
     peer: str = Field(description="The URL of the other side.")
     authority: str = Field(description="That of the other side.")
     state: HandoverState
@@ -162,8 +154,5 @@ ABORT_HANDOVER = Operation(
     refuses=(409,),
 )
 GET_COPIES = Operation(
-    method="GET",
-    path=f"{_ONE}/copies",
-    needs=Permission.REPLICATE,
-    content=COPY_LINES,
+    method="GET", path=f"{_ONE}/copies", needs=Permission.REPLICATE, content=COPY_LINES
 )

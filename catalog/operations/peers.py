@@ -5,7 +5,7 @@ The types of URLs, paths and authorities are those of all operations about other
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -23,23 +23,23 @@ MOST_ORIGINS = 1000
 MOST_NAMED = 100
 """Authorities, paths of a scope, and other things of which a request may name several."""
 
-
-def _check_authority(text: str) -> str:
-    if not is_authority(text):
-        raise ValueError("it needs to be an absolute URI")
-    return text
+_LONGEST_SOFTWARE = 64
+_LONGEST_DIGEST = 64
 
 
-def _check_scope(path: str) -> str:
-    if not is_scope(path):
-        raise ValueError("it needs to be the path of an entity or collection, as /messagegroups/g")
-    return path
+def being(is_one: Callable[[str], bool], what: str) -> AfterValidator:
+    """The check that a text is one that the function knows."""
+
+    def check(text: str) -> str:
+        if not is_one(text):
+            raise ValueError(f"it needs to be {what}")
+        return text
+
+    return AfterValidator(check)
 
 
-def _check_group(path: str) -> str:
-    if not is_scope(path) or path.count("/") != 2:
-        raise ValueError("it needs to be the path of a group, as /messagegroups/g")
-    return path
+def _is_group(path: str) -> bool:
+    return is_scope(path) and path.count("/") == 2
 
 
 def _check_url(url: str) -> str:
@@ -51,10 +51,23 @@ def _check_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def _usable_allowances(told: dict[str, str]) -> dict[str, str]:
+    if len(told) > MOST_NAMED:
+        return {}
+    return {
+        authority: digest
+        for authority, digest in told.items()
+        if is_authority(authority) and len(digest) <= _LONGEST_DIGEST
+    }
+
+
 Text = Annotated[str, Field(min_length=1, max_length=1024)]
-Authority = Annotated[str, AfterValidator(_check_authority)]
-ScopePath = Annotated[Text, AfterValidator(_check_scope)]
-GroupPath = Annotated[Text, AfterValidator(_check_group)]
+Storable = Annotated[Text, being(lambda text: "\0" not in text, "a text without NUL")]
+Authority = Annotated[str, being(is_authority, "an absolute URI")]
+ScopePath = Annotated[
+    Text, being(is_scope, "the path of an entity or collection, as /messagegroups/g")
+]
+GroupPath = Annotated[Text, being(_is_group, "the path of a group, as /messagegroups/g")]
 CatalogUrl = Annotated[Text, AfterValidator(_check_url)]
 KeyText = Annotated[
     str,
@@ -72,7 +85,7 @@ class LogRange(AnswerBody):
     now: str
 
 
-class HandshakeAnswer(AnswerBody):
+class Handshake(AnswerBody):
     """The identity of a catalog, as it states it, and the parts of replication that it knows."""
 
     instance: UUID = Field(description="Of the log: another one has other cursors.")
@@ -80,8 +93,10 @@ class HandshakeAnswer(AnswerBody):
         default=None, description="The last start that the database has noted."
     )
     authority: Authority = Field(description="Whose the catalog's own entities are.")
-    base: str | None = Field(default=None, description="The URL of the catalog.")
-    software: str = ""
+    base: Annotated[str, AfterValidator(lambda url: url.rstrip("/"))] | None = Field(
+        default=None, description="The URL of the catalog."
+    )
+    software: Annotated[str, AfterValidator(lambda text: text[:_LONGEST_SOFTWARE])] = ""
     digestversion: int = Field(
         description="The rule of digests.", json_schema_extra={"const": DIGEST_VERSION}
     )
@@ -89,7 +104,7 @@ class HandshakeAnswer(AnswerBody):
     offers: list[str] = Field(
         default=[], description="Parts of this protocol; unknown ones are ignored."
     )
-    allowances: dict[str, str] = Field(
+    allowances: Annotated[dict[str, str], AfterValidator(_usable_allowances)] = Field(
         default={},
         description="What operators have allowed authorities to lose, as digests of questions.",
     )
@@ -209,7 +224,7 @@ HANDSHAKE = Operation(
     path="/replication",
     needs=Permission.FOLLOW,
     query=HandshakeQuery,
-    answers=HandshakeAnswer,
+    answers=Handshake,
 )
 LIST_KEYS = Operation(
     method="GET",

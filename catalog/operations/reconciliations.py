@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from catalog.operations.operation import AnswerBody, Body, Operation, Time
-from catalog.operations.peers import MOST_NAMED, Count, Text
+from catalog.operations.peers import MOST_NAMED, Count, Storable
 from catalog.roles import Permission
 
 Outcome = Literal["equal", "different", "failed"]
 FindingName = Literal[
     "missing", "stale", "ahead", "orphaned", "diverged", "collided", "unsigned", "forged"
 ]
-
-
-def _check_printable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("it must not have a NUL character")
-    return text
-
-
-_Shown = Annotated[Text, AfterValidator(_check_printable)]
 
 
 class NewReconciliation(Body):
@@ -33,8 +24,8 @@ class NewReconciliation(Body):
     startedat: Time
     endedat: Time
     outcome: Outcome
-    name: _Shown = Field(description="The name of this catalog in the comparison.")
-    catalogs: list[_Shown] = Field(max_length=MOST_NAMED)
+    name: Storable = Field(description="The name of this catalog in the comparison.")
+    catalogs: list[Storable] = Field(max_length=MOST_NAMED)
     findings: dict[FindingName, Count] = Field(
         default={}, description="The numbers of differences at this catalog."
     )
@@ -45,7 +36,7 @@ class NewReconciliation(Body):
         default=None,
         description="The origins that this catalog was asked to fetch again, if it was asked to.",
     )
-    error: _Shown | None = Field(default=None, description="Why the comparison failed.")
+    error: Storable | None = Field(default=None, description="Why the comparison failed.")
 
 
 class Reconciliation(NewReconciliation):

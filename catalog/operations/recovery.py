@@ -8,15 +8,7 @@ from uuid import UUID
 from pydantic import Field, StrictBool, model_validator
 
 from catalog.operations.links import GivenCredential
-from catalog.operations.operation import (
-    AnswerBody,
-    Body,
-    Flag,
-    Operation,
-    PageQuery,
-    Query,
-    Time,
-)
+from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
 from catalog.operations.peers import MOST_NAMED, CatalogUrl, Count, KeyText
 from catalog.roles import Permission
 
@@ -123,11 +115,7 @@ class RecoveryFindings(AnswerBody):
 _PATH = "/replication/recovery"
 
 GET_RECOVERY = Operation(
-    method="GET",
-    path=_PATH,
-    needs=Permission.ADMINISTER,
-    answers=RecoveryAnswer,
-    refuses=(404,),
+    method="GET", path=_PATH, needs=Permission.ADMINISTER, answers=RecoveryAnswer, refuses=(404,)
 )
 BEGIN_RECOVERY = Operation(
     method="POST",

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from catalog.operations.operation import AnswerBody, Body, Operation, Query, Time
-from catalog.operations.peers import Authority, Count, KeyId, KeyText, ShownKey
+from catalog.operations.peers import Authority, Count, KeyId, KeyText, ShownKey, being
 from catalog.roles import Permission
 
 Reason = Literal["named", "first", "endorsed"]
 Finding = Literal["verified", "unsigned", "unknown", "false", "damaged"]
 _LONGEST_AFTER = 4096
-
-
-def _check_printable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("it is not where a part ends")
-    return text
 
 
 class SigningSwitch(Body):
@@ -84,7 +78,7 @@ class AuthorityQuery(Query):
 class PartQuery(Query):
     """The part of a catalog to verify."""
 
-    after: Annotated[str, AfterValidator(_check_printable)] = Field(
+    after: Annotated[str, being(lambda text: "\0" not in text, "where a part ends")] = Field(
         default="", max_length=_LONGEST_AFTER, description="As the part before says."
     )
 
@@ -112,11 +106,7 @@ _SIGNING, _TRUST = "/replication/signing", "/replication/trust"
 
 GET_SIGNING = Operation(method="GET", path=_SIGNING, needs=Permission.REPLICATE, answers=Signing)
 SET_SIGNING = Operation(
-    method="PUT",
-    path=_SIGNING,
-    needs=Permission.ADMINISTER,
-    takes=SigningSwitch,
-    answers=Signing,
+    method="PUT", path=_SIGNING, needs=Permission.ADMINISTER, takes=SigningSwitch, answers=Signing
 )
 ROTATE_KEY = Operation(
     method="POST",
@@ -138,11 +128,7 @@ ADD_TRUST = Operation(
     status=201,
 )
 REMOVE_TRUST = Operation(
-    method="DELETE",
-    path=_TRUST,
-    needs=Permission.ADMINISTER,
-    query=AuthorityQuery,
-    refuses=(404,),
+    method="DELETE", path=_TRUST, needs=Permission.ADMINISTER, query=AuthorityQuery, refuses=(404,)
 )
 CHECK_SIGNATURES = Operation(
     method="GET",

@@ -53,6 +53,11 @@ class Handover:
     endedat: datetime | None
     sealed: bytes | None = field(default=None, repr=False)
 
+    @property
+    def isover(self) -> bool:
+        """Whether it has ended."""
+        return self.state in ENDED
+
 
 @dataclass(frozen=True, slots=True)
 class Reservation:

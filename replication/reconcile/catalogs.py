@@ -11,7 +11,7 @@ import orjson
 
 from catalog.client import Answer, Client, JsonObject
 from catalog.model.digest import DIGEST_VERSION
-from catalog.operations.peers import HandshakeAnswer
+from catalog.operations.peers import Handshake
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
@@ -117,7 +117,7 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
         ) from error
 
 
-async def _ask(client: Client) -> tuple[HandshakeAnswer, list[JsonObject], Answer]:
+async def _ask(client: Client) -> tuple[Handshake, list[JsonObject], Answer]:
     digests = await client.request("GET", "/replication/digests")
     return await client.handshake(), await client.links(), digests
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.client import Client, Refused
-from catalog.operations.subscriptions import NewSubscription
 from catalog.operations.reconciliations import NewReconciliation
+from catalog.operations.subscriptions import NewSubscription
 from tests.deploy.files import board_expressions, rule_expressions
 from tests.deploy.prometheus import Prometheus, program, running_prometheus
 from tests.e2e.nodes import NodeProcess, free_port, node_at, running, until
