@@ -16,6 +16,7 @@ from benchmarks.messages import REPLICATED_PER_GROUP, document, entities_in
 from benchmarks.process import bare, node
 from benchmarks.size import Size
 from catalog.client import Client
+from catalog.operations.links import NewLink
 
 _GROUPS_AT_ONCE = 40
 _LONGEST_SECONDS = 120
@@ -97,9 +98,9 @@ async def _follow_seconds(replica: str, source: str, *, trust: Sequence[str] = (
     ):
         wanted = await fingerprints(origin)
         started = time.perf_counter()
-        definition = {"source": source, "mode": "pull", "trust": list(trust)}
+        definition = NewLink(source=source, mode="pull", trust=list(trust))
         link = await target.add_link(definition)
-        await until_equal(target, link["id"], wanted)
+        await until_equal(target, link.id, wanted)
         return time.perf_counter() - started
 
 
@@ -107,7 +108,7 @@ async def until_equal(target: Client, link: str, wanted: Any) -> None:
     """Wait for the link's first cursor, which is cheap to read, then for equal fingerprints."""
 
     async def has_cursor() -> bool:
-        return (await target.link(link)).get("cursor") is not None
+        return (await target.link(link)).cursor is not None
 
     await until(has_cursor)
     await until_same(target, wanted)

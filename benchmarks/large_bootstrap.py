@@ -12,6 +12,7 @@ from benchmarks.messages import REPLICATED_PER_GROUP, entities_in
 from benchmarks.process import node_process
 from benchmarks.size import FULL, Size
 from catalog.client import Client
+from catalog.operations.links import NewLink
 
 _GROUPS = 8000  # a million entities
 _QUICK_GROUPS = 80
@@ -47,8 +48,8 @@ async def _measure(groups: int, directory: Path) -> tuple[float, float, float]:
         wanted = await fingerprints(origin)
         before = restart_peak(source_pid), restart_peak(replica_pid)
         began = time.perf_counter()
-        link = await target.add_link({"source": source, "mode": "pull"})
-        await until_equal(target, link["id"], wanted)
+        link = await target.add_link(NewLink(source=source, mode="pull"))
+        await until_equal(target, link.id, wanted)
         rate = entities_in(groups, REPLICATED_PER_GROUP) / (time.perf_counter() - began)
         taken = [
             peak_of(pid) - had for pid, had in zip((source_pid, replica_pid), before, strict=True)

@@ -25,6 +25,7 @@ from benchmarks.sinks import addresses
 from benchmarks.size import Size
 from benchmarks.sources import authority_of
 from catalog.client import Client
+from catalog.operations.links import NewLink
 
 _SICK_SHARE = 10
 _EVERY = 5
@@ -143,12 +144,13 @@ async def _bench(directory: Path) -> AsyncIterator[_Bench]:
 async def _add(bench: _Bench, hosts: Sequence[str]) -> None:
     """Add a link to each host, and wait until all are current."""
     await _at_once(
-        bench.client.add_link(_link(host, bench.port, "events"), force=True) for host in hosts
+        bench.client.add_link(NewLink(**_link(host, bench.port, "events")), force=True)
+        for host in hosts
     )
 
     async def are_current() -> bool:
         await asyncio.sleep(_STATES_SECONDS)
-        return all(each["state"] == "current" for each in await bench.client.links())
+        return all(each.state == "current" for each in await bench.client.links())
 
     await until(are_current)
 
@@ -156,7 +158,7 @@ async def _add(bench: _Bench, hosts: Sequence[str]) -> None:
 async def _add_sick(bench: _Bench, count: int) -> None:
     ports = bench.silent, free_port()
     await _at_once(
-        bench.client.add_link(_link(host, ports[number % 2], "events"), force=True)
+        bench.client.add_link(NewLink(**_link(host, ports[number % 2], "events")), force=True)
         for number, host in enumerate(_sick(count))
     )
     await asyncio.sleep(_SETTLE_SECONDS)

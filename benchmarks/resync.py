@@ -17,6 +17,7 @@ from benchmarks.messages import REPLICATED_PER_GROUP, entities_in
 from benchmarks.process import free_port, node
 from benchmarks.size import Size
 from catalog.client import Client
+from catalog.operations.links import NewLink
 
 _ENTITIES = 100_000
 _DIFFERING = 100
@@ -56,7 +57,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
         authority = (await origin.handshake()).authority
         link = {"id": "from", "source": way, "mode": "pull", "authority": authority}
         began = time.perf_counter()
-        await target.add_link(link)
+        await target.add_link(NewLink(**link))
         await until_equal(target, "from", await fingerprints(origin))
         everything, copied = time.perf_counter() - began, counter.bytes
         taken, differing_bytes = [], []
@@ -65,7 +66,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
             await _change(source, groups, f"round {number}")
             wanted = await fingerprints(origin)
             before, began = counter.bytes, time.perf_counter()
-            await target.add_link(link)
+            await target.add_link(NewLink(**link))
             await until_equal(target, "from", wanted)
             taken.append(time.perf_counter() - began)
             differing_bytes.append(counter.bytes - before)
@@ -106,7 +107,7 @@ async def _compare_equal(target: Client, counter: _Counter) -> int:
     await target.reset_link("from")
 
     async def is_current() -> bool:
-        return bool((await target.link("from"))["state"] == "current")
+        return bool((await target.link("from")).state == "current")
 
     await until(is_current)
     return counter.bytes - before

@@ -15,6 +15,7 @@ from benchmarks.messages import REPLICATED_PER_GROUP, entities_in
 from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.client import Client
+from catalog.operations.links import NewLink
 from tests.brokers.kafka import running_kafka
 
 _LONGEST_SECONDS = 180
@@ -54,10 +55,10 @@ async def run(size: Size, directory: Path) -> list[Figure]:
 async def _publish_seconds(source: str, definition: Mapping[str, Any]) -> float:
     async with Client.open(source) as client, asyncio.timeout(_LONGEST_SECONDS):
         started = time.perf_counter()
-        link = (await client.add_link(definition))["id"]
+        link = (await client.add_link(NewLink(**definition))).id
 
         async def is_current() -> bool:
-            return bool((await client.link(link))["state"] == "current")
+            return bool((await client.link(link)).state == "current")
 
         await until(is_current)
         return time.perf_counter() - started
@@ -71,10 +72,10 @@ async def _equal_seconds(replica: str, source: str, definition: Mapping[str, Any
     ):
         wanted = await fingerprints(origin)
         started = time.perf_counter()
-        link = (await target.add_link(definition))["id"]
+        link = (await target.add_link(NewLink(**definition))).id
 
         async def is_copied() -> bool:
-            return bool((await target.link(link))["currentat"] is not None)
+            return bool((await target.link(link)).currentat is not None)
 
         async def is_equal() -> bool:
             return bool(await fingerprints(target) == wanted)

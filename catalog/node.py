@@ -22,7 +22,6 @@ from catalog.access.audittrail import run_refusal_notes
 from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
-from catalog.api.routedescription import RouteDescription
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
@@ -71,7 +70,7 @@ class ProcessMember:
 async def run_node(
     settings: Settings,
     *,
-    routes: Iterable[Route | RouteDescription] = (),
+    routes: Iterable[Route] = (),
     event_dialects: Sequence[EventDialect] = (),
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
@@ -111,7 +110,7 @@ async def run_node(
 
 async def _run(
     settings: Settings,
-    routes: Iterable[Route | RouteDescription],
+    routes: Iterable[Route],
     event_dialects: Sequence[EventDialect],
     loops: Iterable[Loop],
     ready: Callable[[str], None],

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -21,6 +20,7 @@ from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.entity import Origin
+from catalog.operations.links import LinkQuestion, LostEntity
 from catalog.store import linklosses, links, writtenentities
 from catalog.store.database import Connection
 from catalog.store.links import Link
@@ -68,17 +68,12 @@ class Question:
             hashed.update(f"{each.authority}\n{each.xid}\n".encode())
         return Question(losses=ordered, of=of, digest=hashed.hexdigest()[:_DIGEST_CHARACTERS])
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> LinkQuestion:
         """The question as links show it: the first of its entities, and their number."""
-        return {
-            "deletions": len(self.losses),
-            "of": self.of,
-            "digest": self.digest,
-            "first": [
-                {"authority": each.authority, "origin": each.xid}
-                for each in self.losses[:_MOST_LISTED]
-            ],
-        }
+        first = [
+            LostEntity(authority=e.authority, origin=e.xid) for e in self.losses[:_MOST_LISTED]
+        ]
+        return LinkQuestion(deletions=len(self.losses), of=self.of, digest=self.digest, first=first)
 
 
 class TooManyDeletions(ClientError):
@@ -181,7 +176,7 @@ async def _ask(context: Context, error: TooManyDeletions) -> None:
     link, question, text = error.link, error.question, error.text
     async with context.database.transaction() as connection:
         is_new = await linklosses.ask(
-            connection, link, question.shown(), question.losses, text, error.pending
+            connection, link, question.shown().model_dump(), question.losses, text, error.pending
         )
         if is_new:
             await links.remember(connection, link, datetime.now(UTC), "asked", text[:500])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from aiohttp import web
 
@@ -11,9 +10,9 @@ from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
 from catalog.events.supervisor import LoopTiming
 from catalog.http.outbound import open_session
-from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import BadRequest
+from catalog.operations.links import DryRunAnswer, TriedCopies, TriedCopy
 from catalog.store.links import Link
 from replication.batch import CopyFinding
 from replication.conflictremedies import remedy_of
@@ -38,7 +37,7 @@ _UNDECIDED = (
 )
 
 
-async def try_link(request: web.Request, link: Link) -> web.Response:
+async def try_link(request: web.Request, link: Link) -> DryRunAnswer:
     """Tell what a link would bring, delete and refuse; it need not be stored, and may be paused.
 
     Raises:
@@ -56,8 +55,8 @@ async def try_link(request: web.Request, link: Link) -> web.Response:
         detail = describe(error, source).rstrip(".")
         raise SourceUnusable(request.path, source=source, error_detail=detail) from error
     if found is None:
-        return json_response({"isdecided": False, "reason": _UNDECIDED})
-    return json_response(_show(found, link))
+        return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
+    return _answer(found, link)
 
 
 async def _try(context: Context, link: Link) -> DryRun | None:
@@ -108,30 +107,27 @@ async def _try_walk(context: Context, link: Link) -> DryRun:
         ) from error
 
 
-def _show(found: DryRun, link: Link) -> dict[str, Any]:
-    return {
-        "isdecided": True,
-        "rows": found.rows,
-        "differing": found.differing,
-        "outcomes": {
-            outcome: {
-                "number": number,
-                "first": [_show_finding(each, link) for each in found.first[outcome]],
-            }
-            for outcome, number in found.numbers.most_common()
-        },
-        "question": None if found.question is None else found.question.shown(),
+def _answer(found: DryRun, link: Link) -> DryRunAnswer:
+    outcomes = {
+        outcome: TriedCopies(number=number, first=[_tried(e, link) for e in found.first[outcome]])
+        for outcome, number in found.numbers.most_common()
     }
+    return DryRunAnswer(
+        isdecided=True,
+        rows=found.rows,
+        differing=found.differing,
+        outcomes=outcomes,
+        question=None if found.question is None else found.question.shown(),
+    )
 
 
-def _show_finding(finding: CopyFinding, link: Link) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "authority": finding.origin.authority,
-        "origin": finding.origin.xid,
-        "xid": finding.xid,
-        "epoch": finding.epoch,
-    }
-    if finding.detail:
-        remedy = remedy_of(finding.verdict.value, link, finding.origin.xid)
-        shown |= {"detail": finding.detail, "remedy": remedy}
-    return shown
+def _tried(finding: CopyFinding, link: Link) -> TriedCopy:
+    remedy = remedy_of(finding.verdict.value, link, finding.origin.xid) if finding.detail else None
+    return TriedCopy(
+        authority=finding.origin.authority,
+        origin=finding.origin.xid,
+        xid=finding.xid,
+        epoch=finding.epoch,
+        detail=finding.detail or None,
+        remedy=remedy,
+    )

@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.linkterms import RELAY
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.store.links import RELAY, Link
+from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.batch import BatchDecision, changes_of, raised_registry

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import aiohttp
 import structlog
@@ -20,6 +19,7 @@ from catalog.model.concorderrors import SourceUnusable
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
+from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import HANDSHAKE, Handshake, HandshakeQuery, LogRange
 from catalog.store import allowances
 from catalog.store.changes import read_head
@@ -111,7 +111,7 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
 
 async def probe(
     context: Context, source: str, subject: str, credential: Credential | None = None
-) -> dict[str, Any]:
+) -> FoundCatalog:
     """Find out whether a source can be followed, and describe it.
 
     Args:
@@ -134,12 +134,12 @@ async def probe(
             ) from error
     if fault := why_own(context, found):
         raise SourceUnusable(subject, source=source, error_detail=fault)
-    return {
-        "authority": found.authority,
-        "software": found.software,
-        "digestversion": DIGEST_VERSION,
-        "entities": found.entities,
-    }
+    return FoundCatalog(
+        authority=found.authority,
+        software=found.software,
+        digestversion=DIGEST_VERSION,
+        entities=found.entities,
+    )
 
 
 def why_own(context: Context, source: Handshake) -> str:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from catalog.context import Context
 from catalog.model.entity import Origin
+from catalog.model.linkterms import RELAY
 from catalog.model.xid import group_path
 from catalog.store import copies as stored_copies
 from catalog.store import links
-from catalog.store.links import RELAY, Link
+from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from replication.eviction import announce, drop_at, load_around
 from replication.pinning import filter_of

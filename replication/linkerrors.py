@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Literal
 
 from catalog.client import ClientError, CredentialUnusable, CursorExpired, Refused, Unreachable
-from catalog.store.links import State
+from catalog.model.linkterms import State
 from replication.accessremedies import access_remedy
 from replication.handshake import may_pass
 from replication.linkbounds import TooMuchSent

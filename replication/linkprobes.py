@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from catalog.client import Credential
 from catalog.context import Context
+from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
 from replication.publishrunner import probe_topic_to_publish
 from replication.push import probe_target
@@ -21,7 +20,7 @@ async def ask_peer(
     *,
     is_named: bool,
     credential: Credential | None = None,
-) -> tuple[LinkDefinition, dict[str, Any] | None]:
+) -> tuple[LinkDefinition, FoundCatalog | None]:
     """Find out whether a link can lead to its peer, and describe that.
 
     Args:

@@ -10,41 +10,43 @@ from catalog.context import CONTEXT
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import BadRequest
 from catalog.model.printable import counted
+from catalog.operations.links import (
+    DryRunAnswer,
+    LinkAllowance,
+    LinkAnswer,
+    LinkPause,
+    RunQuery,
+)
 from catalog.store import allowances, linklosses, links
 from catalog.store.linkcommands import pause, resume, run_now
 from catalog.store.links import Link
 from replication.dryrunrequest import try_link
-from replication.links import answer_link, existing_link
-from replication.wire import AllowBody, PauseBody, read_request
+from replication.linkanswers import answer_link
+from replication.links import existing_link
 
 _PAUSED = "paused on request"
 
 
-async def pause_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/pause`: it brings nothing until it is resumed.
-
-    It keeps its place. The body may have a `reason`, which the link shows.
-    """
-    body = await read_request(request, PauseBody) if request.can_read_body else PauseBody()
+async def pause_link(request: web.Request, body: LinkPause) -> LinkAnswer:
+    """Let a link bring nothing until it is resumed; it keeps its place."""
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
         return answer_link(request, await pause(connection, link, body.reason or _PAUSED))
 
 
-async def resume_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/resume`: it goes on from where it was paused."""
+async def resume_link(request: web.Request) -> LinkAnswer:
+    """Let a link go on from where it was paused."""
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
         return answer_link(request, await resume(connection, link))
 
 
-async def run_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/run`: it reads its source now.
+async def run_link(request: web.Request, query: RunQuery) -> LinkAnswer | DryRunAnswer:
+    """Let a link read its source now, or tell what it would do.
 
-    One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it is,
-    and the answer tells what it would do.
+    One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it is.
     """
-    if "dryrun" in request.query:
+    if query.dryrun:
         async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
             found = await existing_link(connection, request)
         return await try_link(request, found)
@@ -54,12 +56,11 @@ async def run_link(request: web.Request) -> web.Response:
         return answer_link(request, await run_now(connection, link))
 
 
-async def allow_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/allow`: it may lose what it asks about.
+async def allow_link(request: web.Request, body: LinkAllowance) -> LinkAnswer:
+    """Let a link lose what it asks about.
 
     The body names the `digest` of the question, so that nobody allows what they have not seen.
     """
-    body = await read_request(request, AllowBody)
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
         _check_not_paused(link, request.path)
@@ -76,7 +77,8 @@ async def allow_link(request: web.Request) -> web.Response:
             await allowances.allow(connection, link.authority, digest, link.id)
         at, told = datetime.now(UTC), f"{counted(allowed, 'deletions')}, of the digest {digest}"
         await links.remember(connection, link, at, "allowed", told)
-        return answer_link(request, await links.get(connection, link.id), allowed=allowed)
+        after = answer_link(request, await links.get(connection, link.id))
+        return after.model_copy(update={"allowed": allowed})
 
 
 def _check_not_paused(link: Link, subject: str) -> None:

@@ -14,22 +14,18 @@ from catalog.client import ClientError, CursorExpired, Refused
 from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
+from catalog.model.linkterms import TRUST_FIRST, State
 from catalog.model.printable import counted
 from catalog.store import linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.linkconflicts import MOST_CONFLICTS
-from catalog.store.links import TRUST_FIRST, Link, LinkReplaced
+from catalog.store.links import Link, LinkReplaced
 from replication.confirmations import SAVE_SECONDS
 from replication.credentials.peeraccess import access_of
 from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted, evict
-from replication.handshake import (
-    cause_of,
-    describe,
-    shake_hands,
-    why_own,
-)
+from replication.handshake import cause_of, describe, shake_hands, why_own
 from replication.keyhistories import ask_for_keys
 from replication.labelledpull import bootstrap_labelled, pull_labelled
 from replication.leaving import leave, leave_unlabelled
@@ -460,7 +456,7 @@ class LinkRunner:
 
     async def _report(
         self,
-        state: links.State,
+        state: State,
         *,
         error: str | None = None,
         currentat: datetime | None = None,

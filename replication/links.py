@@ -5,16 +5,15 @@ from __future__ import annotations
 import shlex
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.flags import read_page
+from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
-from catalog.http.responses import json_response
+from catalog.http.route import model_response
 from catalog.model.author import name_target
 from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
 from catalog.model.entity import Origin
@@ -24,59 +23,64 @@ from catalog.model.errors import (
     NotFound,
     RequiredAttributeMissing,
 )
+from catalog.model.linkterms import RELAY
 from catalog.model.peercredential import PeerCredential
-from catalog.model.timestamps import format_time
+from catalog.operations.links import (
+    ConflictQuery,
+    CopyConflict,
+    CopyConflicts,
+    DropQuery,
+    LinkAnswer,
+    LinkAnswers,
+    LinkPin,
+    LinkReset,
+    LinkSelection,
+    NewLink,
+    NewLinkQuery,
+)
+from catalog.operations.operation import PageQuery
 from catalog.store import linkauthorities, linkconflicts, links
 from catalog.store.database import Connection
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.linkcredentials import save_credential, with_credential
-from catalog.store.links import RELAY, Link, LinkDefinition
+from catalog.store.links import Link, LinkDefinition
+from replication.addresses import why_no_rules
 from replication.conflictremedies import remedy_of
 from replication.credentials.givencredential import given_credential
 from replication.credentials.peeraccess import PeerAccess
 from replication.dryrunrequest import try_link
+from replication.linkanswers import answer_link, created_link, link_answer
 from replication.linkprobes import ask_peer
-from replication.mapping import read_names
+from replication.mapping import why_no_names, write_names
 from replication.pinning import why_not_pinned
 from replication.topicaddress import why_no_topic
 from replication.trusting import trust_with_link
 from replication.walkprobe import check_walk
-from replication.wire import LinkBody, PinBody, ResetBody, read_request
-
-# A catalog that pushes or publishes says so every half minute when it has no changes.
-_TOLD = ("accept", "kafka")
-_SILENT_SECONDS = 120
-# In other states, nobody tells how many changes there are.
-_IN_CONTACT = frozenset({"copying", "behind", "current", "asking"})
 
 
-async def list_links(request: web.Request) -> web.Response:
-    """`GET /replication/links`: in pages."""
-    context = request.app[CONTEXT]
-    after, limit = read_page(request)
-    async with context.database.pool.acquire(timeout=30) as connection:
-        found = await links.page(connection, after, limit + 1)
+async def list_links(request: web.Request, page: PageQuery) -> web.Response:
+    """List the links in pages."""
+    limit = page_limit(request, page.limit)
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        found = await links.page(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
-    return json_response({"links": [show_link(link) for link in found[:limit]]}, headers=headers)
+    answer = LinkAnswers(links=[link_answer(link) for link in found[:limit]])
+    return model_response(answer, headers=headers)
 
 
-async def create_link(request: web.Request) -> web.Response:
-    """`POST /replication/links`: create a link; `?force` does not ask the source first.
-
-    With `?dryrun`, nothing is created, and the answer tells what the link would do.
+async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) -> web.Response:
+    """Create a link, or tell what it would do.
 
     The source is pinned to the authority in the body, or to the one that it claims when it is
     asked, here or at the first contact.
     """
     context = request.app[CONTEXT]
-    body = await read_request(request, LinkBody)
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     given = given_credential(body, definition, context.settings, request.path)
     credential = given or PeerCredential()
-    is_forced = "force" in request.query
     found = None
-    if not is_forced:
+    if not query.force:
         is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
         definition, found = await ask_peer(
             context,
@@ -85,24 +89,25 @@ async def create_link(request: web.Request) -> web.Response:
             is_named=is_named,
             credential=PeerAccess(credential, context.settings),
         )
-    if found is not None and definition.mode == "walk":
-        found["authority"] = body.authority or found["authority"]
+    if found is not None and definition.mode == "walk" and body.authority is not None:
+        found = found.model_copy(update={"authority": body.authority})
     authority = body.authority
     if found is not None:
-        authority = authority or found["authority"]
-    if found is not None and found["authority"] != authority:
-        detail = f"it claims to be {found['authority']}, not {authority}"
+        authority = authority or found.authority
+    if found is not None and found.authority != authority:
+        detail = f"it claims to be {found.authority}, not {authority}"
         if definition.sends:
             raise TargetUnusable(request.path, target=definition.target, error_detail=detail)
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
-    if "dryrun" in request.query:
+    if query.dryrun:
         unsaved = links.unsaved(id, definition, authority)
-        return await try_link(request, with_credential(unsaved, context.keys, credential))
+        tried = await try_link(request, with_credential(unsaved, context.keys, credential))
+        return model_response(tried)
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
-        others = (
-            [] if found is None else await linkauthorities.following(connection, found["authority"])
-        )
+        if found is not None:
+            others = await linkauthorities.following(connection, found.authority)
+            found = found.model_copy(update={"followedby": others})
         link = await links.create(connection, id, definition, authority)
         if link is None:
             raise await _taken(connection, request, id)
@@ -111,27 +116,22 @@ async def create_link(request: web.Request) -> web.Response:
         await check_pin(connection, request, id, definition, authority, is_named=is_named)
         await trust_with_link(connection, definition, authority, request.path)
         name_target(f"/replication/links/{id}")
-    location = f"{context.base_url(request)}/replication/links/{quote(id)}"
-    shown = show_link(link)
-    if found is not None:
-        shown["found"] = {**found, "followedby": others}
-    return json_response(shown, status=201, headers={"Location": location})
+    return created_link(request, link_answer(link).model_copy(update={"found": found}))
 
 
-async def get_link(request: web.Request) -> web.Response:
-    """`GET /replication/links/{id}`."""
+async def get_link(request: web.Request) -> LinkAnswer:
+    """Show a link."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         return answer_link(request, await links.get(connection, request.match_info["id"]))
 
 
-async def replace_link(request: web.Request) -> web.Response:
-    """`PUT /replication/links/{id}`: a link that leads elsewhere begins anew.
+async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
+    """Replace a link: one that leads elsewhere begins anew.
 
     One that selects other entities, or names them otherwise, reconsiders what is here. It stays
     pinned to its authority unless the body names another one.
     """
     context, id = request.app[CONTEXT], request.match_info["id"]
-    body = await read_request(request, LinkBody)
     if body.id not in (None, id):
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
     definition = _checked(context, body, request.path)
@@ -153,10 +153,9 @@ async def replace_link(request: web.Request) -> web.Response:
         return answer_link(request, link)
 
 
-async def pin_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/pin`: the source speaks for another authority from now on."""
+async def pin_link(request: web.Request, body: LinkPin) -> LinkAnswer:
+    """Let the source of a link speak for another authority from now on."""
     context = request.app[CONTEXT]
-    body = await read_request(request, PinBody)
     check_authority(context, body.authority, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
@@ -168,16 +167,12 @@ async def pin_link(request: web.Request) -> web.Response:
         return answer_link(request, pinned)
 
 
-async def reset_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/reset`: bring what differs or, with `full`, everything again.
+async def reset_link(request: web.Request, body: LinkReset) -> LinkAnswer:
+    """Let a link bring what differs or, with `full`, everything again.
 
     With `drop`, the replicas of the authorities that the link may bring are dropped first, or those
     of some of them.
     """
-    body = await read_request(request, ResetBody)
-    if body.authorities and not body.drop:
-        detail = "they name what to drop, and `drop` is false"
-        raise InvalidAttribute(request.path, name="authorities", error_detail=detail)
     async with request.app[CONTEXT].database.transaction() as connection:
         before = await existing_link(connection, request)
         drops = _droppable(before, body.authorities, request.path) if body.drop else before.drops
@@ -192,43 +187,49 @@ async def reset_link(request: web.Request) -> web.Response:
         return answer_link(request, reset)
 
 
-async def delete_link(request: web.Request) -> web.Response:
-    """`DELETE /replication/links/{id}`: its replicas stay, and stay read-only.
+async def delete_link(request: web.Request, query: DropQuery) -> LinkAnswer | web.Response:
+    """Delete a link: its replicas stay, and stay read-only.
 
     With `?drop` they are dropped, and then the link is deleted.
     """
     async with request.app[CONTEXT].database.transaction() as connection:
-        if "drop" not in request.query:
+        if not query.drop:
             return answer_link(request, await links.delete(connection, request.match_info["id"]))
         before = await existing_link(connection, request)
         drops = _droppable(before, [], request.path)
         ending = await links.restart(
             connection, before, authority=before.authority, drops=drops, ends=True
         )
-        return answer_link(request, ending, status=202)
+        return model_response(answer_link(request, ending), status=202)
 
 
-async def list_conflicts(request: web.Request) -> web.Response:
-    """`GET /replication/links/{id}/conflicts`: the copies that were not applied, in pages."""
-    context, id = request.app[CONTEXT], request.match_info["id"]
-    _, limit = read_page(request)
-    after = None
-    if "after" in request.query:
-        authority, _, xid = request.query["after"].partition("\n")
-        after = Origin(authority, xid)
-    async with context.database.pool.acquire(timeout=30) as connection:
+async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Response:
+    """List the copies that a link did not apply, in pages."""
+    id, limit = request.match_info["id"], page_limit(request, page.limit)
+    authority, _, xid = page.after.partition("\n")
+    after = Origin(authority, xid) if page.after else None
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         link = await existing_link(connection, request)
         found = await linkconflicts.load(connection, id, after, limit + 1)
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
-    shown = [_show_conflict(conflict, link) for conflict in found[:limit]]
-    return json_response({"conflicts": shown}, headers=headers)
+    shown = [_conflict(conflict, link) for conflict in found[:limit]]
+    return model_response(CopyConflicts(conflicts=shown), headers=headers)
 
 
-def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
-    definition = body.to_definition()
+def _checked(context: Context, body: NewLink, subject: str) -> LinkDefinition:
+    definition = LinkDefinition(
+        source=body.source or "",
+        target=body.target or "",
+        mode=body.mode,
+        authorities=body.authorities,
+        dialect=body.dialect,
+        trust=body.trust,
+        eventtopic=body.eventtopic or "",
+        **members_of(body, subject),
+    )
     other, needed = ("source", "target") if definition.sends else ("target", "source")
     if getattr(definition, other):
         detail = f'a link of mode "{body.mode}" has a {needed} instead'
@@ -261,6 +262,23 @@ def _check_event_topic(context: Context, definition: LinkDefinition, subject: st
         refusal = f'a link of mode "{definition.mode}" is woken by no events'
     if refusal is not None:
         raise InvalidAttribute(subject, name="eventtopic", error_detail=refusal)
+
+
+def members_of(body: LinkSelection, subject: str) -> dict[str, Any]:
+    """The members of a definition that the body of a request has.
+
+    Raises:
+        InvalidAttribute: its names or addresses cannot be used.
+    """
+    faults = {"map": why_no_names(body.map), "addresses": why_no_rules(body.addresses)}
+    for name, fault in faults.items():
+        if fault:
+            raise InvalidAttribute(subject, name=name, error_detail=fault)
+    members = body.model_dump(include={*LinkSelection.model_fields}, exclude_unset=True)
+    given = {n: write_names(v) if isinstance(v, dict) else v for n, v in members.items()}
+    if "map" in given:
+        given["names"] = given.pop("map")
+    return given
 
 
 def check_selection(definition: LinkDefinition, subject: str) -> None:
@@ -383,100 +401,14 @@ def next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 
-def answer_link(
-    request: web.Request, link: Link | None, *, status: int = 200, **more: Any
-) -> web.Response:
-    if link is None:
-        raise NotFound(request.path)
-    return json_response({**show_link(link), **more}, status=status)
-
-
-def show_link(link: Link) -> dict[str, Any]:
-    """A link as operators see it. `lag` and `confirmed` are in seconds, `None` if unknown.
-
-    `confirmed` is the time since the source was last found to have no further change. `lag` is the
-    greatest possible age of a change that is missing here: 0 while the link is current, else as
-    `confirmed`. `behind` is the number of changes of the source's log that are still to be read, as
-    the source told last, `None` while it does not answer. `rate` is in copies per second, in the
-    last minute. Of a link that pushes, the target takes the place of the source.
-    """
-    definition = link.definition
-    now = datetime.now(UTC)
-    confirmed = _seconds_since(link.currentat)
-    succeeded = max(filter(None, (link.currentat, link.appliedat)), default=None)
-    state, error = link.state, link.error
-    is_silent = definition.mode in _TOLD and (confirmed or 0) > _SILENT_SECONDS
-    if is_silent and state == "current":
-        state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
-    return {
-        "id": link.id,
-        "source": definition.source or None,
-        "target": definition.target or None,
-        "direction": "out" if definition.sends else "in",
-        "mode": definition.mode,
-        "dialect": definition.dialect,
-        "authorities": definition.authorities,
-        "scope": definition.scope,
-        "types": definition.types,
-        "labels": definition.labels,
-        "prefix": definition.prefix,
-        "map": read_names(definition.names),
-        "addresses": read_names(definition.addresses),
-        "trust": definition.trust,
-        "eventtopic": definition.eventtopic or None,
-        "token": (link.credential or {}).get("token"),
-        "credential": link.credential,
-        "authority": link.authority,
-        "instance": None if link.instance is None else str(link.instance),
-        "state": state,
-        "reason": link.paused,
-        "cursor": link.cursor,
-        "lag": 0.0 if state == "current" else confirmed,
-        "behind": link.traffic.behind if state in _IN_CONTACT else None,
-        "confirmed": confirmed,
-        "currentat": link.currentat and format_time(link.currentat),
-        "applied": link.applied,
-        "appliedat": link.appliedat and format_time(link.appliedat),
-        "succeededat": succeeded and format_time(succeeded),
-        "rate": round(link.traffic.rate(now), 1),
-        "bytes": link.traffic.bytes,
-        "progress": _show_progress(link, now),
-        "conflicts": link.conflicts,
-        "failures": link.failures,
-        "error": error,
-        "errors": link.errors,
-        "nextattemptat": link.nextattemptat and format_time(link.nextattemptat),
-        "question": link.question,
-        "subscription": link.subscription,
-        "history": link.history,
-    }
-
-
-def _show_progress(link: Link, now: datetime) -> dict[str, Any] | None:
-    """The complete copy that is under way: the copies so far, of how many, and the seconds left."""
-    progress = link.traffic.progress(now) if link.state == "copying" else None
-    if progress is None:
-        return None
-    seconds = progress.seconds
-    return {
-        "copies": progress.copies,
-        "of": progress.expected,
-        "seconds": None if seconds is None else round(seconds, 1),
-    }
-
-
-def _show_conflict(conflict: LinkConflict, link: Link) -> dict[str, Any]:
-    return {
-        "authority": conflict.origin.authority,
-        "origin": conflict.origin.xid,
-        "xid": conflict.xid,
-        "epoch": conflict.epoch,
-        "verdict": conflict.verdict,
-        "detail": conflict.detail,
-        "remedy": remedy_of(conflict.verdict, link, conflict.origin.xid),
-        "at": format_time(conflict.at),
-    }
-
-
-def _seconds_since(time: datetime | None) -> float | None:
-    return None if time is None else round((datetime.now(UTC) - time).total_seconds(), 1)
+def _conflict(conflict: LinkConflict, link: Link) -> CopyConflict:
+    return CopyConflict(
+        authority=conflict.origin.authority,
+        origin=conflict.origin.xid,
+        xid=conflict.xid,
+        epoch=conflict.epoch,
+        verdict=conflict.verdict,
+        detail=conflict.detail,
+        remedy=remedy_of(conflict.verdict, link, conflict.origin.xid),
+        at=conflict.at,
+    )

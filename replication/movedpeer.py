@@ -11,10 +11,10 @@ from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable, TargetUnusable
 from catalog.model.errors import InvalidAttribute
+from catalog.operations.links import LinkChanges
 from catalog.store.links import Link
 from replication.handshake import PROBE_SECONDS, cause_of, describe, peer_at, shake_hands, why_own
 from replication.sourceloss import loss_told, why_lost
-from replication.wire import ChangeBody
 
 _log = structlog.get_logger(__name__)
 
@@ -25,7 +25,7 @@ _FORCE = (
 )
 
 
-def moved_peer(body: ChangeBody, link: Link, subject: str) -> dict[str, str]:
+def moved_peer(body: LinkChanges, link: Link, subject: str) -> dict[str, str]:
     """The member of the link's definition that names its peer, with another URL; empty if the body
     has none.
 

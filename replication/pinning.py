@@ -8,9 +8,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from catalog.client import ClientError
+from catalog.model.linkterms import RELAY
 from catalog.store import linkauthorities
 from catalog.store.database import Connection
-from catalog.store.links import RELAY, Link, LinkDefinition
+from catalog.store.links import Link, LinkDefinition
 from replication.provenance import CopyFilter, Policy
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -18,6 +17,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.printable import printable
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
+from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
@@ -306,7 +306,7 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
 
 async def probe_target(
     context: Context, target: str, subject: str, credential: Credential | None = None
-) -> dict[str, Any]:
+) -> FoundCatalog:
     """Find out whether a target takes what this node pushes, and describe it.
 
     Args:
@@ -333,12 +333,12 @@ async def probe_target(
             ) from error
     if fault:
         raise TargetUnusable(subject, target=target, error_detail=fault)
-    return {
-        "authority": found.authority,
-        "software": found.software,
-        "digestversion": DIGEST_VERSION,
-        "entities": found.entities,
-    }
+    return FoundCatalog(
+        authority=found.authority,
+        software=found.software,
+        digestversion=DIGEST_VERSION,
+        entities=found.entities,
+    )
 
 
 def why_no_target(context: Context, target: Handshake) -> str:

@@ -35,7 +35,7 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
-from catalog.model.linkterms import is_authority
+from catalog.model.linkterms import State, is_authority
 from catalog.model.printable import counted, printable
 from catalog.model.writescope import WriteScope
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
@@ -413,7 +413,7 @@ def _intake_of(context: Context) -> _Intake:
 async def _report(
     context: Context,
     link: Link,
-    state: links.State,
+    state: State,
     *,
     error: str | None = None,
     currentat: datetime | None = None,

@@ -13,11 +13,12 @@ from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
 from catalog.http.route import Route
 from catalog.model.entity import Origin
+from catalog.model.linkterms import Mode
 from catalog.operations.feed import Verdict
 from catalog.operations.peers import REPAIR, Repairs, UnresolvedOrigin, WantedOrigins
 from catalog.store import entities as store
 from catalog.store import links
-from catalog.store.links import Link, Mode
+from catalog.store.links import Link
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.api.routedescription import RouteDescription
 from catalog.http.route import Route
-from catalog.operations.operation import Operation
-from catalog.roles import Permission
+from catalog.operations import links as declared
 from replication import (
     acceptances,
     digests,
@@ -28,85 +26,29 @@ from replication import (
     signing,
     trusting,
 )
-from replication.openapi_replication import DESCRIPTION
 
-routes: Sequence[Route | RouteDescription] = (
-    DESCRIPTION,
+routes: Sequence[Route] = (
     *handshake.routes,
     *feed.routes,
     *digests.routes,
     *repair.routes,
-    Route(
-        Operation(method="GET", path="/replication/links", needs=Permission.REPLICATE),
-        links.list_links,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/links", needs=Permission.ADMINISTER),
-        links.create_link,
-    ),
-    Route(
-        Operation(method="GET", path="/replication/links/{id}", needs=Permission.REPLICATE),
-        links.get_link,
-    ),
-    Route(
-        Operation(method="PUT", path="/replication/links/{id}", needs=Permission.ADMINISTER),
-        links.replace_link,
-    ),
-    Route(
-        Operation(method="PATCH", path="/replication/links/{id}", needs=Permission.ADMINISTER),
-        selectionchange.change_selection,
-    ),
-    Route(
-        Operation(method="DELETE", path="/replication/links/{id}", needs=Permission.ADMINISTER),
-        links.delete_link,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/links/{id}/pin", needs=Permission.ADMINISTER),
-        links.pin_link,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/links/{id}/reset", needs=Permission.ADMINISTER),
-        links.reset_link,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/links/{id}/pause", needs=Permission.ADMINISTER),
-        linkrequests.pause_link,
-    ),
-    Route(
-        Operation(
-            method="POST", path="/replication/links/{id}/resume", needs=Permission.ADMINISTER
-        ),
-        linkrequests.resume_link,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/links/{id}/run", needs=Permission.ADMINISTER),
-        linkrequests.run_link,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/links/{id}/allow", needs=Permission.ADMINISTER),
-        linkrequests.allow_link,
-    ),
-    Route(
-        Operation(
-            method="GET", path="/replication/links/{id}/conflicts", needs=Permission.ADMINISTER
-        ),
-        links.list_conflicts,
-    ),
+    Route(declared.LIST_LINKS, links.list_links),
+    Route(declared.CREATE_LINK, links.create_link),
+    Route(declared.GET_LINK, links.get_link),
+    Route(declared.REPLACE_LINK, links.replace_link),
+    Route(declared.CHANGE_LINK, selectionchange.change_link),
+    Route(declared.DELETE_LINK, links.delete_link),
+    Route(declared.PIN_LINK, links.pin_link),
+    Route(declared.RESET_LINK, links.reset_link),
+    Route(declared.PAUSE_LINK, linkrequests.pause_link),
+    Route(declared.RESUME_LINK, linkrequests.resume_link),
+    Route(declared.RUN_LINK, linkrequests.run_link),
+    Route(declared.ALLOW_LINK, linkrequests.allow_link),
+    Route(declared.LIST_CONFLICTS, links.list_conflicts),
+    Route(declared.LIST_ACCEPTANCES, acceptances.list_acceptances),
+    Route(declared.CREATE_ACCEPTANCE, acceptances.create_acceptance),
+    Route(declared.DELETE_ACCEPTANCE, acceptances.delete_acceptance),
     *receive.routes,
-    Route(
-        Operation(method="GET", path="/replication/acceptances", needs=Permission.ADMINISTER),
-        acceptances.list_acceptances,
-    ),
-    Route(
-        Operation(method="POST", path="/replication/acceptances", needs=Permission.ADMINISTER),
-        acceptances.create_acceptance,
-    ),
-    Route(
-        Operation(
-            method="DELETE", path="/replication/acceptances/{id}", needs=Permission.ADMINISTER
-        ),
-        acceptances.delete_acceptance,
-    ),
     *recovery.routes,
     *reconciliationresults.routes,
     *handoveroffers.routes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from catalog.store.links import Link, Mode
+from catalog.model.linkterms import Mode
+from catalog.store.links import Link
 from replication.eventtopic import EventTopicRunner
 from replication.linkresources import LinkResources
 from replication.linkrunner import LinkRunner

@@ -10,18 +10,19 @@ from typing import Any
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
+from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
 from catalog.store import links
 from catalog.store.linkcredentials import renew_credential, save_credential
 from catalog.store.links import Link
 from replication.credentials.givencredential import given_credential
 from replication.credentials.peeraccess import PeerAccess, access_of
-from replication.links import answer_link, check_selection, existing_link
+from replication.linkanswers import answer_link
+from replication.links import check_selection, existing_link, members_of
 from replication.movedpeer import check_moved, moved_peer
-from replication.wire import ChangeBody, read_request
 
 
-async def change_selection(request: web.Request) -> web.Response:
-    """`PATCH /replication/links/{id}`: what the body has replaces what the link selected or named.
+async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery) -> LinkAnswer:
+    """Replace the members of a link that the body has: what it selects, names and shows.
 
     What is no longer selected leaves, what is newly selected is fetched, groups are renamed, and
     endpoints get other addresses. The acceptance of a pusher can be changed in the same way. A
@@ -30,18 +31,18 @@ async def change_selection(request: web.Request) -> web.Response:
     that is asked first whether it is the same catalog, unless `?force` is given.
     """
     context = request.app[CONTEXT]
-    body = await read_request(request, ChangeBody)
+    given = members_of(body, request.path)
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await existing_link(connection, request)
     moved: Mapping[str, Any] = moved_peer(body, found, request.path)
-    if moved and "force" not in request.query:
+    if moved and not query.force:
         await _check_moved(context, found, body, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
-        definition = replace(before.definition, **moved, **body.given)
+        definition = replace(before.definition, **moved, **given)
         check_selection(definition, request.path)
         credential = given_credential(body, definition, context.settings, request.path)
-        if credential is not None and not (body.given or moved):
+        if credential is not None and not (given or moved):
             renewed = await renew_credential(connection, context.keys, before, credential)
             return answer_link(request, renewed)
         changed = await links.replace(
@@ -56,7 +57,7 @@ async def change_selection(request: web.Request) -> web.Response:
         return answer_link(request, changed)
 
 
-async def _check_moved(context: Context, link: Link, body: ChangeBody, subject: str) -> None:
+async def _check_moved(context: Context, link: Link, body: LinkChanges, subject: str) -> None:
     """Check a new URL with the credential of the body, or else with that of the link."""
     moved: Mapping[str, Any] = moved_peer(body, link, subject)
     definition = replace(link.definition, **moved)

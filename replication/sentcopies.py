@@ -9,10 +9,11 @@ from functools import partial
 from catalog.context import Context
 from catalog.http.leftout import shown_or_none
 from catalog.model.entity import Origin
+from catalog.model.linkterms import RELAY
 from catalog.store import copies as stored_copies
 from catalog.store.changes import Position
 from catalog.store.linkconflicts import LinkConflict
-from catalog.store.links import RELAY, LinkDefinition
+from catalog.store.links import LinkDefinition
 from replication.batch import origin_of
 from replication.feed import DOCUMENTS_AT_ONCE, read_again
 from replication.feedlines import write_copy

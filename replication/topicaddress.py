@@ -12,11 +12,11 @@ from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.extras import install_command
 from catalog.http.outboundaddress import split_hosts, why_refused
+from catalog.model.linkterms import TOPIC_SCHEMES
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.kafkacluster import KafkaCluster
 from catalog.sinks.kafkasettings import servers_of
 
-SCHEMES = ("kafka", "kafkas")
 _MOST_BROKERS = 16
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
@@ -96,10 +96,10 @@ def _certificates_in(file: str | None) -> str | None:
 def why_no_topic(url: str, settings: Settings) -> str | None:
     """The reason why a URL is not that of a topic that may be used, or `None`."""
     parts = urlsplit(split_hosts(url)[0])
-    if parts.scheme in SCHEMES and not parts.netloc:
+    if parts.scheme in TOPIC_SCHEMES and not parts.netloc:
         if settings.kafka_url is None:
             return "it names no brokers (`--brokers`), and CONCORD_KAFKA_URL is not set"
-    elif refusal := why_refused(url, settings, schemes=SCHEMES, most_hosts=_MOST_BROKERS):
+    elif refusal := why_refused(url, settings, schemes=TOPIC_SCHEMES, most_hosts=_MOST_BROKERS):
         return refusal
     if parts.query or parts.fragment:
         return "it must have no query or fragment"

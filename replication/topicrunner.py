@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.printable import counted
+from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
@@ -249,7 +250,7 @@ async def read_state(topic: Topic, authority: str | None) -> tuple[Mark, int, To
     return mark, marked, bounds
 
 
-async def probe_topic(context: Context, definition: LinkDefinition, subject: str) -> dict[str, Any]:
+async def probe_topic(context: Context, definition: LinkDefinition, subject: str) -> FoundCatalog:
     """Find out who publishes to a topic.
 
     Raises:
@@ -268,12 +269,11 @@ async def probe_topic(context: Context, definition: LinkDefinition, subject: str
         fault, hint = error.message.rstrip("."), error.hint or _FORCE
     if fault:
         raise SourceUnusable(subject, source=definition.source, error_detail=fault, detail=hint)
-    return {
-        "authority": mark.authority,
-        "software": mark.software,
-        "digestversion": mark.digestversion,
-        "entities": None,
-    }
+    return FoundCatalog(
+        authority=mark.authority,
+        software=mark.software,
+        digestversion=mark.digestversion,
+    )
 
 
 def _identity_in(mark: Mark) -> Handshake:

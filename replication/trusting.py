@@ -15,6 +15,7 @@ from catalog.http.route import Route
 from catalog.model.author import name_target
 from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.linkterms import RELAY, TRUST_FIRST
 from catalog.operations import signing
 from catalog.operations.signing import (
     AuthorityQuery,
@@ -25,7 +26,7 @@ from catalog.operations.signing import (
 )
 from catalog.store import trustedkeys as store
 from catalog.store.database import Connection
-from catalog.store.links import RELAY, TRUST_FIRST, LinkDefinition
+from catalog.store.links import LinkDefinition
 from catalog.store.trustedkeys import TrustedKey
 from replication.keyhistories import fetch_histories, trust_by
 from replication.keytrust import is_consistent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import structlog
 
@@ -13,6 +12,7 @@ from catalog.events.supervisor import LoopTiming
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import InvalidAttribute
+from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
 from replication.accessremedies import is_kept_out
 from replication.handshake import (
@@ -41,7 +41,7 @@ async def choose_mode(
     *,
     is_named: bool,
     credential: Credential | None = None,
-) -> tuple[LinkDefinition, dict[str, Any]]:
+) -> tuple[LinkDefinition, FoundCatalog]:
     """The definition of a link to a source, and what was found there.
 
     A server that offers no replication is walked, unless the operator has named another mode.
@@ -87,7 +87,7 @@ def check_walk(definition: LinkDefinition, subject: str) -> None:
 
 async def _probe_server(
     context: Context, source: str, subject: str, credential: Credential | None
-) -> dict[str, Any]:
+) -> FoundCatalog:
     """Find out whether a server can be walked, and describe it."""
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
@@ -105,13 +105,11 @@ async def _probe_server(
             raise SourceUnusable(
                 subject, source=source, error_detail=fault, detail=FORCE
             ) from error
-    return {
-        "authority": source,
-        "software": f"xRegistry {found.edition}",
-        "digestversion": None,
-        "entities": None,
-        "left": [fault.path for fault in found.faults],
-    }
+    return FoundCatalog(
+        authority=source,
+        software=f"xRegistry {found.edition}",
+        left=[fault.path for fault in found.faults],
+    )
 
 
 async def _is_own(context: Context, peer: Client) -> bool:

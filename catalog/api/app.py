@@ -13,7 +13,6 @@ from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
-from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
 from catalog.api.routes import entity_routes
 from catalog.api.routes import routes as native_routes
 from catalog.context import CONTEXT, Context
@@ -31,9 +30,7 @@ from catalog.web.door import Door
 from catalog.web.finish import finish
 
 
-def create_app(
-    context: Context, routes: Iterable[Route | RouteDescription] = ()
-) -> web.Application:
+def create_app(context: Context, routes: Iterable[Route] = ()) -> web.Application:
     """Build the application: the native API, and other routes at its root.
 
     Args:
@@ -58,9 +55,7 @@ def create_app(
     app.on_cleanup.append(note_last_refused)
     app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
     app[RATE_LIMITS] = RateLimits(context.settings)
-    given = [*routes]
-    app[DESCRIPTIONS] = [each for each in given if isinstance(each, RouteDescription)]
-    fixed = [*native_routes, *(each for each in given if isinstance(each, Route))]
+    fixed = [*native_routes, *routes]
     app[ROUTES] = [*_with_refusals(fixed), *entity_routes]
     door = Door(context)
     for route in app[ROUTES]:

@@ -27,7 +27,6 @@ from catalog.api.openapi_positions import (
 from catalog.api.openapi_protocols import name_protocols
 from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.requesttarget import RequestTarget, TargetKind
-from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
 from catalog.http.route import ROUTES, Route
@@ -39,7 +38,6 @@ from catalog.model.xid import Xid
 from catalog.operations.operation import Operation
 from catalog.roles import Permission
 
-_Described = Mapping[tuple[str, str], Json]
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 _IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
 # The targets here represent all paths of a kind.
@@ -50,17 +48,11 @@ async def get_openapi(request: web.Request) -> web.Response:
     """Answer with this description of the node."""
     context = request.app[CONTEXT]
     base = context.base_url(request)
-    given = context.configuration, request.app[ROUTES], base, request.app[DESCRIPTIONS]
-    document = await in_thread(describe, *given)
+    document = await in_thread(describe, context.configuration, request.app[ROUTES], base)
     return json_response(document)
 
 
-def describe(
-    configuration: Configuration,
-    routes: Sequence[Route],
-    base: str,
-    descriptions: Sequence[RouteDescription] = (),
-) -> Json:
+def describe(configuration: Configuration, routes: Sequence[Route], base: str) -> Json:
     """Describe a node.
 
     Args:
@@ -68,10 +60,8 @@ def describe(
             the flags.
         routes: those of every node, which have the paths that do not depend on the model.
         base: URL of the registry's root.
-        descriptions: of routes that are not part of the native API.
     """
-    described = {place: shown for each in descriptions for place, shown in each.operations.items()}
-    paths = dict(_fixed_paths(routes, configuration.capabilities, described))
+    paths = dict(_fixed_paths(routes, configuration.capabilities))
     paths |= dict(_entity_paths(configuration))
     models = model_components(routes)
     return {
@@ -88,7 +78,6 @@ def describe(
                 **schemas.components(configuration.model),
                 **models,
                 **name_protocols(models),
-                **{name: schema for each in descriptions for name, schema in each.schemas.items()},
             },
             "responses": {
                 "Refused": {
@@ -101,9 +90,7 @@ def describe(
     }
 
 
-def _fixed_paths(
-    routes: Sequence[Route], able: Capabilities, described: _Described
-) -> Iterator[tuple[str, Json]]:
+def _fixed_paths(routes: Sequence[Route], able: Capabilities) -> Iterator[tuple[str, Json]]:
     """Paths that do not depend on the model."""
     by_path: dict[str, list[Route]] = {}
     for route in routes:
@@ -112,7 +99,7 @@ def _fixed_paths(
         capability = found[0].operation.capability
         allowed = methods_of_route(capability, {each.operation.method for each in found}, able)
         operations = {
-            each.operation.method.lower(): _fixed_operation(path, each, described)
+            each.operation.method.lower(): _fixed_operation(path, each)
             for each in found
             if each.operation.method in allowed and each.operation.method in VERBS
         }
@@ -120,24 +107,16 @@ def _fixed_paths(
             yield path, _path(path, operations)
 
 
-def _fixed_operation(path: str, route: Route, described: _Described) -> Json:
+def _fixed_operation(path: str, route: Route) -> Json:
     method = route.operation.method
-    if has_models(route.operation):
-        return describe_modelled(route)
-    operation = described.get((method, path))
-    if operation is not None:
-        parameters = [*operation.get("parameters", []), *wait_parameters(method)]
-        named = {"operationId": route.name, "summary": route.summary}
-        return {**named, **operation, "parameters": parameters}
-    if not isinstance(route.operation.needs, Permission):
-        return describe_modelled(route)
-    if method == "DELETE" and route.operation.needs is not Permission.WRITE:
+    has_plain_data = method == "GET" or _writes_entities(route.operation)
+    if has_models(route.operation) or not has_plain_data:
         return describe_modelled(route)
     headers = position_headers(method) if _writes_entities(route.operation) else {}
     done: Json = {"description": "Done.", **headers}
     if documents := documents_at(path):
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
-    operation = {
+    operation: Json = {
         "operationId": route.name,
         "summary": route.summary,
         "responses": {"2XX": done, **refusals()},

@@ -68,7 +68,8 @@ def model_components(routes: Iterable[Route]) -> dict[str, Json]:
 def _models_of(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
     for route in routes:
         operation = route.operation
-        for model in (operation.takes, operation.answers, *operation.content.models):
+        dry = None if operation.dry is None else operation.dry.answers
+        for model in (operation.takes, operation.answers, dry, *operation.content.models):
             if model is not None:
                 yield model
 
@@ -120,7 +121,16 @@ def _successes(operation: Operation[Any, Any]) -> Json:
     if operation.method == "GET" and operation.is_kept and JSON_BODY in answered:
         others["304"] = {"description": "Nothing is new since its ETag."}
     status = operation.status if answered else HTTPStatus.NO_CONTENT
-    return {str(int(status)): done, **others}
+    found = {str(int(status)): done, **others}
+    return found if operation.dry is None else _with_dry_run(found, operation.dry)
+
+
+def _with_dry_run(found: Json, dry: Operation[Any, Any]) -> Json:
+    status, (tried,) = str(dry.status), _successes(dry).values()
+    if status not in found:
+        return {**found, status: {**tried, "description": "The answer to a dry run."}}
+    schemas = [each["content"][JSON_BODY]["schema"] for each in (found[status], tried)]
+    return {**found, status: {**found[status], "content": content(JSON_BODY, {"anyOf": schemas})}}
 
 
 def _refused(operation: Operation[Any, Any]) -> list[int]:

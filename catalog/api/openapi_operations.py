@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from catalog.api.documents import DOCUMENTS, PATHS
 from catalog.api.openapi_positions import position_headers, wait_parameters
-from catalog.api.openapi_schemas import Json, reference
+from catalog.api.openapi_schemas import Json
 from catalog.api.requesttarget import RequestTarget
 from catalog.model.capabilities import Capabilities
 
@@ -110,38 +110,6 @@ def refusals() -> Json:
     """The answers that every operation may have."""
     refused = {"$ref": "#/components/responses/Refused"}
     return {"4XX": refused, "5XX": refused}
-
-
-def described_operation(
-    done: Mapping[int, Json],
-    refused: Mapping[int, str],
-    *,
-    parameters: Collection[Json] = (),
-    taken: Json | None = None,
-    is_needed: bool = True,
-) -> Json:
-    """Describe an operation that is not one on entities.
-
-    Args:
-        done: the answers when it is done, by status.
-        refused: the descriptions of its own refusals, by status; others are those of any request.
-        taken: the content of the body.
-        is_needed: whether the body has to be there.
-    """
-    own = {
-        str(status): {
-            "description": description,
-            "content": content(JSON_BODY, reference("Problem")),
-        }
-        for status, description in refused.items()
-    }
-    answered = {str(status): answer for status, answer in done.items()}
-    operation: Json = {"responses": {**answered, **own, **refusals()}}
-    if parameters:
-        operation["parameters"] = [*parameters]
-    if taken is not None:
-        operation["requestBody"] = {"required": is_needed, "content": taken}
-    return operation
 
 
 def content(media_type: str, schema: Json) -> Json:

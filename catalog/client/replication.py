@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import csv
 import math
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -15,7 +15,23 @@ from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.errors import BadAnswer, ClientError
 from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
-from catalog.operations import feed, peers, reconciliations, signing
+from catalog.operations import feed, links, peers, reconciliations, signing
+from catalog.operations.links import (
+    CopyConflict,
+    DropQuery,
+    DryRunAnswer,
+    ForceQuery,
+    LinkAllowance,
+    LinkAnswer,
+    LinkChanges,
+    LinkPause,
+    LinkPin,
+    LinkReset,
+    NewAcceptance,
+    NewLink,
+    NewLinkQuery,
+    RunQuery,
+)
 from catalog.operations.operation import LINES
 from catalog.operations.peers import (
     Handshake,
@@ -161,106 +177,89 @@ class ReplicationCalls(OperationCalls):
         """Tell the node what a comparison found there; it keeps a result that comes twice once."""
         await self.call(reconciliations.TELL_RECONCILIATION, result)
 
-    async def acceptances(self) -> list[JsonObject]:
+    async def acceptances(self) -> list[LinkAnswer]:
         """The catalogs whose pushes the node accepts."""
-        return await self._members("/replication/acceptances", "acceptances")
+        pages = self.call_pages(links.LIST_ACCEPTANCES)
+        return [each async for page in pages for each in page.acceptances]
 
-    async def accept(self, definition: Mapping[str, Any]) -> JsonObject:
+    async def accept(self, wanted: NewAcceptance) -> LinkAnswer:
         """Accept the pushes of an authority."""
-        return await self.post("/replication/acceptances", definition)
+        return await self.call(links.CREATE_ACCEPTANCE, wanted)
 
     async def remove_acceptance(self, id: str, *, drop: bool = False) -> None:
         """Accept no more pushes; `drop` drops the replicas that they brought first."""
-        params = [("drop", "")] if drop else []
-        await self.request("DELETE", f"/replication/acceptances/{id}", params=params)
+        await self.call(links.DELETE_ACCEPTANCE, query=DropQuery(drop=drop), id=id)
 
-    async def links(self) -> list[JsonObject]:
-        return await self._members("/replication/links", "links")
+    async def links(self) -> list[LinkAnswer]:
+        return [link async for page in self.call_pages(links.LIST_LINKS) for link in page.links]
 
-    async def link(self, id: str) -> JsonObject:
-        return await self.get(f"/replication/links/{id}")
+    async def link(self, id: str) -> LinkAnswer:
+        return await self.call(links.GET_LINK, id=id)
 
-    async def add_link(self, definition: Mapping[str, Any], *, force: bool = False) -> JsonObject:
+    async def add_link(self, wanted: NewLink, *, force: bool = False) -> LinkAnswer:
         """Create a link into this node; the answer has its id, and describes the source.
 
         Args:
             force: do not ask the source first, which may not be reachable yet.
         """
-        params = [("force", "")] if force else []
-        return await self.post("/replication/links", definition, params)
+        return await self.call(links.CREATE_LINK, wanted, query=NewLinkQuery(force=force))
 
-    async def try_link(self, definition: Mapping[str, Any]) -> JsonObject:
+    async def try_link(self, wanted: NewLink) -> DryRunAnswer:
         """Find out what a new link would bring, delete and refuse; nothing is written."""
-        return await self.post("/replication/links", definition, [("dryrun", "")])
+        return await self.call(links.TRY_LINK, wanted, query=NewLinkQuery(dryrun=True))
 
-    async def try_run(self, id: str) -> JsonObject:
+    async def try_run(self, id: str) -> DryRunAnswer:
         """Find out what a link would bring, delete and refuse now; nothing is written."""
-        return await self.post(f"/replication/links/{id}/run", {}, [("dryrun", "")])
+        return await self.call(links.TRY_RUN, query=RunQuery(dryrun=True), id=id)
 
     async def change_link(
-        self, id: str, selection: Mapping[str, Any], *, force: bool = False
-    ) -> JsonObject:
+        self, id: str, changes: LinkChanges, *, force: bool = False
+    ) -> LinkAnswer:
         """Let a link bring other entities, or give them other names; the rest of it stays.
 
         Args:
-            selection: any of `scope`, `types`, `labels`, `prefix`, `map` and `addresses`, the
-                `credential` that it shows, and the `source` or `target` that its catalog moved to.
-            force: do not ask there first whether it is the same catalog.
+            changes: the members that are set replace those of the link.
+            force: do not ask at another URL first whether it is the same catalog.
         """
-        params = [("force", "")] if force else []
-        return await self.patch(f"/replication/links/{id}", selection, params)
+        return await self.call(links.CHANGE_LINK, changes, query=ForceQuery(force=force), id=id)
 
-    async def pin_link(self, id: str, authority: str) -> JsonObject:
+    async def pin_link(self, id: str, authority: str) -> LinkAnswer:
         """Believe from now on that the source of a link is this authority."""
-        return await self.post(f"/replication/links/{id}/pin", {"authority": authority})
+        return await self.call(links.PIN_LINK, LinkPin(authority=authority), id=id)
 
-    async def reset_link(
-        self,
-        id: str,
-        *,
-        drop: bool = False,
-        authorities: Sequence[str] = (),
-        full: bool = False,
-    ) -> JsonObject:
-        """Let a link compare all that it brings with its source, and bring again what differs.
+    async def reset_link(self, id: str, extent: LinkReset | None = None) -> LinkAnswer:
+        """Let a link compare all that it brings with its source, and bring again what differs."""
+        return await self.call(links.RESET_LINK, extent or LinkReset(), id=id)
 
-        Args:
-            drop: drop the replicas of all authorities that the link may bring first.
-            authorities: drop only the replicas of these.
-            full: copy everything again, without comparing.
-        """
-        body = {"drop": drop, "authorities": list(authorities), "full": full}
-        return await self.post(f"/replication/links/{id}/reset", body)
-
-    async def pause_link(self, id: str, reason: str | None = None) -> JsonObject:
+    async def pause_link(self, id: str, reason: str | None = None) -> LinkAnswer:
         """Let a link bring nothing until it is resumed."""
-        body = {} if reason is None else {"reason": reason}
-        return await self.post(f"/replication/links/{id}/pause", body)
+        pause = LinkPause() if reason is None else LinkPause(reason=reason)
+        return await self.call(links.PAUSE_LINK, pause, id=id)
 
-    async def resume_link(self, id: str) -> JsonObject:
+    async def resume_link(self, id: str) -> LinkAnswer:
         """Let a paused link go on from where it was."""
-        return await self.post(f"/replication/links/{id}/resume", {})
+        return await self.call(links.RESUME_LINK, id=id)
 
-    async def run_link(self, id: str) -> JsonObject:
+    async def run_link(self, id: str) -> LinkAnswer:
         """Have a link read its source now, even if it waits after a failure or has stopped."""
-        return await self.post(f"/replication/links/{id}/run", {})
+        return await self.call(links.RUN_LINK, id=id)
 
-    async def allow_link(self, id: str, digest: str) -> JsonObject:
+    async def allow_link(self, id: str, digest: str) -> LinkAnswer:
         """Allow a link to lose the entities that it asks about.
 
         Args:
             digest: that of the link's question, which lists them.
         """
-        return await self.post(f"/replication/links/{id}/allow", {"digest": digest})
+        return await self.call(links.ALLOW_LINK, LinkAllowance(digest=digest), id=id)
 
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` drops its replicas first, which takes its time."""
-        params = [("drop", "")] if drop else []
-        await self.request("DELETE", f"/replication/links/{id}", params=params)
+        await self.call(links.DELETE_LINK, query=DropQuery(drop=drop), id=id)
 
-    async def conflicts(self, link: str) -> list[JsonObject]:
+    async def conflicts(self, link: str) -> list[CopyConflict]:
         """The copies that a link could not apply, each with its reason."""
-        return await self._members(f"/replication/links/{link}/conflicts", "conflicts")
+        pages = self.call_pages(links.LIST_CONFLICTS, id=link)
+        return [each async for page in pages for each in page.conflicts]
 
     async def url_of(self, authority: str) -> str:
         """The URL of an authority: itself if it is one, else the source of the link to it.
@@ -269,8 +268,7 @@ class ReplicationCalls(OperationCalls):
         """
         if authority.startswith(("http://", "https://")):
             return authority
-        links = await self.links()
-        sources = (link["source"] or "" for link in links if link["authority"] == authority)
+        sources = [link.source or "" for link in await self.links() if link.authority == authority]
         return next((each for each in sources if each.startswith("http")), "")
 
     async def handshake(self, *, count: bool = False) -> Handshake:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from catalog.commands.console import (
     out,
     print_json,
     table,
+    wanted,
 )
 from catalog.commands.linkselection import Addresses, Names, Prefix, Scope, Types, selection_of
 
@@ -52,18 +53,15 @@ def add(
 
     Example: concord accept add https://eu.example.com --scope /messagegroups/eu
     """
-    definition: dict[str, Any] = {
-        "authority": authority,
-        "relays": list(relay or []),
-        **selection_of(scope, types, None, prefix, names, addresses),
-    }
-    if id is not None:
-        definition["id"] = id
-    accepted = on_node(url, lambda client: client.accept(definition))
+    from catalog.operations.links import NewAcceptance
+
+    selection = selection_of(scope, types, None, prefix, names, addresses)
+    acceptance = wanted(NewAcceptance, id=id, authority=authority, relays=relay, **selection)
+    accepted = on_node(url, lambda client: client.accept(acceptance))
     if as_json:
         print_json(accepted)
         return
-    out.print(f"Pushes of {cell(authority)} are accepted, as [bold]{cell(accepted['id'])}[/].")
+    out.print(f"Pushes of {cell(authority)} are accepted, as [bold]{cell(accepted.id)}[/].")
     out.print(f"There, run: concord link add --push {cell(url)}")
 
 
@@ -80,7 +78,7 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     names = ("id", "authority", "authorities", "scope", "state", "applied", "conflicts", "error")
     shown = table(*names, "last brought", "confirmed (s)")
     for each in accepted:
-        shown.add_row(*(cell(each.get(name)) for name in (*names, "appliedat", "confirmed")))
+        shown.add_row(*(cell(getattr(each, name)) for name in (*names, "appliedat", "confirmed")))
     nothing = "This node accepts no pushes; `concord accept add` lets a catalog push."
     out.print(shown if accepted else nothing)
 

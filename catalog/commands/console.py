@@ -149,15 +149,19 @@ def progress_bar() -> Progress:
 
 
 def wanted(model: type[Model], **members: Any) -> Model:
-    """The body or query of an operation, or the end of the command where a member is wrong."""
+    """The body or query of an operation, or the end of the command where a member is wrong.
+
+    Members that are `None` were not given.
+    """
     from pydantic import ValidationError
 
     try:
-        return model.model_validate(members)
+        return model.model_validate({n: v for n, v in members.items() if v is not None})
     except ValidationError as error:
         for fault in error.errors(include_input=False, include_url=False, include_context=False):
             name = ".".join(map(str, fault["loc"]))
-            show_error(f"{name}: {fault['msg'].removeprefix('Value error, ')}.")
+            told = fault["msg"].removeprefix("Value error, ")
+            show_error(f"{name}: {told}." if name else f"{told}.")
         raise typer.Exit(CANNOT) from None
 
 

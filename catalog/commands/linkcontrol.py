@@ -83,4 +83,4 @@ def allow(
     Example: concord link allow eu 3f2a9c51d07be684
     """
     link = on_node(url, lambda client: client.allow_link(id, digest))
-    out.print(f"Link [bold]{cell(id)}[/] may delete {counted(link['allowed'], 'entities')}.")
+    out.print(f"Link [bold]{cell(id)}[/] may delete {counted(link.allowed or 0, 'entities')}.")

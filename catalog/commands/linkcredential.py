@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out
+from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out, wanted
 from catalog.commands.linkcontrol import LinkId
 from catalog.commands.secretsource import SOURCE, secret_from, text_of
 
@@ -130,20 +130,16 @@ def credential_in(
     values = (tokenurl, clientid, secret_source, scope, resource, audience)
     given = dict(zip(names, values, strict=True)) | {"authentication": authentication}
     client = {name: value for name, value in given.items() if value is not None}
+    if secret_source is not None:
+        client["clientsecret"] = secret_from(secret_source)
     if client:
-        if missing := {*names[:3]} - client.keys():
-            fail(f"The client lacks: {', '.join(sorted(missing))}.", _CLIENT)
-        credential["oauth"] = client | {"clientsecret": secret_from(client["clientsecret"])}
-    if (chain is None) != (key is None):
-        fail("A client certificate needs its key.", "Give --client-cert and --client-key.")
-    if chain is not None and key is not None:
-        credential["certificate"] = {"chain": text_of(chain), "key": text_of(key)}
+        credential["oauth"] = client
+    parts = {"chain": chain, "key": key}
+    if certificate := {name: text_of(file) for name, file in parts.items() if file is not None}:
+        credential["certificate"] = certificate
     if authority is not None:
         credential["cacertificate"] = text_of(authority)
     return {"credential": credential} if credential else {}
-
-
-_CLIENT = "Give --oauth-token-url, --oauth-client-id and --oauth-client-secret-from."
 
 
 @app.command()
@@ -185,7 +181,10 @@ def credential(
     )
     if bool(given) == none:
         fail("Say what the link shows, or --none.", "See `concord link credential --help`.")
-    on_node(url, lambda client: client.change_link(id, given or {"credential": {}}))
+    from catalog.operations.links import LinkChanges
+
+    changes = wanted(LinkChanges, **(given or {"credential": {}}))
+    on_node(url, lambda client: client.change_link(id, changes))
     out.print(f"Link [bold]{cell(id)}[/] shows another credential." if given else _NOTHING)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,10 +14,12 @@ from catalog.commands.console import (
     cell,
     fail,
     fields,
+    json_of,
     on_node,
     out,
     print_json,
     table,
+    wanted,
 )
 from catalog.commands.dryrunresult import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
@@ -48,6 +48,10 @@ from catalog.commands.linkselection import (
 )
 from catalog.commands.topicoptions import topic_url
 from catalog.model.printable import counted
+from catalog.model.timestamps import format_time
+
+if TYPE_CHECKING:
+    from catalog.operations.links import FoundCatalog, LinkAnswer, LinkQuestion
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,21 +75,13 @@ _VERBS = {
 }
 
 
-class LinkMode(StrEnum):
-    """The way in which a link learns of changes."""
-
-    events = "events"
-    pull = "pull"
-    walk = "walk"
-
-
 @app.command()
 def add(
     source: Annotated[
         str | None, typer.Argument(help="URL of the catalog to follow.", show_default=False)
     ] = None,
     mode: Annotated[
-        LinkMode | None,
+        Literal["events", "pull", "walk"] | None,
         typer.Option(
             help="Fetch changes at each event of the source, or periodically (pull), or read all "
             "of any xRegistry server again and again (walk).  [default: events, or walk]",
@@ -212,9 +208,11 @@ def add(
             "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
             "See `concord link add --help`.",
         )
-    definition: dict[str, Any] = {
+    from catalog.operations.links import NewLink
+
+    new = wanted(
+        NewLink,
         **_ends(source, mode, push, write, topic, publish=publish),
-        "authorities": ["*"] if relay else list(authority or []),
         **selection_of(scope, types, label, prefix, names, addresses),
         **credential_in(
             token_from,
@@ -229,52 +227,44 @@ def add(
             client_key,
             ca_cert,
         ),
-    }
-    if dialect is not None:
-        definition["dialect"] = dialect
-    if event_topic is not None:
-        definition["eventtopic"] = named
-    if id is not None:
-        definition["id"] = id
-    if pin is not None:
-        definition["authority"] = pin
-    if trust:
-        definition["trust"] = trust
+        id=id,
+        authority=pin,
+        authorities=["*"] if relay else authority or [],
+        dialect=dialect,
+        trust=trust,
+        eventtopic=named if event_topic is not None else None,
+    )
     if dry_run:
-        print_dry_run(on_node(url, lambda client: client.try_link(definition)), as_json=as_json)
+        print_dry_run(on_node(url, lambda client: client.try_link(new)), as_json=as_json)
         return
-    link = on_node(url, lambda client: client.add_link(definition, force=force))
+    link = on_node(url, lambda client: client.add_link(new, force=force))
     if as_json:
         print_json(link)
         return
-    shown, found = f"Link [bold]{cell(link['id'])}[/]", link.get("found")
-    peer, (verb, verbs) = (
-        link.get("source") or link["target"],
-        _VERBS.get(str(link.get("mode")), _FOLLOWS),
-    )
+    shown, found = f"Link [bold]{cell(link.id)}[/]", link.found
+    peer, (verb, verbs) = link.source or link.target, _VERBS.get(link.mode, _FOLLOWS)
     if found is None and (force or not publish):
         out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
         return
     if write is not None and found is not None:
-        out.print(f"{shown} writes to {cell(found['authority'])} ({cell(found['software'])}).")
+        out.print(f"{shown} writes to {cell(found.authority)} ({cell(found.software)}).")
         return
     out.print(f"{shown} {verbs} {cell(peer)}.")
     if found is None:
         return
-    entities = found.get("entities")
-    held = "" if entities is None else f", {counted(entities, 'entities')}"
-    if link.get("mode") == "walk":
-        _print_walked(link, found)
+    held = "" if found.entities is None else f", {counted(found.entities, 'entities')}"
+    if link.mode == "walk":
+        _print_walked(found)
         return
-    versions = f"{found['software']}, digests of version {found['digestversion']}"
-    out.print(cell(f"It is the authority {found['authority']} ({versions}{held})."))
-    for other in () if push else found["followedby"]:
+    versions = f"{found.software}, digests of version {found.digestversion}"
+    out.print(cell(f"It is the authority {found.authority} ({versions}{held})."))
+    for other in () if push else found.followedby:
         out.print(cell(f"Note: link {other} follows this authority already."))
 
 
 def _ends(
     source: str | None,
-    mode: LinkMode | None,
+    mode: str | None,
     push: str | None,
     write: str | None,
     topic: str | None,
@@ -290,15 +280,15 @@ def _ends(
         return {"target": push, "mode": "push"}
     if write is not None:
         return {"target": write, "mode": "write"}
-    return {"source": source, **({} if mode is None else {"mode": mode.value})}
+    return {"source": source, "mode": mode}
 
 
-def _print_walked(link: dict[str, Any], found: dict[str, Any]) -> None:
-    shown = f"It is a server of {found['software']}, and is read as a whole again and again."
-    out.print(cell(f"{shown} Its entities are of the authority {found['authority']}."))
-    if left := found.get("left"):
+def _print_walked(found: FoundCatalog) -> None:
+    shown = f"It is a server of {found.software}, and is read as a whole again and again."
+    out.print(cell(f"{shown} Its entities are of the authority {found.authority}."))
+    if found.left:
         out.print(
-            cell(f"The model here has no types for, so they are left out: {', '.join(left)}.")
+            cell(f"The model here has no types for, so they are left out: {', '.join(found.left)}.")
         )
 
 
@@ -321,20 +311,20 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     columns = (f"{name}{units.get(name, '')}" for name in names)
     shown = table("id", "other catalog", "direction", *columns)
     for link in links:
-        peer = link.get("source") or link.get("target") or link.get("authority")
-        direction = f"{link.get('direction')}, {link.get('mode')}"
-        told = {**link, "state": _state_of(link)}
-        shown.add_row(*map(cell, (link.get("id"), peer, direction, *map(told.get, names))))
+        told = {**vars(link), "state": _state_of(link)}
+        first = (link.id, link.source or link.target or link.authority)
+        direction = f"{link.direction}, {link.mode}"
+        shown.add_row(*map(cell, (*first, direction, *map(told.get, names))))
     out.print(shown if links else "This node has no links; add one with `concord link add`.")
 
 
-def _state_of(link: Mapping[str, Any]) -> str:
+def _state_of(link: LinkAnswer) -> str:
     """The state of a link, with the progress of the complete copy that is under way."""
-    state, progress = str(link.get("state")), link.get("progress")
-    if not progress or not progress["of"]:
-        return state
-    left = "" if progress["seconds"] is None else f", {progress['seconds']:.0f} s left"
-    return f"{state} {progress['copies'] / progress['of']:.0%}{left}"
+    progress = link.progress
+    if progress is None or not progress.of:
+        return link.state
+    left = "" if progress.seconds is None else f", {progress.seconds:.0f} s left"
+    return f"{link.state} {progress.copies / progress.of:.0%}{left}"
 
 
 @app.command()
@@ -346,24 +336,24 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     link = on_node(url, lambda client: client.link(id))
     conflicts = on_node(url, lambda client: client.conflicts(id))
     if as_json:
-        print_json({**link, "conflicting": conflicts})
+        print_json({**json_of(link), "conflicting": conflicts})
         return
-    question, history = link.pop("question", None), link.pop("history", ())
-    out.print(fields(link, _NAMES))
-    if history:
+    apart = ("question", "history")
+    out.print(fields({n: v for n, v in json_of(link).items() if n not in apart}, _NAMES))
+    if link.history:
         shown = table("at", "event", "detail", title="History")
-        for each in history:
-            shown.add_row(*(cell(each.get(name)) for name in ("at", "event", "detail")))
+        for event in link.history:
+            shown.add_row(*map(cell, (format_time(event.at), event.event, event.detail)))
         out.print(shown)
-    if question:
-        _print_question(question)
+    if link.question:
+        _print_question(link.question)
     if conflicts:
-        columns = ("xid", "authority", "epoch", "verdict", "detail")
-        shown = table(*columns, title="Not applied")
-        for conflict in conflicts:
-            shown.add_row(*(cell(conflict.get(name)) for name in columns))
+        shown = table("xid", "authority", "epoch", "verdict", "detail", title="Not applied")
+        for each in conflicts:
+            members = (each.xid, each.authority, each.epoch, each.verdict, each.detail)
+            shown.add_row(*map(cell, members))
         out.print(shown)
-        remedies = dict.fromkeys(filter(None, (each.get("remedy") for each in conflicts)))
+        remedies = dict.fromkeys(each.remedy for each in conflicts if each.remedy)
         for remedy in [*remedies][:_MOST_REMEDIES]:
             out.print(cell(remedy))
 
@@ -385,12 +375,12 @@ _NAMES = {
 }
 
 
-def _print_question(question: Mapping[str, Any]) -> None:
-    number, first = question["deletions"], question["first"]
-    told = f"{number:,} of {counted(question['of'], 'entities')}, digest {question['digest']}"
+def _print_question(question: LinkQuestion) -> None:
+    number, first = question.deletions, question.first
+    told = f"{number:,} of {counted(question.of, 'entities')}, digest {question.digest}"
     shown = table("origin", "authority", title=f"No longer at the source: {told}")
     for each in first:
-        shown.add_row(cell(each["origin"]), cell(each["authority"]))
+        shown.add_row(cell(each.origin), cell(each.authority))
     out.print(shown)
     if number > len(first):
         out.print(cell(f"and {number - len(first):,} more"))
@@ -411,7 +401,7 @@ def pin(
     Example: concord link pin eu https://eu.example.com
     """
     link = on_node(url, lambda client: client.pin_link(id, authority))
-    out.print(f"Link [bold]{cell(id)}[/] is pinned to {cell(link['authority'])}.")
+    out.print(f"Link [bold]{cell(id)}[/] is pinned to {cell(link.authority)}.")
 
 
 @app.command()
@@ -438,9 +428,10 @@ def reset(
 
     Example: concord link reset hub --drop
     """
-    on_node(
-        url, lambda client: client.reset_link(id, drop=drop, authorities=authority or (), full=full)
-    )
+    from catalog.operations.links import LinkReset
+
+    extent = wanted(LinkReset, drop=drop, authorities=authority or [], full=full)
+    on_node(url, lambda client: client.reset_link(id, extent))
     first = "drops its replicas and " if drop else ""
     then = "copies everything" if full or drop else "brings what differs"
     out.print(f"Link [bold]{cell(id)}[/] {first}{then} again.")

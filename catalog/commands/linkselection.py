@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out
+from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out, wanted
 from catalog.commands.linkcontrol import LinkId
 
 app = typer.Typer()
@@ -120,15 +120,18 @@ def set_(
     selection = selection_of(scope, types, label, prefix, names, addresses)
     if not (selection or source):
         fail("Nothing is to be changed.", "See `concord link set --help`.")
+    from catalog.operations.links import LinkChanges, LinkSelection
+
     before = on_node(url, lambda client: client.link(id))
     for name, given in (("map", names), ("addresses", addresses)):
         if given and "" not in given:
-            selection[name] = {**before[name], **selection[name]}
+            selection[name] = {**getattr(before, name), **selection[name]}
     if source:
-        selection["target" if before["target"] else "source"] = source
-    link = on_node(url, lambda client: client.change_link(id, selection, force=force))
-    members = ("scope", "types", "labels", "prefix", "map", "addresses")
-    shown = ", ".join(f"{name}: {cell(link[name] or None)}" for name in members)
+        selection["target" if before.target else "source"] = source
+    changes = wanted(LinkChanges, **selection)
+    link = on_node(url, lambda client: client.change_link(id, changes, force=force))
+    members = LinkSelection.model_fields
+    shown = ", ".join(f"{name}: {cell(getattr(link, name) or None)}" for name in members)
     out.print(f"Link [bold]{cell(id)}[/] is changed. {shown}.")
     if source:
         out.print(f"It goes on at {cell(source)}.")

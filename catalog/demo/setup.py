@@ -13,6 +13,7 @@ from catalog.commands.documentfile import read_document
 from catalog.commands.import_.importing import import_document
 from catalog.demo.federation import NAMES, Federation
 from catalog.demo.output import Screen, Unexpected, expect
+from catalog.operations.links import NewLink
 from catalog.operations.subscriptions import NewSubscription
 
 FOLLOWERS = ("hub", "edge")
@@ -97,13 +98,11 @@ async def link_nodes(demo: Demo, sink: str) -> None:
     hub, edge = demo.federation.client("hub"), demo.federation.client("edge")
     for name in REGIONS:
         source = demo.federation[name].url
-        await hub.add_link({"id": name, "source": source, "mode": "events"})
+        await hub.add_link(NewLink(id=name, source=source, mode="events"))
         demo.screen.done(f"hub follows {name}, woken by its events")
     authorities = [demo.federation[name].url for name in REGIONS]
     source = demo.federation["hub"].url
-    await edge.add_link(
-        {"id": "hub", "source": source, "mode": "events", "authorities": authorities}
-    )
+    await edge.add_link(NewLink(id="hub", source=source, mode="events", authorities=authorities))
     demo.screen.done("edge follows hub, which relays for eu and us")
     subscription = await hub.subscribe(
         NewSubscription(sink=sink, protocol="HTTP", protocolsettings={"contentmode": "structured"})

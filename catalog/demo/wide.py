@@ -235,7 +235,7 @@ async def _conclude(demo: WideDemo) -> None:
     demo.screen.step("Proof")
     for name in _HELD_BY:
         for link in await demo.federation.client(name).links():
-            expect(link["conflicts"] == 0, f"no conflict of {link['id']} at {name}", str(link))
+            expect(link.conflicts == 0, f"no conflict of {link.id} at {name}", str(link))
     found = await compare(demo.federation, demo.sources, verify=True)
     _show(demo, found)
     wrong = [

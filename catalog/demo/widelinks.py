@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from catalog.client import Client
+from catalog.operations.links import NewAcceptance, NewLink
 
 HUB, EDGE = "hub", "edge"
 
@@ -75,8 +76,8 @@ class Way:
 async def _push(joint: Joint) -> list[str]:
     assert joint.node is not None
     name, authority = joint.source.name, joint.source.authority
-    await joint.hub.accept({"id": name, "authority": authority})
-    await joint.node.add_link({"id": HUB, "target": joint.hub_url, "mode": "push"})
+    await joint.hub.accept(NewAcceptance(id=name, authority=authority))
+    await joint.node.add_link(NewLink(id=HUB, target=joint.hub_url, mode="push"))
     return [
         f"at hub: concord accept add {authority}",
         f"at {name}: concord link add --push {joint.hub_url}",
@@ -86,8 +87,8 @@ async def _push(joint: Joint) -> list[str]:
 async def _publish(joint: Joint) -> list[str]:
     assert joint.node is not None
     name, topic = joint.source.name, joint.topic
-    await joint.node.add_link({"id": HUB, "target": topic, "mode": "publish"})
-    link = {"id": name, "source": topic, "mode": "kafka", "authority": joint.source.authority}
+    await joint.node.add_link(NewLink(id=HUB, target=topic, mode="publish"))
+    link = NewLink(id=name, source=topic, mode="kafka", authority=joint.source.authority)
     # Nothing may be in the topic yet.
     await joint.hub.add_link(link, force=True)
     return [
@@ -97,7 +98,7 @@ async def _publish(joint: Joint) -> list[str]:
 
 
 async def _walk(joint: Joint) -> list[str]:
-    link = {"id": joint.source.name, "source": joint.source_url, "mode": "walk"}
+    link = NewLink(id=joint.source.name, source=joint.source_url, mode="walk")
     await joint.hub.add_link(link)
     return [f"at hub: concord link add {joint.source_url} --mode walk"]
 
@@ -111,5 +112,5 @@ WAYS: Mapping[str, Way] = {
 
 async def follow_hub(edge: Client, hub_url: str, authorities: list[str]) -> str:
     """Let the edge pull from the hub; return the command that does the same."""
-    await edge.add_link({"id": HUB, "source": hub_url, "mode": "pull", "authorities": authorities})
+    await edge.add_link(NewLink(id=HUB, source=hub_url, mode="pull", authorities=authorities))
     return f"at edge: concord link add {hub_url} --mode pull --authority …"

@@ -1,8 +1,30 @@
-"""The texts that name authorities and entities in the definitions of links."""
+"""The terms in which links are defined: modes, dialects, states, and texts that name entities."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
+
+Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
+Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04"]
+State = Literal[
+    "new",
+    "copying",
+    "behind",
+    "current",
+    "waiting",
+    "unauthenticated",
+    "forbidden",
+    "refused",
+    "asking",
+    "paused",
+]
+
+RELAY = ("*",)
+TRUST_FIRST = "first"
+"""Stands for the keys that a source shows at the first contact."""
+TOPIC_SCHEMES = ("kafka", "kafkas")
+"""The schemes of the URLs of topics."""
 
 _AUTHORITY = re.compile(r"(?=.{3,1024}\Z)[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
 _TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")

@@ -5,84 +5,438 @@ A link brings entities, or sends them. An acceptance is a link whose source send
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, StrictBool, model_validator
 
-from catalog.model.peercredential import ClientAuthentication
-from catalog.operations.cacertificate import CaCertificate
-from catalog.operations.operation import Body, Secret
+from catalog.model.authoritykey import PublicKey
+from catalog.model.linkterms import (
+    RELAY,
+    TOPIC_SCHEMES,
+    TRUST_FIRST,
+    Dialect,
+    Mode,
+    State,
+    is_authority,
+    is_label,
+    is_scope,
+    is_type,
+)
+from catalog.model.xid import is_valid_id
+from catalog.operations.operation import (
+    AnswerBody,
+    Answered,
+    Body,
+    Flag,
+    Operation,
+    PageQuery,
+    Query,
+    Taken,
+    Time,
+)
+from catalog.operations.peercredentials import GivenCredential, ShownCredential, Token
+from catalog.roles import Permission
 
-# RFC 6750, 2.1
-_TOKEN = re.compile(r"([A-Za-z0-9\-._~+/]{1,8000}={0,2})?", re.ASCII)
-# RFC 6749, Appendix A: the characters of ids, of secrets and of scopes.
-_VISIBLE = r"^[\x20-\x7e]{1,1024}$"
-_OAUTH_SCOPE = r"^[\x21\x23-\x5b\x5d-\x7e ]{0,1024}$"
-_LONGEST_PEM = 64 * 1024
+_MOST_NAMED = 100
 
 
-def _check_token(token: SecretStr) -> SecretStr:
-    if not _TOKEN.fullmatch(token.get_secret_value()):
-        raise ValueError("it needs to be a token as HTTP takes it, of at most 8000 characters")
-    return token
+def _being(is_one: Callable[[str], bool], what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not is_one(text):
+            raise ValueError(f"it needs to be {what}")
+        return text
+
+    return AfterValidator(check)
 
 
-def _check_secret(secret: SecretStr) -> SecretStr:
-    if not re.fullmatch(_VISIBLE, secret.get_secret_value()):
-        raise ValueError("it needs to be 1 to 1024 characters of ASCII")
-    return secret
-
-
-def _check_endpoint(url: str) -> str:
+def _check_peer(url: str) -> str:
     parts = urlsplit(url)
-    # Its query would be shown, and could be the secret itself.
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise ValueError("it needs to be the http or https URL of a token endpoint, without query")
-    return url
+    if parts.scheme in TOPIC_SCHEMES:
+        return url
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it needs to be the http or https URL of a catalog")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("it must have no query, fragment or user")
+    return url.rstrip("/")
 
 
-_Visible = Annotated[str, Field(pattern=_VISIBLE)]
-# An empty one stands for none.
-_Token = Annotated[Secret, AfterValidator(_check_token)]
+def _check_trust(text: str) -> str:
+    return text if text == TRUST_FIRST else str(PublicKey.parse(text))
 
 
-class GivenOAuthClient(Body, strict=True):
-    """The client that gets tokens from a token endpoint."""
-
-    tokenurl: Annotated[str, Field(max_length=1024), AfterValidator(_check_endpoint)]
-    clientid: _Visible
-    clientsecret: Annotated[Secret, AfterValidator(_check_secret)]
-    scope: Annotated[str, Field(pattern=_OAUTH_SCOPE)] = ""
-    resource: _Visible | None = Field(default=None, description="What the tokens are for.")
-    audience: _Visible | None = Field(default=None, description="The same, under another name.")
-    authentication: ClientAuthentication = "client_secret_basic"
+def _check_authorities(authorities: tuple[str, ...]) -> tuple[str, ...]:
+    if "*" in authorities and authorities != RELAY:
+        raise ValueError('"*" means all authorities, so it has to be alone')
+    return authorities
 
 
-class GivenCertificate(Body, strict=True):
-    """A client certificate, with those that lead to its authority, and its key, in PEM."""
+_Count = Annotated[int, Field(ge=0)]
+_Text = Annotated[str, Field(min_length=1, max_length=1024)]
+_Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
+_Pairs = Annotated[dict[str, str], Field(max_length=_MOST_NAMED)]
+_Named = Field(default=(), max_length=_MOST_NAMED)
+_Authorities = Annotated[tuple[_Text, ...], AfterValidator(_check_authorities)]
+_Scope = Annotated[
+    _Text, _being(is_scope, "the path of an entity or collection, as /messagegroups/g")
+]
+_Type = Annotated[_Text, _being(is_type, "a type, as endpoints or messagegroups/messages")]
+_Trusted = Annotated[_Text, AfterValidator(_check_trust)]
+_Label = Annotated[_Text, _being(is_label, "a label, as name or name=value")]
+_Prefix = Annotated[
+    str,
+    Field(max_length=64),
+    _being(lambda text: not text or is_valid_id(text), "the beginning of an id, as eu-"),
+]
+Authority = Annotated[str, _being(is_authority, "an absolute URI")]
+PeerUrl = Annotated[_Text, AfterValidator(_check_peer)]
+"""The URL of another catalog, or of a topic of Kafka as `kafka://HOST:PORT/TOPIC`."""
 
-    chain: Annotated[str, Field(max_length=_LONGEST_PEM)]
-    key: Annotated[Secret, Field(max_length=_LONGEST_PEM)]
 
+class LinkSelection(Body):
+    """The entities that a link brings, and their names and addresses here by those there.
 
-class GivenCredential(Body, strict=True):
-    """The credential that a node shows its peer: a token, or a client that gets tokens, and a
-    certificate, either or both.
-
-    Nothing is no credential.
+    Xids of the `scope` stand for all below them; empty lists stand for everything. Groups and
+    resources have all of the `labels`. `prefix` comes before the ids of groups that `map`, as
+    `{"messagegroups/shop": "messagegroups/eu-shop"}`, does not name.
     """
 
-    token: _Token = SecretStr("")
-    oauth: GivenOAuthClient | None = None
-    certificate: GivenCertificate | None = None
-    cacertificate: CaCertificate | None = Field(
-        default=None, description="The authorities in PEM that are trusted alone."
-    )
+    scope: tuple[_Scope, ...] = _Named
+    types: tuple[_Type, ...] = _Named
+    labels: tuple[_Label, ...] = _Named
+    prefix: _Prefix = ""
+    map: _Pairs = Field(default_factory=dict)
+    addresses: _Pairs = Field(default_factory=dict)
+
+
+class LinkChanges(LinkSelection):
+    """The members of a link to replace.
+
+    With another `source`, or of a link that sends another `target`, the same catalog has moved
+    there. A `token` is short for a `credential` that is one; an empty one is none.
+    """
+
+    source: PeerUrl | None = None
+    target: PeerUrl | None = None
+    token: Token | None = None
+    credential: GivenCredential | None = None
+
+
+class NewLink(LinkChanges):
+    """A link as an operator defines it.
+
+    A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
+    `publish` and `kafka`, it is a topic. Without a mode, a new link walks a source that offers no
+    replication. `authority` is the one that the other catalog is pinned to; without it, a new link
+    is pinned to the one that the catalog names first, and another one stays pinned as it is. The
+    link brings entities of the `authorities`, of which `*` stands for all. `dialect` is for links
+    that write. `trust` has keys of the authority that the link brings, or `first` for those that
+    its source shows at the first contact. A link of mode `events` may be woken by a topic of
+    events, `eventtopic`.
+    """
+
+    id: _Id | None = None
+    mode: Literal["pull", "events", "push", "kafka", "publish", "walk", "write"] = "events"
+    authority: Authority | None = None
+    authorities: _Authorities = _Named
+    dialect: Dialect | None = None
+    trust: tuple[_Trusted, ...] = _Named
+    eventtopic: PeerUrl | None = None
+
+
+class NewAcceptance(LinkSelection):
+    """An authority whose pushes the node takes: its own entities, and those of the `relays`."""
+
+    id: _Id | None = None
+    authority: Authority
+    relays: _Authorities = _Named
+
+
+class LinkPin(Body):
+    """The authority that the source of a link speaks for."""
+
+    authority: Authority
+
+
+class LinkAllowance(Body):
+    """The digest of the question that an operator says yes to."""
+
+    digest: str = Field(min_length=1, max_length=64)
+
+
+class LinkPause(Body):
+    """The reason why a link is paused, which it shows."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+
+
+class LinkReset(Body):
+    """The extent of a reset.
+
+    With `drop`, the replicas that the link may bring are dropped first, or those of some
+    `authorities`. With `full`, everything is copied without comparing first.
+    """
+
+    drop: StrictBool = False
+    full: StrictBool = False
+    authorities: tuple[_Text, ...] = _Named
 
     @model_validator(mode="after")
-    def _has_one_token(self) -> Self:
-        if self.token.get_secret_value() and self.oauth is not None:
-            raise ValueError("it has a token, or a client that gets tokens, and not both")
+    def _drops_what_it_names(self) -> Self:
+        if self.authorities and not self.drop:
+            raise ValueError("`authorities` names what to drop, and `drop` is false")
         return self
+
+
+class CompleteCopy(AnswerBody):
+    """The complete copy that is under way: the copies so far, of how many, and the seconds left."""
+
+    copies: _Count
+    of: _Count | None = None
+    seconds: float | None = None
+
+
+class LostEntity(AnswerBody):
+    """An entity that a link would lose."""
+
+    authority: str
+    origin: str
+
+
+class LinkQuestion(AnswerBody):
+    """The question that a link asks before it loses much, of so many entities that it holds."""
+
+    deletions: _Count
+    of: _Count
+    digest: str
+    first: list[LostEntity]
+
+
+class LinkEvent(AnswerBody):
+    """An event in the history of a link."""
+
+    at: Time
+    event: str
+    detail: str
+
+
+class FoundCatalog(AnswerBody):
+    """The other catalog, as it answered when the link was made.
+
+    Other links follow its authority already. The model here has no types for what is `left`.
+    """
+
+    authority: str
+    software: str
+    digestversion: int | None = None
+    entities: _Count | None = None
+    left: list[str] | None = None
+    followedby: list[str] = Field(default_factory=list)
+
+
+class LinkAnswer(AnswerBody):
+    """A link as operators see it; `lag` and `confirmed` are in seconds.
+
+    `confirmed` is the time since the source was last found to have no further change. `lag` is the
+    greatest possible age of a change that is missing: 0 while the link is current, else as
+    `confirmed`. `behind` is the number of changes that are still to be read, as the source told
+    last, while it answers. `rate` is in copies per second, in the last minute. Stars stand for a
+    `token`. `found` and `allowed`, the number of deletions, are in the answers to these requests.
+    """
+
+    id: str
+    source: str | None = None
+    target: str | None = None
+    direction: Literal["in", "out"]
+    mode: Mode
+    dialect: Dialect | None = None
+    authorities: list[str]
+    scope: list[str]
+    types: list[str]
+    labels: list[str]
+    prefix: str
+    map: dict[str, str]
+    addresses: dict[str, str]
+    trust: list[str]
+    eventtopic: str | None = None
+    token: str | None = None
+    credential: ShownCredential | None = None
+    authority: str | None = Field(default=None, description="The other catalog is pinned to it.")
+    instance: str | None = None
+    state: State
+    reason: str | None = Field(default=None, description="Why it is paused.")
+    cursor: str | None = None
+    lag: float | None = None
+    behind: _Count | None = None
+    confirmed: float | None = None
+    currentat: Time | None = None
+    applied: _Count
+    appliedat: Time | None = None
+    succeededat: Time | None = None
+    rate: float
+    bytes: _Count
+    progress: CompleteCopy | None = None
+    conflicts: _Count
+    failures: _Count = Field(description="In a row.")
+    error: str | None = None
+    errors: dict[str, int] = Field(description="Numbers of errors, by class.")
+    nextattemptat: Time | None = None
+    question: LinkQuestion | None = None
+    subscription: str | None = None
+    history: list[LinkEvent] = Field(description="The newest event first.")
+    found: FoundCatalog | None = None
+    allowed: _Count | None = None
+
+
+class LinkAnswers(AnswerBody):
+    """A page of links."""
+
+    links: list[LinkAnswer]
+
+
+class Acceptances(AnswerBody):
+    """A page of acceptances."""
+
+    acceptances: list[LinkAnswer]
+
+
+class TriedCopy(AnswerBody):
+    """A copy that a link would apply, or not for the reason in `detail`."""
+
+    authority: str
+    origin: str
+    xid: str
+    epoch: _Count
+    detail: str | None = None
+    remedy: str | None = None
+
+
+class CopyConflict(TriedCopy):
+    """A copy that a link could not apply."""
+
+    verdict: str
+    at: Time
+
+
+class CopyConflicts(AnswerBody):
+    """A page of the copies that a link could not apply."""
+
+    conflicts: list[CopyConflict]
+
+
+class TriedCopies(AnswerBody):
+    """The copies that would have the same outcome, and the first of them."""
+
+    number: _Count
+    first: list[TriedCopy]
+
+
+class DryRunAnswer(AnswerBody):
+    """What a link would do: of so many `rows` that it may bring, and what it would ask first.
+
+    Nothing is decided if too much differs; `reason` says why.
+    """
+
+    isdecided: bool
+    reason: str | None = None
+    rows: _Count | None = None
+    differing: _Count | None = None
+    outcomes: dict[str, TriedCopies] | None = None
+    question: LinkQuestion | None = None
+
+
+class ConflictQuery(PageQuery):
+    """The page of conflicts; `after` has an authority and an origin."""
+
+    after: str = Field(default="", max_length=4096)
+
+
+class ForceQuery(Query):
+    """Whether the other catalog is asked."""
+
+    force: Flag = Field(default=False, description="Do not ask the other catalog first.")
+
+
+class RunQuery(Query):
+    """Whether anything is done."""
+
+    dryrun: Flag = Field(default=False, description="Tell what it would do, and do nothing.")
+
+
+class NewLinkQuery(ForceQuery, RunQuery):
+    """The ways to create a link."""
+
+
+class DropQuery(Query):
+    """Whether replicas stay."""
+
+    drop: Flag = Field(default=False, description="Drop what it brought first.")
+
+
+_LINKS, _LINK = "/replication/links", "/replication/links/{id}"
+_ACCEPTANCES = "/replication/acceptances"
+_CREATED: dict[str, Any] = {
+    "status": 201,
+    "headers": {"Location": "The URL of what was made"},
+    "refuses": (409,),
+}
+_Told = Operation[None, LinkAnswer]
+_DROPPING = {202: "It is deleted when its replicas are dropped."}
+
+
+def _link(
+    method: str,
+    path: str,
+    takes: type[Taken] | None = None,
+    *,
+    needs: Permission = Permission.ADMINISTER,
+    **more: Any,
+) -> Operation[Taken, LinkAnswer]:
+    """An operation that answers with a link."""
+    return Operation(method=method, path=path, needs=needs, takes=takes, answers=LinkAnswer, **more)
+
+
+def _pages(
+    path: str, answers: type[Answered], *, needs: Permission = Permission.ADMINISTER, **more: Any
+) -> Operation[None, Answered]:
+    headers = {"Link": 'The next page, as `rel="next"`'}
+    given = {"query": PageQuery, **more}
+    return Operation(
+        method="GET", path=path, needs=needs, answers=answers, headers=headers, **given
+    )
+
+
+LIST_LINKS = _pages(_LINKS, LinkAnswers, needs=Permission.REPLICATE)
+TRY_LINK = Operation(
+    method="POST",
+    path=_LINKS,
+    needs=Permission.ADMINISTER,
+    takes=NewLink,
+    query=NewLinkQuery,
+    answers=DryRunAnswer,
+)
+CREATE_LINK = _link("POST", _LINKS, NewLink, query=NewLinkQuery, dry=TRY_LINK, **_CREATED)
+GET_LINK: _Told = _link("GET", _LINK, needs=Permission.REPLICATE)
+REPLACE_LINK = _link("PUT", _LINK, NewLink)
+CHANGE_LINK = _link("PATCH", _LINK, LinkChanges, query=ForceQuery)
+DELETE_LINK: _Told = _link("DELETE", _LINK, query=DropQuery, outcomes=_DROPPING)
+PIN_LINK = _link("POST", f"{_LINK}/pin", LinkPin)
+RESET_LINK = _link("POST", f"{_LINK}/reset", LinkReset)
+PAUSE_LINK = _link("POST", f"{_LINK}/pause", LinkPause, is_optional=True)
+RESUME_LINK: _Told = _link("POST", f"{_LINK}/resume")
+TRY_RUN = Operation(
+    method="POST",
+    path=f"{_LINK}/run",
+    needs=Permission.ADMINISTER,
+    query=RunQuery,
+    answers=DryRunAnswer,
+)
+RUN_LINK: _Told = _link("POST", f"{_LINK}/run", query=RunQuery, refuses=(400, 409), dry=TRY_RUN)
+ALLOW_LINK = _link("POST", f"{_LINK}/allow", LinkAllowance, refuses=(409,))
+LIST_CONFLICTS = _pages(f"{_LINK}/conflicts", CopyConflicts, query=ConflictQuery)
+LIST_ACCEPTANCES = _pages(_ACCEPTANCES, Acceptances)
+CREATE_ACCEPTANCE = _link("POST", _ACCEPTANCES, NewAcceptance, **_CREATED)
+DELETE_ACCEPTANCE: _Told = _link(
+    "DELETE", f"{_ACCEPTANCES}/{{id}}", query=DropQuery, outcomes=_DROPPING
+)

@@ -69,6 +69,7 @@ class Operation(Generic[Taken, Answered]):
         is_kept: whether a cache may keep the answer, which is revalidated each time.
         has_head: whether a GET answers HEAD, too; not if a GET changes something.
         is_counted: whether it counts towards the rate of its caller.
+        dry: what it is with the parameter `dryrun`, if its answer is another one then.
         capability: the name that the capabilities `available` and `mutable` have for the path.
         content: the media types of bodies and answers that are no JSON objects with a model.
         description: what a client has to know, beside the first sentence of the handler.
@@ -93,6 +94,7 @@ class Operation(Generic[Taken, Answered]):
     is_kept: bool = True
     has_head: bool = True
     is_counted: bool = True
+    dry: Operation[Any, Any] | None = None
     capability: str | None = None
     content: Content = field(default_factory=lambda: Content())
     description: str = ""

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool, model_validator
 
-from catalog.operations.links import GivenCredential
 from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
+from catalog.operations.peercredentials import GivenCredential
 from catalog.operations.peers import MOST_NAMED, CatalogUrl, Count, KeyText
 from catalog.roles import Permission
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from catalog.model.linkterms import State
 from catalog.store import links
 from catalog.store.database import Connection
-from catalog.store.links import Link, State
+from catalog.store.links import Link
 from catalog.store.queries import Queries
 
 _queries = Queries("linkcommands")

@@ -6,11 +6,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from catalog.model.entity import Origin
+from catalog.model.linkterms import Dialect, Mode, State
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
@@ -18,24 +19,6 @@ from catalog.store.formerselections import FormerSelection, read_former, write_f
 from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
-Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
-Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04"]
-State = Literal[
-    "new",
-    "copying",
-    "behind",
-    "current",
-    "waiting",
-    "unauthenticated",
-    "forbidden",
-    "refused",
-    "asking",
-    "paused",
-]
-
-RELAY = ("*",)
-TRUST_FIRST = "first"
-"""Stands for the keys that a source shows at the first contact."""
 _OUTGOING = frozenset({"push", "publish", "write"})
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""

@@ -10,25 +10,28 @@ from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.errors import InvalidAttribute
 from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
-from catalog.operations.links import GivenCertificate, GivenCredential, GivenOAuthClient
+from catalog.operations.links import LinkChanges
+from catalog.operations.peercredentials import GivenCertificate, GivenCredential
 from catalog.store.links import LinkDefinition
-from replication.wire import ChangeBody
 
 
 def given_credential(
-    body: ChangeBody, definition: LinkDefinition, settings: Settings, subject: str
+    body: LinkChanges, definition: LinkDefinition, settings: Settings, subject: str
 ) -> PeerCredential | None:
     """The credential in a body; `None` if the body is not about it.
 
     Raises:
-        InvalidAttribute: the link shows none of its kind, or its tokens would come from an address
-            that the node does not connect to.
+        InvalidAttribute: the link shows none of its kind, no server would take it, or its tokens
+            would come from an address that the node does not connect to.
     """
-    if body.credential is not None and body.token is not None:
-        raise InvalidAttribute(subject, name="token", error_detail="`credential` has it, too")
     name = "token" if body.credential is None else "credential"
-    given = body.to_credential()
-    if given is None:
+    if body.token is not None:
+        if body.credential is not None:
+            raise InvalidAttribute(subject, name="token", error_detail="`credential` has it, too")
+        given = PeerCredential(token=body.token.get_secret_value())
+    elif body.credential is not None:
+        given = peer_credential(body.credential, subject)
+    else:
         return None
     if definition.is_topic or definition.mode == "accept":
         detail = f'a link of mode "{definition.mode}" sends none'
@@ -45,23 +48,14 @@ def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredenti
     """
     if given is None:
         return PeerCredential()
+    oauth = None
+    if given.oauth is not None:
+        oauth = OAuthClient(**given.oauth.model_dump(mode="json", exclude_none=True))
     return PeerCredential(
         token=given.token.get_secret_value(),
-        oauth=None if given.oauth is None else _client(given.oauth),
+        oauth=oauth,
         certificate=None if given.certificate is None else _usable(given.certificate, subject),
         cacertificate=given.cacertificate or "",
-    )
-
-
-def _client(given: GivenOAuthClient) -> OAuthClient:
-    return OAuthClient(
-        tokenurl=given.tokenurl,
-        clientid=given.clientid,
-        clientsecret=given.clientsecret.get_secret_value(),
-        scope=given.scope,
-        resource=given.resource or "",
-        audience=given.audience or "",
-        authentication=given.authentication,
     )
 
 

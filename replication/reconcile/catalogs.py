@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
-from catalog.client import Answer, Client, JsonObject
+from catalog.client import Answer, Client
 from catalog.model.digest import DIGEST_VERSION
+from catalog.model.timestamps import format_time
+from catalog.operations.links import LinkAnswer
 from catalog.operations.peers import Handshake
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
@@ -117,33 +118,29 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
         ) from error
 
 
-async def _ask(client: Client) -> tuple[Handshake, list[JsonObject], Answer]:
+async def _ask(client: Client) -> tuple[Handshake, list[LinkAnswer], Answer]:
     digests = await client.request("GET", "/replication/digests")
     return await client.handshake(), await client.links(), digests
 
 
-def _link(link: Mapping[str, Any], listed_by: str) -> ReportedLink:
-    mode, pinned = link.get("mode", "pull"), link.get("authority")
-    selection = {name: link.get(name) or () for name in ("scope", "types", "labels")}
-    return ReportedLink(
+def _link(link: LinkAnswer, listed_by: str) -> ReportedLink:
+    source = link.source or listed_by
+    if link.mode == "accept":
         # The source of pushes has no URL here.
-        source=(link.get("source") or pinned or "")
-        if mode == "accept"
-        else link.get("source") or listed_by,
-        target=link.get("target") or listed_by,
-        authorities=tuple(link.get("authorities") or ()),
-        scope=expected_paths(**selection),
-        id=link.get("id", ""),
-        mode=mode,
+        source = link.authority or ""
+    selected = [("scope", each) for each in link.scope] + [("type", each) for each in link.types]
+    return ReportedLink(
+        source=source,
+        target=link.target or listed_by,
+        authorities=tuple(link.authorities),
+        scope=expected_paths(link.scope, link.types, link.labels),
+        id=link.id,
+        mode=link.mode,
         reporter=listed_by,
-        pinned=pinned,
-        state=link.get("state", ""),
-        currentat=link.get("currentat"),
-        params=tuple(
-            (name.removesuffix("s"), each)
-            for name in ("scope", "types")
-            for each in selection[name]
-        ),
+        pinned=link.authority,
+        state=link.state,
+        currentat=None if link.currentat is None else format_time(link.currentat),
+        params=tuple(selected),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from catalog.client import Client
+from catalog.operations.links import LinkReset
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.findings import SIGNATURE_FINDINGS, Findings
 from replication.reconcile.topology import Places
@@ -66,8 +67,8 @@ def _brings(link: ReportedLink, source: SurveyedCatalog | None, authority: str) 
 
 async def _reset(client: Client, *, id: str, is_full: bool) -> str:
     """Reset a link if that helps; say what becomes of it."""
-    state = (await client.link(id)).get("state")
-    if (why_not := _STATES.get(str(state))) is not None:
+    state = (await client.link(id)).state
+    if (why_not := _STATES.get(state)) is not None:
         return why_not
-    await client.reset_link(id, full=is_full)
+    await client.reset_link(id, LinkReset(full=is_full))
     return "brings everything again"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import aiohttp
 import structlog
@@ -14,7 +13,9 @@ from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
-from catalog.store.links import Dialect, LinkDefinition
+from catalog.model.linkterms import Dialect
+from catalog.operations.links import FoundCatalog
+from catalog.store.links import LinkDefinition
 from replication.handshake import cause_of, describe, may_pass
 from replication.linkerrors import state_of
 from replication.targets.discovery import DiscoveryTarget
@@ -122,7 +123,7 @@ async def probe_server(
     definition: LinkDefinition,
     subject: str,
     credential: Credential | None = None,
-) -> dict[str, Any]:
+) -> FoundCatalog:
     """Find out whether a link can write to a server, and describe it.
 
     Args:
@@ -142,4 +143,7 @@ async def probe_server(
             raise TargetUnusable(
                 subject, target=definition.target, error_detail=detail, detail=_FORCE
             ) from error
-    return {"authority": found.root, "software": found.software}
+    return FoundCatalog(
+        authority=found.root,
+        software=found.software,
+    )

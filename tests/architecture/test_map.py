@@ -29,7 +29,7 @@ SHARED_NAMES = {
     # One per package by design: errors, the bodies that pydantic reads, what is applied.
     *("apply", "errors", "wire"),
     # The operations of a feature, and what the feature or its command has under the same name.
-    *("access", "audit", "feed", "handovers", "reconciliations", "recovery"),
+    *("access", "audit", "feed", "handovers", "peercredentials", "reconciliations", "recovery"),
     # Older forms of what the model and the messages have under the same name.
     *("attributes", "protocols"),
 }

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.client import Client, Refused
+from catalog.operations.links import NewLink
 from catalog.operations.reconciliations import NewReconciliation
 from catalog.operations.subscriptions import NewSubscription
 from tests.deploy.files import board_expressions, rule_expressions
@@ -43,7 +44,7 @@ async def nodes(tmp_path: Path) -> AsyncIterator[tuple[NodeProcess, NodeProcess]
     for node in (hub, east):
         node.log.parent.mkdir()
     async with running(hub, east), hub.client() as client:
-        await client.add_link({"id": "east", "source": east.url, "mode": "pull"})
+        await client.add_link(NewLink(id="east", source=east.url, mode="pull"))
         await client.subscribe(
             NewSubscription(sink=f"http://127.0.0.1:{free_port()}/", protocol="HTTP")
         )
@@ -92,7 +93,7 @@ def _named(hub: NodeProcess, east: NodeProcess) -> Sequence[tuple[str, NodeProce
 
 
 async def _is_current(client: Client) -> bool:
-    return bool((await client.link("east"))["state"] == "current")
+    return bool((await client.link("east")).state == "current")
 
 
 async def _write(node: NodeProcess) -> None:

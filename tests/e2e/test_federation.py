@@ -7,10 +7,12 @@ import contextlib
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from catalog.client import Refused
+from catalog.operations.links import NewLink
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 ROUNDS = 2
@@ -44,9 +46,9 @@ def _node(directory: Path, name: str) -> NodeProcess:
     return node_at(directory / name)
 
 
-async def _link(target: NodeProcess, source: NodeProcess, **definition: object) -> None:
+async def _link(target: NodeProcess, source: NodeProcess, **definition: Any) -> None:
     async with target.client() as client:
-        await client.add_link({"source": source.url, **definition})
+        await client.add_link(NewLink(source=source.url, **definition))
 
 
 async def _write(node: NodeProcess, name: str, chance: random.Random) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from catalog.client import Client, ClientError, Refused
 from catalog.operations.handovers import NewHandover
+from catalog.operations.links import NewLink
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.federation import databases
 
@@ -39,7 +40,7 @@ async def _hand_over(giver: NodeProcess, taker: NodeProcess) -> None:
         await client.put(GROUP, {})
         body = {f"m{number}": {"description": "as it was"} for number in range(MESSAGES)}
         await client.post(f"{GROUP}/messages", body)
-        await client.add_link({"id": "taker", "source": taker.url, "mode": "pull"})
+        await client.add_link(NewLink(id="taker", source=taker.url, mode="pull"))
     async with taker.client() as client:
         await client.begin_handover(_handover("from", giver))
     async with giver.client() as client:

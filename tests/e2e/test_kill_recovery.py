@@ -10,6 +10,7 @@ import pytest
 
 from catalog.client import Client, ClientError
 from catalog.client.replication import DigestRow
+from catalog.operations.links import NewLink
 from catalog.operations.recovery import NewRecovery
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
@@ -50,7 +51,7 @@ async def test_a_node_that_lost_its_disk_recovers_though_it_is_killed_in_the_mid
             await client.delete(f"{GROUP}/messages/m0")
         before = await rows_of(lost, lost.url)
         async with replica.client() as client:
-            await client.add_link({"id": "from", "source": lost.url, "mode": "pull"})
+            await client.add_link(NewLink(id="from", source=lost.url, mode="pull"))
 
         async def is_followed() -> bool:
             return await rows_of(replica, lost.url) == await rows_of(lost, lost.url)

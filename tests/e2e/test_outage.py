@@ -10,6 +10,7 @@ import pytest
 
 from catalog.client import Client, ClientError
 from catalog.client.subscriptions import open_sink
+from catalog.operations.links import NewLink
 from catalog.operations.subscriptions import NewSubscription
 from catalog.store.embedded import start_embedded
 from tests.e2e.nodes import NodeProcess, node_at, running, until
@@ -37,7 +38,7 @@ async def test_no_acknowledged_write_is_lost_while_postgresql_is_killed_again_an
         other.client() as reader,
     ):
         await client.subscribe(NewSubscription(sink=sink, protocol="HTTP"))
-        await reader.add_link({"source": node.url, "mode": "events"})
+        await reader.add_link(NewLink(source=node.url, mode="events"))
         acknowledged: list[str] = []
         for count in range(KILLS):
             for _ in range(WRITES_BETWEEN_KILLS):

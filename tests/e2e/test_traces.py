@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from catalog.client import Client
+from catalog.operations.links import NewLink
 from catalog.operations.subscriptions import NewSubscription
 from tests.e2e.collector import Collector, serving
 from tests.e2e.nodes import NodeProcess, free_port, node_at, running, until
@@ -61,7 +62,7 @@ async def test_a_write_is_traced_to_its_sink_and_through_another_catalog(
         for name, node in (("east", east), ("west", west)):
             async with node.client() as client:
                 if name == "west":
-                    await client.add_link({"id": "east", "source": east.url, "mode": "events"})
+                    await client.add_link(NewLink(id="east", source=east.url, mode="events"))
                     await until(lambda c=client: _is_current(c), what="a current link")
                 await client.subscribe(
                     NewSubscription(
@@ -101,7 +102,7 @@ async def test_a_write_is_traced_to_its_sink_and_through_another_catalog(
 
 
 async def _is_current(client: Client) -> bool:
-    return bool((await client.link("east"))["state"] == "current")
+    return bool((await client.link("east")).state == "current")
 
 
 async def test_a_collector_that_is_away_costs_nothing_but_its_traces(tmp_path: Path) -> None:

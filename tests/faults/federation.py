@@ -110,7 +110,7 @@ class Federation:
     async def are_current(self) -> bool:
         """Whether every link is current, and none has a conflict."""
         shown = [await end.shown() for end in self.all_ends]
-        are = all(each["state"] == "current" and not each["conflicts"] for each in shown)
+        are = all(each.state == "current" and not each.conflicts for each in shown)
         if not are:
             await self.hurry()
         return are
@@ -118,7 +118,7 @@ class Federation:
     async def have_all_looked(self) -> bool:
         """Wait until each link has looked since the call, and found that there is nothing new."""
         ends = self.all_ends
-        first = {end: (await end.shown())["currentat"] for end in ends}
+        first = {end: (await end.shown()).currentat for end in ends}
         # One look may be told late, and another may have begun before the call.
         for _ in range(3):
             waiting = set(ends)
@@ -126,8 +126,8 @@ class Federation:
             while waiting:
                 for end in list(waiting):
                     shown = await end.shown()
-                    if shown["state"] == "current" and shown["currentat"] != first[end]:
-                        first[end] = shown["currentat"]
+                    if shown.state == "current" and shown.currentat != first[end]:
+                        first[end] = shown.currentat
                         waiting.discard(end)
                 await asyncio.sleep(LOOK_SECONDS)  # between two looks
         return True

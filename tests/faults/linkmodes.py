@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from catalog.client import Client
-from catalog.model.timestamps import parse_time
+from catalog.operations.links import CopyConflict, LinkAnswer, NewAcceptance, NewLink
 from tests.faults.topologies import TOPOLOGIES, Follows, Topology
 
 _PUBLISHING = "publishing"
@@ -40,7 +40,7 @@ class LinkEnd:
     id: str
     rests: bool = False
 
-    async def shown(self) -> dict[str, Any]:
+    async def shown(self) -> LinkAnswer:
         async with self.node.client() as client:
             return await client.link(self.id)
 
@@ -49,12 +49,12 @@ class LinkEnd:
         if not self.rests:
             return
         async with self.node.client() as client:
-            looked = (await client.link(self.id))["currentat"]
+            looked = (await client.link(self.id)).currentat
             # The node's clock may be wrong.
-            if looked is None or abs(datetime.now(UTC) - parse_time(looked)) > _REST:
+            if looked is None or abs(datetime.now(UTC) - looked) > _REST:
                 await client.run_link(self.id)
 
-    async def conflicts(self) -> list[dict[str, Any]]:
+    async def conflicts(self) -> list[CopyConflict]:
         async with self.node.client() as client:
             return await client.conflicts(self.id)
 
@@ -106,7 +106,7 @@ class Joint:
             "scope": self.scope,
         }
         async with self.target.client() as client:
-            await client.add_link(definition | more, force=mode == "kafka")
+            await client.add_link(NewLink(**definition | more), force=mode == "kafka")
         return LinkEnd(self.target, self.incoming, rests=mode == "walk")
 
     async def send(self, mode: str, **more: Any) -> LinkEnd:
@@ -120,7 +120,7 @@ class Joint:
             **more,
         }
         async with self.source.client() as client:
-            await client.add_link(definition)
+            await client.add_link(NewLink(**definition))
         return LinkEnd(self.source, definition["id"], rests=mode == "write")
 
 
@@ -135,11 +135,9 @@ async def _events(joint: Joint) -> list[LinkEnd]:
 async def _push(joint: Joint) -> list[LinkEnd]:
     async with joint.target.client() as client:
         await client.accept(
-            {
-                "id": joint.incoming,
-                "authority": joint.source.authority,
-                "relays": joint.authorities,
-            }
+            NewAcceptance(
+                id=joint.incoming, authority=joint.source.authority, relays=joint.authorities
+            )
         )
     return [LinkEnd(joint.target, joint.incoming), await joint.send("push")]
 
@@ -147,7 +145,7 @@ async def _push(joint: Joint) -> list[LinkEnd]:
 async def _kafka(joint: Joint) -> list[LinkEnd]:
     """All targets of a source read one topic, to which it publishes by one link."""
     async with joint.source.client() as client:
-        is_published = any(link["id"] == _PUBLISHING for link in await client.links())
+        is_published = any(link.id == _PUBLISHING for link in await client.links())
     incoming = await joint.follow("kafka", source=joint.topic)
     if is_published:
         return [incoming]

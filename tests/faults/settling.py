@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from catalog.client import Client, ClientError, DigestRow, Refused
+from catalog.operations.links import LinkReset
 from tests.faults.evidence import Evidence, LogRow, Restoration, Shown
 from tests.faults.federation import LOOK_SECONDS, Federation
 from tests.faults.writers import message_paths, schema_paths
@@ -106,10 +107,10 @@ async def _look_at(run: Run, restoration: Restoration) -> None:
         if link.source != restoration.node:
             continue
         end = run.federation.incoming(link)
-        history = (await end.shown())["history"]
-        restoration.noticed[link] = any(event["event"] in _NOTICES for event in history)
+        history = (await end.shown()).history
+        restoration.noticed[link] = any(event.event in _NOTICES for event in history)
         conflicts = await end.conflicts()
-        restoration.ahead[link] = {c["origin"] for c in conflicts if c["verdict"] == "ahead"}
+        restoration.ahead[link] = {c.origin for c in conflicts if c.verdict == "ahead"}
 
 
 async def _recover(run: Run, evidence: Evidence, restoration: Restoration) -> None:
@@ -120,7 +121,7 @@ async def _recover(run: Run, evidence: Evidence, restoration: Restoration) -> No
         for link in wave:
             end = run.federation.incoming(link)
             async with end.node.client() as client:
-                await client.reset_link(end.id, drop=True, authorities=[name])
+                await client.reset_link(end.id, LinkReset(drop=True, authorities=[name]))
         for link in wave:
             run.note(f"{link} copies the entities of the restored node again")
             await _await(
@@ -146,9 +147,7 @@ async def read_catalogs(federation: Federation, evidence: Evidence) -> None:
     evidence.differences = await federation.differences()
     for link, ends in federation.ends.items():
         evidence.conflicts[link] = [
-            f"{c['verdict']} {c['origin']} {c['detail']}"
-            for end in ends
-            for c in await end.conflicts()
+            f"{c.verdict} {c.origin} {c.detail}" for end in ends for c in await end.conflicts()
         ]
 
 

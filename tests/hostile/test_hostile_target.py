@@ -92,12 +92,12 @@ async def test_a_senseless_answer_is_refused_and_shown(node: Node, answer: Verdi
         async with running(node):
             await eventually(lambda: _is_refused_again(node, target))
     shown = await node.get("/replication/links/to")
-    assert (shown["cursor"], shown["applied"], shown["conflicts"]) == (None, 0, 0)
+    assert (shown.get("cursor"), shown["applied"], shown["conflicts"]) == (None, 0, 0)
 
 
 async def _is_refused_again(node: Node, target: HostileTarget) -> bool:
     shown = await node.get("/replication/links/to")
-    is_told = "/replication/entities answered with " in (shown["error"] or "")
+    is_told = "/replication/entities answered with " in (shown.get("error") or "")
     return target.seen >= 2 and shown["state"] == "refused" and is_told
 
 

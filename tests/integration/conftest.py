@@ -20,7 +20,6 @@ from yarl import URL
 from catalog import dialects
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.app import create_app
-from catalog.api.routedescription import RouteDescription
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
@@ -204,7 +203,7 @@ async def start_node(
     dsn: str,
     *,
     modelsource: dict[str, Any] | None = None,
-    routes: Iterable[Route | RouteDescription] = (),
+    routes: Iterable[Route] = (),
     authentication: type[Authentication] = Authentication,
     **settings: Any,
 ) -> AsyncIterator[Node]:

@@ -33,6 +33,20 @@ from tests.integration.conftest import Node, NodeClient
 Rows = dict[tuple[str, str], tuple[int, str, str]]
 
 
+LINK = {
+    "id": "eu",
+    "direction": "in",
+    "mode": "events",
+    **{name: [] for name in ("authorities", "scope", "types", "labels", "trust", "history")},
+    **{name: {} for name in ("map", "addresses", "errors")},
+    "prefix": "",
+    "state": "new",
+    **dict.fromkeys(("applied", "bytes", "conflicts", "failures"), 0),
+    "rate": 0.0,
+}
+"""A link as a node shows it, which has done nothing yet."""
+
+
 @contextlib.asynccontextmanager
 async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
     """A node with its replication API; its links and deliveries run only where asked for."""

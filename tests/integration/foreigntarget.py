@@ -104,7 +104,7 @@ async def has_written_all(source: Node) -> None:
 
     async def is_past() -> bool:
         link = await source.get("/replication/links/out")
-        cursor = (link["cursor"] or "").partition("@")[0].partition(".")[2]
+        cursor = (link.get("cursor") or "").partition("@")[0].partition(".")[2]
         return link["state"] == "current" and _numbers(cursor) >= _numbers(position)
 
     await eventually(is_past, timeout_seconds=40)

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from catalog.client import Client, Refused, is_replica
 from catalog.events.dispatcher import run_deliveries
+from catalog.operations.links import NewLink
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 
@@ -242,11 +243,11 @@ async def test_events_are_an_iterator_and_leave_no_subscription_behind(
 async def test_links_are_listed_over_all_pages_and_removed(client: Client) -> None:
     for number in range(5):
         source = f"http://127.0.0.1:{number + 1}"
-        await client.add_link({"id": f"l{number}", "source": source}, force=True)
+        await client.add_link(NewLink(id=f"l{number}", source=source), force=True)
     links = await client.links()
-    assert [link["id"] for link in links] == ["l0", "l1", "l2", "l3", "l4"]
-    assert (await client.link("l0"))["source"] == "http://127.0.0.1:1"
+    assert [link.id for link in links] == ["l0", "l1", "l2", "l3", "l4"]
+    assert (await client.link("l0")).source == "http://127.0.0.1:1"
     assert await client.conflicts("l0") == []
     for link in links:
-        await client.remove_link(link["id"])
+        await client.remove_link(link.id)
     assert await client.links() == []

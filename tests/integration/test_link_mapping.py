@@ -172,7 +172,7 @@ async def test_a_name_that_is_taken_is_told_and_blocks_only_its_group(nodes: lis
         await link_is(target, "from", "current")
         await change(target, "from", prefix="eu-")
         await link_is(target, "from", "refused")
-        error = (await target.get("/replication/links/from"))["error"]
+        error = (await target.get("/replication/links/from")).get("error")
         assert "/messagegroups/shop cannot become /messagegroups/eu-shop" in error
         assert await status(target, "/schemagroups/eu-shop") == 200
         await change(target, "from", prefix="")

@@ -59,7 +59,7 @@ async def test_a_paused_link_brings_nothing_until_it_is_resumed(pair: tuple[Node
         paused = await target.get("/replication/links/eu")
         assert (paused["state"], paused["cursor"]) == ("paused", shown["cursor"])
         resumed = await command(target, "resume")
-        assert resumed["reason"] is None
+        assert resumed.get("reason") is None
 
         async def has_moved() -> bool:
             return bool((await target.get("/replication/links/eu"))["cursor"] != shown["cursor"])
@@ -119,12 +119,12 @@ async def test_a_link_that_waits_after_a_failure_tells_until_when_and_may_run_at
         waiting = await target.get("/replication/links/eu")
         assert waiting["failures"] == 1
         assert parse_time(waiting["nextattemptat"]) > datetime.now(UTC) + timedelta(minutes=5)
-        before = waiting["nextattemptat"]
+        before = waiting.get("nextattemptat")
         await command(target, "run")
 
         async def has_tried_again() -> bool:
             shown = await target.get("/replication/links/eu")
-            return shown["nextattemptat"] not in (None, before)
+            return shown.get("nextattemptat") not in (None, before)
 
         await eventually(has_tried_again)
         # Its source is there now.
@@ -136,7 +136,7 @@ async def test_a_link_that_waits_after_a_failure_tells_until_when_and_may_run_at
         await command(target, "run")
         await link_is(target, "eu", "current")
     shown = await target.get("/replication/links/eu")
-    assert (shown["failures"], shown["nextattemptat"], shown["error"]) == (0, None, None)
+    assert (shown["failures"], shown.get("nextattemptat"), shown.get("error")) == (0, None, None)
 
 
 async def test_a_current_link_that_is_to_run_keeps_its_place(pair: tuple[Node, Node]) -> None:

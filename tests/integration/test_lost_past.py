@@ -109,7 +109,7 @@ async def test_a_directory_that_is_put_back_and_written_on_is_noticed(
         async with running(source if mode == "push" else peer):
             await link_history_is(peer, id, "asked", "lost data")
             await link_is(peer, id, "asking")
-            question = (await peer.get(f"/replication/links/{id}"))["question"]
+            question = (await peer.get(f"/replication/links/{id}")).get("question")
             assert question["deletions"] == 2 * LOST
             body = {"digest": question["digest"]}
             answer = await peer.send("POST", f"/replication/links/{id}/allow", body)

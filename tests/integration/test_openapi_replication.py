@@ -61,8 +61,10 @@ async def described_peer(node: Node) -> DescribedPeer:
     description = await node.get("/openapi.json")
     modelled = model_components(each for each in routes if isinstance(each, Route))
     for name, schema in description["components"]["schemas"].items():
-        if (name in modelled or name.startswith("replication.")) and "properties" in schema:
-            schema["additionalProperties"] = False
+        if name in modelled or name.startswith("replication."):
+            for each in (schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())):
+                if "properties" in each:
+                    each["additionalProperties"] = False
     return DescribedPeer(node, description)
 
 

@@ -171,7 +171,7 @@ async def test_what_an_asynchronous_standby_lacks_is_noticed_as_lost(
             await link_history_is(peer, "to-catalog", "lost data")
             # The peer asks before it deletes most of what it has.
             await link_is(peer, "to-catalog", "asking")
-            question = (await peer.get("/replication/links/to-catalog"))["question"]
+            question = (await peer.get("/replication/links/to-catalog")).get("question")
             assert question["deletions"] == 16 * 2
             body = {"digest": question["digest"]}
             await peer.send("POST", "/replication/links/to-catalog/allow", body)

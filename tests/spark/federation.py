@@ -19,6 +19,7 @@ from catalog.entitysignature import EntitySigner, new_seed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
 from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombstone, fingerprint
 from replication.reconcile.remotecatalog import RemoteCatalog
+from tests.integration.federation import LINK
 
 HEADER = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -254,7 +255,7 @@ class _Server:
         )
 
     async def _links(self, request: web.Request) -> web.Response:
-        return web.json_response({"links": self._node(request).links})
+        return web.json_response({"links": [LINK | link for link in self._node(request).links]})
 
     async def _repair(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -270,12 +271,13 @@ class _Server:
 
     async def _link(self, request: web.Request) -> web.Response:
         links = self._node(request).links
-        return web.json_response(next(x for x in links if x["id"] == request.match_info["id"]))
+        [link] = [each for each in links if each["id"] == request.match_info["id"]]
+        return web.json_response(LINK | link)
 
     async def _reset(self, request: web.Request) -> web.Response:
         body, id = await request.json(), request.match_info["id"]
         self._node(request).resets.append((id, body["full"]))
-        return web.json_response({})
+        return web.json_response(LINK)
 
     async def _signing(self, request: web.Request) -> web.Response:
         node = self._node(request)

@@ -26,6 +26,7 @@ from catalog.client import (
     is_replica,
     verify,
 )
+from catalog.operations.links import CopyConflict, LinkAnswer, NewLink
 
 RETRY = Retry(
     attempts=5,
@@ -82,8 +83,8 @@ async def use_catalogs(client: Client) -> None:
 
 
 async def use_replication(client: Client) -> list[DigestRow]:
-    link: JsonObject = await client.add_link({"source": "http://127.0.0.1:8080"})
-    conflicts: list[JsonObject] = await client.conflicts(link["id"])
+    link: LinkAnswer = await client.add_link(NewLink(source="http://127.0.0.1:8080"))
+    conflicts: list[CopyConflict] = await client.conflicts(link.id)
     page: Changes = await client.changes(await client.cursor(), wait_seconds=20)
     assert [*conflicts, *page.copies, page.cursor, (await client.handshake()).authority]
     return await client.digest_rows()

@@ -10,8 +10,9 @@ import pytest
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
 from catalog.limits import Limits
+from catalog.model.linkterms import Mode
 from catalog.operations.feed import Verdict
-from catalog.store.links import LinkDefinition, Mode, unsaved
+from catalog.store.links import LinkDefinition, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
 from replication.conflictremedies import remedy_of
 from replication.decide import CONFLICTS

@@ -167,11 +167,7 @@ async def _owners(client: Client, result: ImportResult) -> dict[str, str]:
         links = await client.links()
     except ClientError:
         return {}
-    return {
-        str(link.get("authority")): f"{link.get('source')} (link {link.get('id')})"
-        for link in links
-        if link.get("source")
-    }
+    return {str(link.authority): f"{link.source} (link {link.id})" for link in links if link.source}
 
 
 async def import_document(

@@ -1,0 +1,112 @@
+"""The credentials that nodes show other catalogs, as operators give them and as answers do."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from catalog.model.peercredential import ClientAuthentication
+from catalog.operations.cacertificate import CaCertificate
+from catalog.operations.operation import AnswerBody, Body, Secret, Time
+
+# RFC 6750, 2.1
+_TOKEN = re.compile(r"([A-Za-z0-9\-._~+/]{1,8000}={0,2})?", re.ASCII)
+# RFC 6749, Appendix A: the characters of ids, of secrets and of scopes.
+_VISIBLE = r"^[\x20-\x7e]{1,1024}$"
+_OAUTH_SCOPE = r"^[\x21\x23-\x5b\x5d-\x7e ]{0,1024}$"
+_LONGEST_PEM = 64 * 1024
+
+
+def _check_token(token: SecretStr) -> SecretStr:
+    if not _TOKEN.fullmatch(token.get_secret_value()):
+        raise ValueError("it needs to be a token as HTTP takes it, of at most 8000 characters")
+    return token
+
+
+def _check_secret(secret: SecretStr) -> SecretStr:
+    if not re.fullmatch(_VISIBLE, secret.get_secret_value()):
+        raise ValueError("it needs to be 1 to 1024 characters of ASCII")
+    return secret
+
+
+def _check_endpoint(url: str) -> str:
+    parts = urlsplit(url)
+    # Its query would be shown, and could be the secret itself.
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise ValueError("it needs to be the http or https URL of a token endpoint, without query")
+    return url
+
+
+_Visible = Annotated[str, Field(pattern=_VISIBLE)]
+# An empty one stands for none.
+Token = Annotated[Secret, AfterValidator(_check_token)]
+
+
+class GivenOAuthClient(Body):
+    """The client that gets tokens from a token endpoint, for a `resource` or an `audience`."""
+
+    tokenurl: Annotated[str, Field(max_length=1024), AfterValidator(_check_endpoint)]
+    clientid: _Visible
+    clientsecret: Annotated[Secret, AfterValidator(_check_secret)]
+    scope: Annotated[str, Field(pattern=_OAUTH_SCOPE)] = ""
+    resource: _Visible | None = None
+    audience: _Visible | None = None
+    authentication: ClientAuthentication = "client_secret_basic"
+
+
+class GivenCertificate(Body):
+    """A client certificate, with those that lead to its authority, and its key, in PEM."""
+
+    chain: Annotated[str, Field(max_length=_LONGEST_PEM)]
+    key: Annotated[Secret, Field(max_length=_LONGEST_PEM)]
+
+
+class GivenCredential(Body):
+    """The credential that a node shows its peer: a token, or a client that gets tokens, and a
+    certificate, either or both.
+
+    Nothing is no credential. `cacertificate` are the authorities in PEM that are trusted alone.
+    """
+
+    token: Token = SecretStr("")
+    oauth: GivenOAuthClient | None = None
+    certificate: GivenCertificate | None = None
+    cacertificate: CaCertificate | None = None
+
+    @model_validator(mode="after")
+    def _has_one_token(self) -> Self:
+        if self.token.get_secret_value() and self.oauth is not None:
+            raise ValueError("it has a token, or a client that gets tokens, and not both")
+        return self
+
+
+class ShownOAuthClient(AnswerBody):
+    """The client that gets tokens, with stars for its secret."""
+
+    tokenurl: str
+    clientid: str
+    clientsecret: str
+    scope: str | None = None
+    resource: str | None = None
+    audience: str | None = None
+    authentication: str
+
+
+class ShownCertificate(AnswerBody):
+    """A client certificate."""
+
+    subject: str
+    endsat: Time
+
+
+class ShownCredential(AnswerBody):
+    """A credential without its secrets; stars stand for a token."""
+
+    token: str | None = None
+    tokenendsat: Time | None = None
+    oauth: ShownOAuthClient | None = None
+    certificate: ShownCertificate | None = None
+    cacertificate: str | None = None
