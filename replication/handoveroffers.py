@@ -21,8 +21,8 @@ from catalog.operations.handovers import (
     GET_COPIES,
     TELL_OFFER,
     Consent,
-    ConsentQuery,
     HandoverOffer,
+    HandoverQuery,
     OfferAnswer,
 )
 from catalog.operations.operation import LINES
@@ -32,7 +32,7 @@ from replication.handovergiving import given_lines, preview_lines
 _HEADERS = {"Content-Type": LINES}
 
 
-async def get_consent(request: web.Request, query: ConsentQuery) -> Consent:
+async def get_consent(request: web.Request, query: HandoverQuery) -> Consent:
     """Tell whether this node waits for a group of an authority."""
     wanted = query.group, query.authority
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:

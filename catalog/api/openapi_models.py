@@ -118,7 +118,7 @@ def _successes(operation: Operation[Any, Any]) -> Json:
         str(status): {**done, "description": description}
         for status, description in operation.outcomes.items()
     }
-    if operation.method == "GET" and operation.is_kept and JSON_BODY in answered:
+    if operation.method == "GET" and operation.is_kept and answered and LINES not in answered:
         others["304"] = {"description": "Nothing is new since its ETag."}
     status = operation.status if answered else HTTPStatus.NO_CONTENT
     found = {str(int(status)): done, **others}
@@ -152,10 +152,12 @@ def _refusal(status: int) -> Json:
 
 
 def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
-    given = {"If-Match": "The tag that it has to have"} if operation.conditions else {}
-    for name, description in {**given, **operation.given}.items():
+    optional = {"If-Match": "The tag that it has to have"} if operation.conditions else {}
+    optional.update(operation.given)
+    for name, description in {**optional, **operation.requires}.items():
         text: Json = {"type": "string"}
-        yield {"name": name, "in": "header", "description": description, "schema": text}
+        shown: Json = {"name": name, "in": "header", "description": description, "schema": text}
+        yield {**shown, "required": True} if name in operation.requires else shown
     if operation.query is None:
         return
     schema = operation.query.model_json_schema(schema_generator=_WithoutNull)

@@ -8,10 +8,10 @@ from catalog.client.operationcalls import OperationCalls
 from catalog.operations import handovers
 from catalog.operations.handovers import (
     Consent,
-    ConsentQuery,
     EndQuery,
     HandoverAnswer,
     HandoverOffer,
+    HandoverQuery,
     NewHandover,
     OfferAnswer,
 )
@@ -46,7 +46,7 @@ class HandoverCalls(OperationCalls):
 
     async def consent(self, group: str, authority: str) -> Consent:
         """Ask whether the node's operator has consented to take a group of an authority."""
-        query = ConsentQuery(group=group, authority=authority)
+        query = HandoverQuery(group=group, authority=authority)
         return await self.call(handovers.GET_CONSENT, query=query)
 
     def handover_lines(self, id: str) -> AsyncGenerator[bytes]:

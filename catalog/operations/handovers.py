@@ -74,7 +74,7 @@ class EndQuery(Query):
     force: Flag = Field(default=False, description="Do not wait for a giver that does not answer.")
 
 
-class ConsentQuery(Query):
+class HandoverQuery(Query):
     """A group, and the authority that may give it."""
 
     group: GroupPath
@@ -138,7 +138,7 @@ GET_CONSENT = Operation(
     method="GET",
     path=f"{_PATH}/consent",
     needs=Permission.REPLICATE,
-    query=ConsentQuery,
+    query=HandoverQuery,
     answers=Consent,
     refuses=(404,),
 )

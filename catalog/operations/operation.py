@@ -61,11 +61,11 @@ class Operation(Generic[Taken, Answered]):
         headers: of the answer when it is done: descriptions by name.
         conditions: whether `If-Match` may name the tag that the thing has to have.
         given: other headers of the request that it reads: descriptions by name.
+        requires: headers that the request has to have: descriptions by name.
         is_optional: whether the body may be missing.
-        is_repeatable: whether a client may send it again when an answer was lost, whatever its
-            method.
         most_values: the most JSON values in the body.
         is_bounded: whether it has the time of a request; otherwise its handler bounds its own.
+        is_repeatable: whether a second execution does no harm, where its method does not tell.
         is_kept: whether a cache may keep the answer, which is revalidated each time.
         has_head: whether a GET answers HEAD, too; not if a GET changes something.
         is_counted: whether it counts towards the rate of its caller.
@@ -87,10 +87,11 @@ class Operation(Generic[Taken, Answered]):
     headers: Mapping[str, str] = field(default_factory=dict)
     conditions: bool = False
     given: Mapping[str, str] = field(default_factory=dict)
+    requires: Mapping[str, str] = field(default_factory=dict)
     is_optional: bool = False
-    is_repeatable: bool = False
     most_values: int = 10_000
     is_bounded: bool = True
+    is_repeatable: bool = False
     is_kept: bool = True
     has_head: bool = True
     is_counted: bool = True
