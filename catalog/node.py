@@ -26,8 +26,14 @@ from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.http.clientconnections import ClientConnections
-from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
-from catalog.http.listener import Listening, Tls, accepting, listen
+from catalog.http.listener import (
+    Listening,
+    Tls,
+    accepting,
+    listen,
+    most_client_connections,
+    raise_descriptor_limit,
+)
 from catalog.http.route import Route
 from catalog.model.errors import ServerBusy
 from catalog.settingsrecord import record_settings

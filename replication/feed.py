@@ -18,11 +18,9 @@ from functools import partial
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.deadline import DEADLINE
-from catalog.http.leftout import shown_or_none
+from catalog.http.responses import shown_or_none
 from catalog.http.route import Route
-from catalog.http.stream import in_pieces, send, stream_share
-from catalog.http.streamshares import LONG_POLLS
+from catalog.http.stream import DEADLINE, LONG_POLLS, in_pieces, send, stream_share
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from catalog.config import Settings
-from catalog.http.descriptors import most_outbound_connections
+from catalog.http.listener import most_outbound_connections
 
 
 class LinkConnections:

@@ -17,8 +17,7 @@ import orjson
 
 from catalog.client import CredentialUnusable
 from catalog.encryption import SecretUnreadable
-from catalog.http.endpointprobe import probe_endpoint
-from catalog.http.outbound import open_session
+from catalog.http.outbound import open_session, probe_endpoint
 from catalog.keyfile import key_ring
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from catalog.context import Context
-from catalog.http.leftout import shown_or_none
+from catalog.http.responses import shown_or_none
 from catalog.model.entity import Origin
 from catalog.model.linkterms import RELAY
 from catalog.store import copies as stored_copies

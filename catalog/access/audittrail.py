@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 
 from catalog.access.identity import identity_of
 from catalog.context import CONTEXT, Context
-from catalog.http.clientaddress import client_address, source_of
+from catalog.http.clientconnections import client_address, source_of
 from catalog.model.author import Author
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.masking import described

@@ -17,7 +17,7 @@ from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
 from catalog.access.wrongcredentials import WrongCredentials
 from catalog.config import Settings
-from catalog.http.clientaddress import client_address, source_of
+from catalog.http.clientconnections import client_address, source_of
 from catalog.model.concorderrors import Unauthenticated
 from catalog.rolerules import RoleRule
 from catalog.roles import Grant

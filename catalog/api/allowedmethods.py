@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from aiohttp import hdrs, web
 
 from catalog.api.requesttarget import RequestTarget
-from catalog.http.etag import READING
+from catalog.http.conditions import READING
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import ActionNotSupported, DetailsRequired
 

@@ -17,11 +17,11 @@ from catalog.api.routes import entity_routes
 from catalog.api.routes import routes as native_routes
 from catalog.context import CONTEXT, Context
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
-from catalog.http.bodymemory import BODY_MEMORY, BodyMemory
-from catalog.http.linkwaits import LINK_WAITS, LinkWaits
-from catalog.http.protocoloptions import protocol_options
+from catalog.http.body import BODY_MEMORY, BodyMemory
+from catalog.http.clientconnections import protocol_options
+from catalog.http.positionwait import LINK_WAITS, LinkWaits
 from catalog.http.route import ROUTES, Route
-from catalog.http.streamshares import add_stream_shares
+from catalog.http.stream import add_stream_shares
 from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
 from catalog.operations.operation import ANY_METHOD, READING, Operation

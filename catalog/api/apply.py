@@ -10,9 +10,8 @@ from aiohttp import web
 from catalog.api.documents import read_registry
 from catalog.api.notes import find_notes, notes_as_json
 from catalog.context import CONTEXT, Context
-from catalog.http.etag import READING
-from catalog.http.headers import interaction_headers
-from catalog.http.responses import json_response
+from catalog.http.conditions import READING
+from catalog.http.responses import interaction_headers, json_response
 from catalog.longwork import aside
 from catalog.model.difference import EntityDifference, ValueChange, differences_between
 from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid

@@ -12,8 +12,8 @@ from catalog.api.answercache import ANSWERS, CachedAnswer, Key
 from catalog.api.inline import inlines
 from catalog.api.readplan import ReadPlan
 from catalog.api.subtreejson import SubtreeWriter
-from catalog.http.deadline import in_search_time
 from catalog.http.responses import JSON_TYPE, to_json
+from catalog.http.stream import in_search_time
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.visibility import visibility
 from catalog.model.xid import Xid

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 
 from catalog.api.inline import Inline, inlines
-from catalog.http.leftout import json_or_none
-from catalog.http.responses import to_json
+from catalog.http.responses import json_or_none, to_json
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.documentforms import document_names, show_document

@@ -11,8 +11,8 @@ from catalog.api.entityread import answer_read
 from catalog.api.entitywrite import answer_delete, answer_write
 from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT
-from catalog.http.deadline import bounded
 from catalog.http.positionwait import WAIT_FOR
+from catalog.http.stream import bounded
 from catalog.model.errors import NotFound, XRegistryError
 from catalog.model.shortpath import key_in
 from catalog.model.visibility import visibility

@@ -17,8 +17,7 @@ from catalog.api.readplan import ReadPlan
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
-from catalog.http.headers import encode_url
-from catalog.http.responses import JSON_TYPE, UNTYPED, json_response
+from catalog.http.responses import JSON_TYPE, UNTYPED, encode_url, json_response
 from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.shortpath import short_path

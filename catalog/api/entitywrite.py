@@ -19,8 +19,8 @@ from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
 from catalog.http.body import read_attributes, read_body, read_json
-from catalog.http.deadline import DEADLINE
-from catalog.http.writeconditions import condition_on
+from catalog.http.conditions import condition_on
+from catalog.http.stream import DEADLINE
 from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.http.headers import _NULL, _percent_encoded, decode_header, encode_header
+from catalog.http.responses import _NULL, _percent_encoded, decode_header, encode_header
 from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
 from catalog.model.schema import Attribute, ResourceType, value_text
 from catalog.model.timestamps import format_time

@@ -18,8 +18,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.headers import write_item
-from catalog.http.leftout import shown_or_none
+from catalog.http.responses import shown_or_none, write_item
 from catalog.messages import BASES, reference_targets
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError

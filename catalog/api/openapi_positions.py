@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from catalog.api.openapi_schemas import Json
-from catalog.http.headers import POSITION
 from catalog.http.positionwait import WAIT_FOR
+from catalog.http.responses import POSITION
 
 _READS = ("GET", "HEAD")
 

@@ -15,9 +15,8 @@ from catalog.api.readflags import ReadFlags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
-from catalog.http.deadline import in_search_time
-from catalog.http.etag import names_tag, not_modified, tag, weak_tag
-from catalog.http.stream import WHOLE, send, stream_share
+from catalog.http.conditions import names_tag, not_modified, tag, weak_tag
+from catalog.http.stream import WHOLE, in_search_time, send, stream_share
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound, ServerBusy

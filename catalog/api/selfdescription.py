@@ -15,10 +15,8 @@ from catalog.api.reconfigure import reconfigure
 from catalog.api.requesttarget import RequestTarget
 from catalog.context import CONTEXT
 from catalog.http.body import read_object
-from catalog.http.etag import strong_tag
-from catalog.http.headers import interaction_headers
-from catalog.http.responses import json_response, to_json
-from catalog.http.writeconditions import check_tag
+from catalog.http.conditions import check_tag, strong_tag
+from catalog.http.responses import interaction_headers, json_response, to_json
 from catalog.longwork import in_thread
 from catalog.model.capabilities import describe
 from catalog.model.xid import Xid

@@ -8,8 +8,7 @@ from typing import Any
 
 from catalog.api.entityjson import EntityRenderer
 from catalog.api.inline import Inline, inlines
-from catalog.http.leftout import shown_or_none
-from catalog.http.responses import to_json
+from catalog.http.responses import shown_or_none, to_json
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
 from catalog.reading.tree import Branch, Chunks, read_batches, read_listed, read_matches, read_whole

@@ -15,8 +15,7 @@ from catalog.api.notes import notes_on
 from catalog.api.readplan import ReadPlan
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
-from catalog.http.headers import interaction_headers
-from catalog.http.responses import JSON_TYPE, json_response
+from catalog.http.responses import JSON_TYPE, interaction_headers, json_response
 from catalog.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound

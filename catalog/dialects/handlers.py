@@ -10,10 +10,9 @@ from aiohttp import hdrs, web
 from catalog.api.notes import notes_on
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT
-from catalog.http.deadline import DEADLINE
-from catalog.http.headers import MORE_HEADERS, interaction_headers
-from catalog.http.responses import json_response
-from catalog.http.writeconditions import Reading, condition_on
+from catalog.http.conditions import Reading, condition_on
+from catalog.http.responses import MORE_HEADERS, interaction_headers, json_response
+from catalog.http.stream import DEADLINE
 from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound

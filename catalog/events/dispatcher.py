@@ -18,7 +18,7 @@ from catalog.events.progress import ProgressWriter
 from catalog.events.shardleases import ShardLeases
 from catalog.events.sinkvalidation import SinkValidation
 from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_again
-from catalog.http.descriptors import most_outbound_connections
+from catalog.http.listener import most_outbound_connections
 from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
 from catalog.sinks.protocols import Sinks

@@ -13,7 +13,7 @@ from typing import Protocol
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.filterindex import FilterIndex, Required
-from catalog.http.leftout import shown_or_none
+from catalog.http.responses import shown_or_none
 from catalog.model.errors import ServerBusy
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.store.changes import ChangesDropped, Position, read_head

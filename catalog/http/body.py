@@ -1,28 +1,161 @@
-"""Reads request bodies, within bounds of size, time and depth."""
+"""Reads request bodies within bounds of size, time, depth and memory."""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from aiohttp import web
 
+from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.documents import serialization
-from catalog.http.bodymemory import BODY_MEMORY, HeldBody, held_body
 from catalog.http.characters import check_json_texts
-from catalog.http.inflate import CODINGS, inflate
 from catalog.limits import Limits
 from catalog.longwork import aside, note_request_bytes
+from catalog.model.caller import caller
 from catalog.model.concorderrors import (
     LimitExceeded,
     RequestTimeout,
     RequestTooLarge,
+    TooManyAtOnce,
     UnsupportedContentCoding,
     UnsupportedMediaType,
 )
-from catalog.model.errors import MissingBody, ParsingData
+from catalog.model.errors import MissingBody, ParsingData, ServerBusy
+
+# The beginning of a body is not counted: whatever large bodies take, small ones are accepted.
+_UNCOUNTED = 64 * 1024
+
+
+class BodyMemory:
+    """The bytes of bodies that a node holds, in all and for each client."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.max_body_memory_bytes
+        self._most_of_client = settings.max_client_body_memory_bytes
+        self._held = 0
+        self._of_client: Counter[str] = Counter()
+        # One step of inflating is done at a time, so that it does not matter to anybody else how
+        # many bodies are inflated; they take turns.
+        self.inflating = asyncio.Lock()
+
+    def take(self, client: str, size: int) -> None:
+        """Count `size` bytes more.
+
+        Raises:
+            TooManyAtOnce: the client holds as much as one may.
+            ServerBusy: all clients hold as much as they may.
+        """
+        if self._of_client[client] + size > self._most_of_client:
+            raise TooManyAtOnce(
+                limit=str(self._most_of_client),
+                things="bytes of bodies of one client",
+                setting="CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES",
+            )
+        if self._held + size > self._most:
+            raise ServerBusy(
+                detail=f"Requests under way have {self._most} bytes of bodies, the most at a time "
+                "(CONCORD_MAX_BODY_MEMORY_BYTES)."
+            )
+        self._held += size
+        self._of_client[client] += size
+
+    def give_back(self, client: str, size: int) -> None:
+        self._held -= size
+        self._of_client[client] -= size
+        if not self._of_client[client]:
+            del self._of_client[client]
+
+
+class HeldBody:
+    """The body of one request, as it grows."""
+
+    def __init__(self, memory: BodyMemory) -> None:
+        self.content: bytes | None = None
+        self._memory = memory
+        self._client = caller.get()
+        self._counted = 0
+
+    def grow(self, size: int) -> None:
+        """Count the body with `size` bytes, unless it was larger already.
+
+        Raises:
+            TooManyAtOnce, ServerBusy: see `BodyMemory.take`.
+        """
+        more = size - _UNCOUNTED - self._counted
+        if more > 0:
+            self._memory.take(self._client, more)
+            self._counted += more
+
+    def release(self) -> None:
+        self.content = None
+        self._memory.give_back(self._client, self._counted)
+        self._counted = 0
+
+
+BODY_MEMORY: web.AppKey[BodyMemory] = web.AppKey("body_memory", BodyMemory)
+_HELD: web.RequestKey[HeldBody] = web.RequestKey("held_body", HeldBody)
+
+
+def held_body(request: web.Request) -> HeldBody:
+    """The body of a request, which is empty at first."""
+    if _HELD not in request:
+        request[_HELD] = HeldBody(request.app[BODY_MEMORY])
+    return request[_HELD]
+
+
+def release_body(request: web.Request) -> None:
+    """Release the body of a request that was answered."""
+    if _HELD in request:
+        request[_HELD].release()
+
+
+CODINGS = ("gzip", "deflate")
+"""The content codings of request bodies that are accepted (RFC 9110 8.4.1)."""
+
+# A step takes less than a millisecond.
+_STEP = 256 * 1024
+# zlib copies what it has not consumed at each step.
+_SLICE = 16 * 1024
+_MOST_MEMBERS = 1024
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def inflate(sent: bytes, coding: str) -> Iterator[bytes]:
+    """The content of a body, in pieces that bound what a step may take of time and memory.
+
+    Args:
+        coding: one of `CODINGS`.
+
+    Raises:
+        zlib.error: the body is damaged, or ends early, or has too many members.
+    """
+    decoder, members = zlib.decompressobj(_window(sent, coding)), 1
+    for start in range(0, len(sent), _SLICE):
+        piece = sent[start : start + _SLICE]
+        while piece:
+            if decoder.eof:
+                members += 1
+                if coding != "gzip" or members > _MOST_MEMBERS:
+                    raise zlib.error("there is more after its end")
+                decoder = zlib.decompressobj(_GZIP)
+            yield decoder.decompress(piece, _STEP)
+            piece = decoder.unused_data or decoder.unconsumed_tail
+    yield decoder.flush()
+    if not decoder.eof:
+        raise zlib.error("it ends early")
+
+
+def _window(sent: bytes, coding: str) -> int:
+    if coding == "gzip":
+        return _GZIP
+    # Some clients leave out the header of zlib, which begins with the method, 8 (RFC 1950 2.2).
+    return zlib.MAX_WBITS if sent[0] & 0xF == 8 else -zlib.MAX_WBITS
+
 
 # aiohttp's type of a body without one. A page may not send it to others as a type that it states.
 _UNTYPED = "application/octet-stream"

@@ -1,10 +1,13 @@
-"""The connections of clients: how many there may be, and how long they may keep still."""
+"""The connections of clients: accepted, bounded in number and time, told why they are refused."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -12,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from catalog.config import Settings
-from catalog.http.clientaddress import is_within, source_of
+from catalog.context import CONTEXT
 from catalog.http.problems import (
     answer_unexpected,
     cut_short,
@@ -20,10 +23,87 @@ from catalog.http.problems import (
     is_client_gone,
     problem_response,
 )
-from catalog.http.protocoloptions import protocol_options
-from catalog.http.refusal import header_too_large, refusal
 from catalog.model.concorderrors import ExpectationFailed, LimitExceeded, TooManyAtOnce
 from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy, XRegistryError
+
+# As much as a kernel hands over at a time; a connection buffers two or three times that.
+_READ_BYTES = 64 * 1024
+# What a client still sends after its answer is read and dropped for this time, since a connection
+# that is closed while data arrives can lose the answer.
+_LINGERING_SECONDS = 2.0
+
+
+def protocol_options(settings: Settings) -> dict[str, Any]:
+    """The options of `web.RequestHandler` that bound a client."""
+    return {
+        "access_log": None,
+        # aiohttp inflates whatever arrives, whether it is asked for or not; see `read_body`.
+        "auto_decompress": False,
+        "keepalive_timeout": settings.idle_connection_seconds,
+        "lingering_time": _LINGERING_SECONDS,
+        "read_bufsize": _READ_BYTES,
+    }
+
+
+def refusal(error: XRegistryError) -> bytes:
+    """A whole response that tells why."""
+    response = problem_response(error)
+    assert isinstance(response.body, bytes)
+    headers = {**response.headers, "Content-Length": len(response.body), "Connection": "close"}
+    lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + response.body
+
+
+def header_too_large(most: int) -> LimitExceeded:
+    return LimitExceeded(
+        limit=str(most), things="bytes in its header", setting="CONCORD_MAX_HEADER_BYTES"
+    )
+
+
+def client_address(request: web.Request) -> str:
+    """The address of the client, or of the last proxy before it that is not trusted.
+
+    Proxies append to `X-Forwarded-For` whom they were called by, so its last address that is not
+    a trusted proxy's is the last one that nobody could invent.
+    """
+    sender = request.remote or ""
+    trusted = request.app[CONTEXT].settings.trusted_proxies
+    if not trusted:
+        return sender
+    hops = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")
+    while is_within(sender, trusted) and hops and (before := _normal(hops.pop())):
+        sender = before
+    return sender
+
+
+@functools.lru_cache(maxsize=1024)
+def is_within(address: str, networks: Sequence[str]) -> bool:
+    """Whether an address belongs to one of the networks."""
+    parsed = _parsed(address)
+    return parsed is not None and any(parsed in ip_network(network) for network in networks)
+
+
+def _normal(address: str) -> str:
+    return str(_parsed(address) or "")
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        found = ip_address(address.strip())
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+@functools.lru_cache(maxsize=1024)
+def source_of(address: str) -> str:
+    """The IPv4 address, or the network of 64 bits of an IPv6 address: what one client may have."""
+    parsed = _parsed(address.partition("%")[0])
+    if isinstance(parsed, IPv6Address):
+        return str(IPv6Network((parsed, 64), strict=False))
+    return address if parsed is None else str(parsed)
+
 
 # How many connections are looked at for one that can be closed, so that a flood costs little.
 _LOOKS = 64

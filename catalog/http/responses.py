@@ -1,12 +1,80 @@
-"""Builds JSON responses."""
+"""Builds responses: JSON, the header fields of all APIs, and what answers leave out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 import orjson
+import structlog
 from aiohttp import hdrs, web
+
+from catalog.model.errors import DataRetrievalError
+from catalog.writing.outcome import Outcome
+
+CORRELATION_ID = "xRegistry-xregcorrelationid"
+POSITION = "Concord-Position"
+MORE_HEADERS: web.RequestKey[Mapping[str, str]] = web.RequestKey("more_headers", Mapping)
+"""Headers that the answer to a request gets beside those of its handler."""
+_NULL = "null"
+_UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
+_NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def interaction_headers(outcome: Outcome) -> dict[str, str]:
+    """The id of the interaction of a write, and its position, for which reads may wait."""
+    return {CORRELATION_ID: outcome.interaction, POSITION: str(outcome.cursor)}
+
+
+def encode_header(value: str) -> str:
+    """Percent-encode the characters that a header can't carry, and quotes and spaces.
+
+    The text "null" is encoded, too, as a plain `null` deletes an attribute.
+    """
+    return "%6Eull" if value == _NULL else _UNSAFE.sub(_percent_encoded, value)
+
+
+def _percent_encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{b:02X}" for b in found[0].encode())
+
+
+def decode_header(value: str) -> str:
+    """Undo double quotes, then percent-encoding.
+
+    Raises:
+        ValueError: the result is not UTF-8.
+    """
+    plain = _QUOTED.sub(lambda found: _ESCAPE.sub(r"\1", found[1]), value.strip())
+    return unquote_to_bytes(plain).decode()
+
+
+def encode_url(url: str) -> str:
+    """Percent-encode the characters of a URL that a header can't carry."""
+    return _NOT_IN_URL.sub(_percent_encoded, url)
+
+
+def write_item(token: str, parameters: Mapping[str, str | int]) -> str:
+    """A structured field's token with parameters; non-ASCII texts are Display Strings."""
+    return token + "".join(f";{name}={_value(value)}" for name, value in parameters.items())
+
+
+def _value(value: str | int) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if value.isascii() and value.isprintable():
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    encoded = "".join(
+        chr(byte) if 0x20 <= byte <= 0x7E and byte not in b'%"' else f"%{byte:02x}"
+        for byte in value.encode()
+    )
+    return f'%"{encoded}"'
+
 
 JSON_TYPE = "application/json; charset=utf-8"
 
@@ -34,3 +102,42 @@ def leave_untyped(response: web.StreamResponse) -> None:
     """Remove the media type that aiohttp has given to a response with the headers of `UNTYPED`."""
     if response.headers.popall(_MARK, None) is not None:
         response.headers.popall(hdrs.CONTENT_TYPE, None)
+
+
+_log = structlog.get_logger(__name__)
+
+_Shown = TypeVar("_Shown")
+
+_MOST_REMEMBERED = 1000
+_LONGEST_REASON = 300
+_reported: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+
+def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:
+    """The result of `show`; `None`, and a line in the log, if it cannot show the entity at `xid`.
+
+    Args:
+        show: does no I/O, so that whatever it raises is about the entity.
+    """
+    try:
+        return show()
+    except Exception as error:
+        report_left_out(xid, error)
+        return None
+
+
+def json_or_none(xid: str, show: Callable[[], Any]) -> orjson.Fragment | None:
+    """The result of `show` as JSON text; `None`, as above, if it cannot be shown or written."""
+    return shown_or_none(xid, lambda: orjson.Fragment(to_json(show())))
+
+
+def report_left_out(xid: str, error: Exception) -> None:
+    """Log that an entity is left out of answers, once for each reason."""
+    said = error.detail if isinstance(error, DataRetrievalError) else str(error)
+    reason = f"{type(error).__name__}: {said}"[:_LONGEST_REASON]
+    if (xid, reason) in _reported:
+        return
+    _reported[xid, reason] = None
+    if len(_reported) > _MOST_REMEMBERED:
+        _reported.popitem(last=False)
+    _log.error("an entity cannot be shown, and is left out", xid=xid, reason=reason)

@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails
 
 from catalog.config import Settings
 from catalog.http.body import read_body, read_json
-from catalog.http.deadline import Deadline
 from catalog.http.responses import JSON_TYPE
+from catalog.http.stream import Deadline
 from catalog.model.errors import (
     BadRequest,
     InvalidAttribute,

@@ -1,18 +1,164 @@
-"""Sends answers of any size: small ones at once, large ones piece by piece."""
+"""Streams: their deadline, their shares, and how they are sent."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import functools
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 from aiohttp import hdrs, web
 
+from catalog.clientshares import ClientShares
+from catalog.config import Settings
 from catalog.context import CONTEXT
-from catalog.http.deadline import DEADLINE
-from catalog.http.etag import REVALIDATE, has_tag, not_modified
-from catalog.http.streamshares import STREAMS
-from catalog.model.errors import TooLarge
+from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
+from catalog.model.concorderrors import ReadTooSlowly, SearchTooCostly
+from catalog.model.errors import ServerBusy, TooLarge
+from catalog.model.interaction import Interaction
+
+STREAMS: web.AppKey[ClientShares] = web.AppKey("streams", ClientShares)
+LONG_POLLS: web.AppKey[ClientShares] = web.AppKey("long_polls", ClientShares)
+WAITING_READS: web.AppKey[ClientShares] = web.AppKey("waiting_reads", ClientShares)
+SINK_TESTS: web.AppKey[ClientShares] = web.AppKey("sink_tests", ClientShares)
+
+
+def add_stream_shares(app: web.Application, settings: Settings) -> None:
+    """Bound these things of an application as its settings say."""
+    app[STREAMS] = ClientShares(
+        "streams",
+        "CONCORD_STREAMS",
+        most=settings.streams,
+        most_per_client=settings.streams_per_client,
+    )
+    app[LONG_POLLS] = ClientShares(
+        "requests that wait for changes",
+        "CONCORD_LONG_POLLS",
+        most=settings.long_polls,
+        most_per_client=settings.long_polls_per_client,
+    )
+    app[WAITING_READS] = ClientShares(
+        "reads that wait for a position",
+        "CONCORD_WAITING_READS",
+        most=settings.waiting_reads,
+        most_per_client=settings.waiting_reads_per_client,
+    )
+    app[SINK_TESTS] = ClientShares(
+        "tests of sinks",
+        "CONCORD_SINK_TESTS",
+        most=settings.sink_tests,
+        most_per_client=settings.sink_tests_per_client,
+    )
+
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Deadline:
+    """Bounds the time of a request; a stream may last longer while its reader keeps up.
+
+    Each sent piece of a stream gives it as long as a request may take, but on average it must be
+    read at the least rate, so that no client holds a snapshot for ever.
+
+    Raises:
+        ReadTooSlowly: a stream was cut.
+        ServerBusy: the time is over; a write may have been applied.
+    """
+
+    __slots__ = ("_due", "_last", "_request", "_sent", "_settings", "_timeout")
+
+    def __init__(self, request: web.Request, settings: Settings) -> None:
+        now = asyncio.get_running_loop().time()
+        self._request = request
+        self._settings = settings
+        self._due = now + settings.request_timeout_seconds
+        self._last = max(self._due, now + settings.stream_timeout_seconds)
+        self._sent = 0
+        self._timeout = asyncio.timeout_at(self._due)
+
+    def postpone(self, sent: int) -> None:
+        """Extend the deadline after `sent` bytes."""
+        self._sent += sent
+        self._due += sent / self._settings.stream_least_rate
+        now = asyncio.get_running_loop().time()
+        stalled = now + self._settings.request_timeout_seconds
+        self._timeout.reschedule(min(stalled, self._due, self._last))
+
+    def extend_for(self, interaction: Interaction) -> None:
+        """Give an interaction time that deletes groups, with any number of entities in them."""
+        if any(delete.xid.kind == "group" for delete in interaction.deletes):
+            longest = self._settings.reconfiguration_timeout_seconds
+            self.extend(max(0.0, longest - self._settings.request_timeout_seconds))
+
+    def extend(self, seconds: float) -> None:
+        """Extend the deadline by the time that the client asks to wait for something."""
+        self._due += seconds
+        self._timeout.reschedule(self._due)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._request[DEADLINE] = self
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # A request that is handled again gets another one.
+        del self._request[DEADLINE]
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as timeout:
+            error = timeout
+        if isinstance(error, TimeoutError):
+            raise self._refusal() from error
+
+    def _refusal(self) -> ServerBusy:
+        path = self._request.path
+        if self._sent:
+            rate = str(self._settings.stream_least_rate)
+            return ReadTooSlowly(path, rate=rate, setting="CONCORD_STREAM_LEAST_RATE")
+        is_read = self._request.method in READING
+        return ServerBusy(path, detail="" if is_read else "The request may have been applied.")
+
+
+DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
+
+
+def bounded(handler: Handler) -> Handler:
+    """Bound the time of a handler to that of a request (see `Deadline`)."""
+
+    @functools.wraps(handler)
+    async def handle(request: web.Request) -> web.StreamResponse:
+        # A deadline around another one would end a stream that the inner one lets go on.
+        if DEADLINE in request:
+            return await handler(request)
+        async with Deadline(request, request.app[CONTEXT].settings):
+            return await handler(request)
+
+    return handle
+
+
+_ADVICE = (
+    "Ask within one collection instead of all, compare with a whole value instead of one with"
+    " wildcards, or add a condition with an equality: these are looked up, while others are"
+    " tried on every entity."
+)
+
+
+@contextlib.asynccontextmanager
+async def in_search_time(request: web.Request) -> AsyncIterator[None]:
+    """End a search that takes too long, in the database as well.
+
+    Raises:
+        SearchTooCostly
+    """
+    seconds = request.app[CONTEXT].settings.search_timeout_seconds
+    try:
+        async with asyncio.timeout(seconds) as bound:
+            yield
+    except TimeoutError as error:
+        if not bound.expired():
+            raise
+        raise SearchTooCostly(request.path, seconds=f"{seconds:g}", detail=_ADVICE) from error
+
 
 _LARGEST_AT_ONCE = 256 * 1024
 _WRITTEN_AT_ONCE = 64 * 1024

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from catalog.http.endpointprobe import probe_endpoint
+from catalog.http.outbound import probe_endpoint
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described

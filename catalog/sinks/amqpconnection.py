@@ -13,7 +13,7 @@ from typing import cast
 import proton
 
 from catalog.config import Settings
-from catalog.http.outboundsocket import connect_socket
+from catalog.http.outbound import connect_socket
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context

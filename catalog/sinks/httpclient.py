@@ -15,9 +15,8 @@ import ssl
 import aiohappyeyeballs
 
 from catalog.config import Settings
-from catalog.http.descriptors import most_idle_sink_connections
-from catalog.http.namelookup import NameLookup
-from catalog.http.outbound import open_allowed_socket
+from catalog.http.listener import most_idle_sink_connections
+from catalog.http.outbound import NameLookup, open_allowed_socket
 from catalog.model.connectionfailure import names_hidden
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpconnection import HttpConnection

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthentication
 from aiokafka.protocol.metadata import MetadataRequest
 
 from catalog.config import Settings
-from catalog.http.outboundsocket import connect_socket
+from catalog.http.outbound import connect_socket
 from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.sinks.kafkacluster import KafkaCluster

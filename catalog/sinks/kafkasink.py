@@ -26,7 +26,7 @@ from aiokafka.errors import (
 )
 
 from catalog.config import Settings
-from catalog.http.descriptors import most_outbound_connections
+from catalog.http.listener import most_outbound_connections
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.sinks.kafkacluster import KafkaCluster

@@ -17,7 +17,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from catalog.config import Settings
-from catalog.http.outboundsocket import connect_socket
+from catalog.http.outbound import connect_socket
 from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.sinks.connectfailure import ConnectionRefusedByServer

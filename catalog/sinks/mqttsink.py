@@ -15,7 +15,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from catalog.config import Settings
-from catalog.http.descriptors import most_outbound_connections
+from catalog.http.listener import most_outbound_connections
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.connectfailure import connect_failure
 from catalog.sinks.mqttconnection import MqttConnection, MqttLimits, MqttMessage, MqttServer

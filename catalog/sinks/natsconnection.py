@@ -18,7 +18,7 @@ from nats.aio.transport import TcpTransport
 from nats.js.api import PubAck
 
 from catalog.config import Settings
-from catalog.http.outboundsocket import connect_socket
+from catalog.http.outbound import connect_socket
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.operations.cacertificate import tls_context

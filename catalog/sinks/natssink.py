@@ -12,7 +12,7 @@ import nats.errors
 import nats.js.errors
 
 from catalog.config import Settings
-from catalog.http.descriptors import most_outbound_connections
+from catalog.http.listener import most_outbound_connections
 from catalog.model.masking import described
 from catalog.sinks.connectfailure import connect_failure
 from catalog.sinks.natsconnection import (

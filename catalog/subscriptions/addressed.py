@@ -14,8 +14,8 @@ from aiohttp import web
 from catalog.access.creatorrights import creator_of
 from catalog.access.identity import demand, identity_of
 from catalog.context import CONTEXT
+from catalog.http.conditions import check_tag
 from catalog.http.route import model_response
-from catalog.http.writeconditions import check_tag
 from catalog.model.errors import NotFound
 from catalog.operations.subscriptions import State
 from catalog.roles import Permission

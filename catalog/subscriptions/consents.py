@@ -16,7 +16,7 @@ from catalog.access.audittrail import author_of
 from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.events.sinkvalidation import request_origin
-from catalog.http.clientaddress import client_address, source_of
+from catalog.http.clientconnections import client_address, source_of
 from catalog.model.author import author
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound

@@ -13,7 +13,7 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import CONTEXT, Context
-from catalog.http.streamshares import SINK_TESTS
+from catalog.http.stream import SINK_TESTS
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.operations.deliveries import AttemptOutcome, ExampleAnswer
 from catalog.sinks.outgoing import OutgoingEvent

@@ -13,9 +13,9 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import IDENTITY, Identity, demand
 from catalog.access.ratelimits import RATE_LIMITS, key_of
 from catalog.context import CONTEXT
+from catalog.http.browsers import check_origin
 from catalog.http.characters import check_characters
-from catalog.http.crossorigin import check_origin
-from catalog.http.etag import READING
+from catalog.http.conditions import READING
 from catalog.http.flags import Flags
 from catalog.http.positionwait import wait_for_positions
 from catalog.http.requesthost import check_host

@@ -21,12 +21,10 @@ from aiohttp.typedefs import Handler
 
 from catalog.access.audittrail import note_refusal
 from catalog.context import Context
-from catalog.http.authoritypointer import point_to_authority
-from catalog.http.bodymemory import release_body
-from catalog.http.clientaddress import client_address, source_of
-from catalog.http.clientconnections import ClientConnection
-from catalog.http.etag import NEVER_KEPT, answer_conditionally
-from catalog.http.problems import PROBLEM, cut_short, has_begun, problem_of
+from catalog.http.body import release_body
+from catalog.http.clientconnections import ClientConnection, client_address, source_of
+from catalog.http.conditions import NEVER_KEPT, answer_conditionally
+from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_authority, problem_of
 from catalog.http.route import Route
 from catalog.model.caller import caller
 from catalog.model.errors import ServerBusy, XRegistryError

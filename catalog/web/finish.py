@@ -7,12 +7,10 @@ from aiohttp import hdrs, web
 from catalog.access.identity import IDENTITY
 from catalog.access.ratelimits import QUOTA
 from catalog.context import CONTEXT
-from catalog.http.browserheaders import SHOWN_ONLY, TLS_ONLY
-from catalog.http.crossorigin import share_with_origins
-from catalog.http.etag import NEVER_KEPT
-from catalog.http.headers import MORE_HEADERS, POSITION
+from catalog.http.browsers import SHOWN_ONLY, TLS_ONLY, share_with_origins
+from catalog.http.conditions import NEVER_KEPT
 from catalog.http.positionwait import READ_AS_OF
-from catalog.http.responses import leave_untyped
+from catalog.http.responses import MORE_HEADERS, POSITION, leave_untyped
 
 REQUEST_HEADER = "X-Request-ID"
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)

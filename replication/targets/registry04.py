@@ -17,7 +17,7 @@ from catalog.dialects.registry04.names import path_of
 from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
 from catalog.dialects.registry04.translate import SERVED
 from catalog.dialects.versionnumbers import is_number
-from catalog.http.headers import encode_url
+from catalog.http.responses import encode_url
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.timestamps import format_time

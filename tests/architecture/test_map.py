@@ -26,8 +26,8 @@ SHARED_NAMES = {
     # The layers of one noun: its SQL, its handlers, its client, its command.
     *("configuration", "crossreferences", "deadletters", "delete", "digests", "entities", "find"),
     *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
-    # One per package by design: errors, the bodies that pydantic reads, what is applied.
-    *("apply", "errors", "wire"),
+    # One per package by design: errors, what is applied.
+    *("apply", "errors"),
     # The operations of a feature, and what the feature or its command has under the same name.
     *("access", "audit", "feed", "handovers", "peercredentials", "reconciliations", "recovery"),
     # Older forms of what the model and the messages have under the same name.

@@ -26,8 +26,8 @@ from catalog.documents.losses import find_losses
 from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
 from catalog.events.filters import FilterError, compile_filters
-from catalog.http.headers import decode_header
 from catalog.http.outboundaddress import why_refused
+from catalog.http.responses import decode_header
 from catalog.http.route import checked
 from catalog.messages.messageparser import read_binary_event, read_json_message
 from catalog.messages.uritemplates import Template

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.http.headers import write_item
+from catalog.http.responses import write_item
 from tests.integration.conftest import Node
 
 M = "/messagegroups/g/messages/m"

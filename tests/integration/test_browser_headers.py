@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.access.owntokens import make_token
-from catalog.http.refusal import refusal
+from catalog.http.clientconnections import refusal
 from catalog.model.errors import ServerBusy
 from catalog.roles import Grant
 from replication.routes import routes as replication_routes

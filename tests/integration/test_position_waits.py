@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from catalog.http.linkwaits import LINK_WAITS
+from catalog.http.positionwait import LINK_WAITS
 from catalog.store.databasewatch import Watch
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, start_node

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from catalog.config import Settings
 from catalog.context import CONTEXT
-from catalog.http.clientaddress import client_address
+from catalog.http.clientconnections import client_address
 
 PROXY = "10.0.0.1"
 

@@ -6,8 +6,7 @@ import pytest
 from aiohttp import web
 
 from catalog.config import Settings
-from catalog.http.clientaddress import source_of
-from catalog.http.clientconnections import ClientConnection, ClientConnections
+from catalog.http.clientconnections import ClientConnection, ClientConnections, source_of
 
 
 class Clients:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.api.metadataheaders import headers_of
-from catalog.http.headers import decode_header, encode_header, encode_url
+from catalog.http.responses import decode_header, encode_header, encode_url
 from catalog.model.modelsource import load_model
 
 SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.http.inflate import inflate
+from catalog.http.body import inflate
 
 MOST_OF_A_PIECE = 256 * 1024
 CONTENTS = st.one_of(

@@ -21,7 +21,7 @@ from catalog.dialects.discovery.load import (
 from catalog.dialects.discovery.operations import ExistingService, Operation, Put, Remove, process
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service, to_entities
-from catalog.http.headers import interaction_headers
+from catalog.http.responses import interaction_headers
 from catalog.model.concorderrors import RequestInterrupted
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import InvalidAttribute

@@ -12,7 +12,7 @@ import orjson
 from catalog.dialects.discovery.eventlist import StoredService
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import from_entities, is_service, service_id
-from catalog.http.leftout import json_or_none
+from catalog.http.responses import json_or_none
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.schema import Model

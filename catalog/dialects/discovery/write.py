@@ -18,8 +18,8 @@ from catalog.dialects.discovery.requests import is_import, read_added, read_remo
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.handlers import find_notes
 from catalog.http.body import read_json
+from catalog.http.conditions import condition_on
 from catalog.http.responses import JSON_TYPE, to_json
-from catalog.http.writeconditions import condition_on
 from catalog.model.errors import BadRequest
 
 

@@ -38,7 +38,7 @@ from catalog.dialects.messagecatalog.translate import (
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, path_of
 from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
-from catalog.http.deadline import Handler
+from catalog.http.stream import Handler
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity

@@ -14,7 +14,7 @@ from catalog.dialects.registry04.load import load_resource
 from catalog.dialects.registry04.registryheaders import read_headers
 from catalog.dialects.registry04.requestcontent import check_epoch, check_identity, expected_epoch
 from catalog.http.body import read_json
-from catalog.http.headers import interaction_headers
+from catalog.http.responses import interaction_headers
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, InvalidAttribute, MissingVersions, NotFound
 from catalog.model.interaction import Interaction

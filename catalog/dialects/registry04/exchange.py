@@ -14,8 +14,13 @@ from catalog.dialects.registry04.layout import Layout
 from catalog.dialects.registry04.load import load_version
 from catalog.dialects.registry04.names import Json
 from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
-from catalog.http.headers import encode_url, interaction_headers
-from catalog.http.responses import JSON_TYPE, json_response, to_json
+from catalog.http.responses import (
+    JSON_TYPE,
+    encode_url,
+    interaction_headers,
+    json_response,
+    to_json,
+)
 from catalog.model.concorderrors import IncompatibleVersion
 from catalog.model.configuration import Configuration
 from catalog.model.errors import CompatibilityViolation

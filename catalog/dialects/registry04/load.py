@@ -11,7 +11,7 @@ import orjson
 from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.layout import Layout, latest_version
 from catalog.dialects.registry04.names import Json
-from catalog.http.leftout import json_or_none
+from catalog.http.responses import json_or_none
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
 from catalog.model.schema import Model

@@ -15,8 +15,7 @@ from catalog.dialects.registry04.layout import Layout
 from catalog.dialects.registry04.load import Inlining, LoadedPage, latest_versions, load_page
 from catalog.dialects.registry04.names import Json
 from catalog.http.flags import read_page
-from catalog.http.leftout import json_or_none
-from catalog.http.responses import json_response
+from catalog.http.responses import json_or_none, json_response
 from catalog.model.entity import Entity
 from catalog.model.schema import Model
 from catalog.model.xid import Xid

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 
 from catalog.dialects.registry04.names import Json
-from catalog.http.headers import encode_url
+from catalog.http.responses import encode_url
 from catalog.model.errors import HeaderError
 
 HEADER_PREFIX = "Registry-"

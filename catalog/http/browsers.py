@@ -1,19 +1,26 @@
-"""Lets pages of chosen origins use the API, and no others write (Fetch standard, "CORS protocol").
-
-aiohttp-cors is not used: it adds a handler of OPTIONS to each route, and refuses paths with a
-handler for all methods, as entities' have here. OPTIONS is answered anyway, so only headers are
-added.
-"""
+"""What browsers may do with answers, and which pages may send requests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiohttp import hdrs, web
 
 from catalog.context import Context
-from catalog.http.etag import READING
+from catalog.http.conditions import READING
 from catalog.model.concorderrors import OriginRefused
+
+SHOWN_ONLY: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    # `sandbox` without permissions: no scripts, no forms, an origin of its own. Nobody may frame
+    # it (which `default-src` does not say).
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    # For what pages load without asking (`<script>`, `<img>`); CORS decides about the rest.
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+TLS_ONLY = ("Strict-Transport-Security", "max-age=31536000")
+
 
 _EXPOSED = frozenset(
     {"etag", "link", "location", "content-location", "content-disposition"}
