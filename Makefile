@@ -15,7 +15,7 @@ PIN := --universal --generate-hashes --no-header --quiet
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test soak fuzz bench lint format schema lock clean
+.PHONY: help install demo serve test soak fuzz bench lint format openapi schema lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ lint: $(INSTALLED) ## Check style, types, the direction of imports, and that eve
 format: $(INSTALLED) ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+openapi: $(INSTALLED) ## Write docs/openapi.json anew from the operations and the default model
+	@$(BIN)/python -m tests.openapidocument
 
 schema: $(INSTALLED) ## Write catalog/store/schema.sql anew from the migrations
 	@$(BIN)/python -m catalog.store.schemadump

@@ -55,8 +55,7 @@ def create_app(context: Context, routes: Iterable[Route] = ()) -> web.Applicatio
     app.on_cleanup.append(note_last_refused)
     app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
     app[RATE_LIMITS] = RateLimits(context.settings)
-    fixed = [*native_routes, *routes]
-    app[ROUTES] = [*_with_refusals(fixed), *entity_routes]
+    app[ROUTES] = all_routes(routes)
     door = Door(context)
     for route in app[ROUTES]:
         operation, handler = route.operation, door.handler_of(route)
@@ -65,6 +64,11 @@ def create_app(context: Context, routes: Iterable[Route] = ()) -> web.Applicatio
             app.router.add_route(hdrs.METH_HEAD, operation.path, handler)
     app.on_response_prepare.append(finish)
     return app
+
+
+def all_routes(routes: Iterable[Route]) -> list[Route]:
+    """The routes of a node: the native ones, others at its root, and those of entities."""
+    return [*_with_refusals([*native_routes, *routes]), *entity_routes]
 
 
 def _with_refusals(routes: Iterable[Route]) -> Iterator[Route]:

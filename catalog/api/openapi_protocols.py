@@ -42,6 +42,7 @@ def _settings(name: str, protocol: DeliveryProtocol) -> Json:
     }
     return {
         **schema,
+        "title": f"{name} settings",
         "description": inspect.cleandoc(schema["description"]),
         "x-delivery-protocol": about if missing is None else {**about, "missing": missing},
     }

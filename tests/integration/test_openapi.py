@@ -27,6 +27,7 @@ from catalog.operations.operation import LINES
 from catalog.store.deadletters import FailedEvent, add
 from replication import routes
 from tests.integration.conftest import Node, start_node
+from tests.openapidocument import FILE, document
 
 # Lines are generated as any text: what well-formed ones do is another test's.
 schemathesis.serializer.alias(LINES, "text/plain")
@@ -93,6 +94,10 @@ async def test_the_description_names_every_media_type_of_the_registry(node: Node
             answer = await node.request(method, "/", body=b"{}", headers=headers)
             assert answer.status == 200, answer.body
             assert answer.headers["Content-Type"].partition(";")[0] == media_type
+
+
+def test_the_document_of_the_default_model_is_kept_with_the_documentation() -> None:
+    assert FILE.read_text() == document(), "run: make openapi"
 
 
 # It sends requests to each of a hundred operations.
