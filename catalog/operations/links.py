@@ -5,7 +5,6 @@ A link brings entities, or sends them. An acceptance is a link whose source send
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -19,9 +18,7 @@ from catalog.model.linkterms import (
     Dialect,
     Mode,
     State,
-    is_authority,
     is_label,
-    is_scope,
     is_type,
 )
 from catalog.model.xid import is_valid_id
@@ -37,29 +34,20 @@ from catalog.operations.operation import (
     Time,
 )
 from catalog.operations.peercredentials import GivenCredential, ShownCredential, Token
+from catalog.operations.peers import (
+    MOST_NAMED,
+    Authority,
+    Count,
+    ScopePath,
+    Text,
+    being,
+    check_url,
+)
 from catalog.roles import Permission
-
-_MOST_NAMED = 100
-
-
-def _being(is_one: Callable[[str], bool], what: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not is_one(text):
-            raise ValueError(f"it needs to be {what}")
-        return text
-
-    return AfterValidator(check)
 
 
 def _check_peer(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme in TOPIC_SCHEMES:
-        return url
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("it needs to be the http or https URL of a catalog")
-    if parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueError("it must have no query, fragment or user")
-    return url.rstrip("/")
+    return url if urlsplit(url).scheme in TOPIC_SCHEMES else check_url(url)
 
 
 def _check_trust(text: str) -> str:
@@ -72,25 +60,19 @@ def _check_authorities(authorities: tuple[str, ...]) -> tuple[str, ...]:
     return authorities
 
 
-_Count = Annotated[int, Field(ge=0)]
-_Text = Annotated[str, Field(min_length=1, max_length=1024)]
 _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
-_Pairs = Annotated[dict[str, str], Field(max_length=_MOST_NAMED)]
-_Named = Field(default=(), max_length=_MOST_NAMED)
-_Authorities = Annotated[tuple[_Text, ...], AfterValidator(_check_authorities)]
-_Scope = Annotated[
-    _Text, _being(is_scope, "the path of an entity or collection, as /messagegroups/g")
-]
-_Type = Annotated[_Text, _being(is_type, "a type, as endpoints or messagegroups/messages")]
-_Trusted = Annotated[_Text, AfterValidator(_check_trust)]
-_Label = Annotated[_Text, _being(is_label, "a label, as name or name=value")]
+_Pairs = Annotated[dict[str, str], Field(max_length=MOST_NAMED)]
+_Named = Field(default=(), max_length=MOST_NAMED)
+_Authorities = Annotated[tuple[Text, ...], AfterValidator(_check_authorities)]
+_Type = Annotated[Text, being(is_type, "a type, as endpoints or messagegroups/messages")]
+_Trusted = Annotated[Text, AfterValidator(_check_trust)]
+_Label = Annotated[Text, being(is_label, "a label, as name or name=value")]
 _Prefix = Annotated[
     str,
     Field(max_length=64),
-    _being(lambda text: not text or is_valid_id(text), "the beginning of an id, as eu-"),
+    being(lambda text: not text or is_valid_id(text), "the beginning of an id, as eu-"),
 ]
-Authority = Annotated[str, _being(is_authority, "an absolute URI")]
-PeerUrl = Annotated[_Text, AfterValidator(_check_peer)]
+PeerUrl = Annotated[Text, AfterValidator(_check_peer)]
 """The URL of another catalog, or of a topic of Kafka as `kafka://HOST:PORT/TOPIC`."""
 
 
@@ -102,7 +84,7 @@ class LinkSelection(Body):
     `{"messagegroups/shop": "messagegroups/eu-shop"}`, does not name.
     """
 
-    scope: tuple[_Scope, ...] = _Named
+    scope: tuple[ScopePath, ...] = _Named
     types: tuple[_Type, ...] = _Named
     labels: tuple[_Label, ...] = _Named
     prefix: _Prefix = ""
@@ -180,7 +162,7 @@ class LinkReset(Body):
 
     drop: StrictBool = False
     full: StrictBool = False
-    authorities: tuple[_Text, ...] = _Named
+    authorities: tuple[Text, ...] = _Named
 
     @model_validator(mode="after")
     def _drops_what_it_names(self) -> Self:
@@ -192,8 +174,8 @@ class LinkReset(Body):
 class CompleteCopy(AnswerBody):
     """The complete copy that is under way: the copies so far, of how many, and the seconds left."""
 
-    copies: _Count
-    of: _Count | None = None
+    copies: Count
+    of: Count | None = None
     seconds: float | None = None
 
 
@@ -207,8 +189,8 @@ class LostEntity(AnswerBody):
 class LinkQuestion(AnswerBody):
     """The question that a link asks before it loses much, of so many entities that it holds."""
 
-    deletions: _Count
-    of: _Count
+    deletions: Count
+    of: Count
     digest: str
     first: list[LostEntity]
 
@@ -230,7 +212,7 @@ class FoundCatalog(AnswerBody):
     authority: str
     software: str
     digestversion: int | None = None
-    entities: _Count | None = None
+    entities: Count | None = None
     left: list[str] | None = None
     followedby: list[str] = Field(default_factory=list)
 
@@ -268,17 +250,17 @@ class LinkAnswer(AnswerBody):
     reason: str | None = Field(default=None, description="Why it is paused.")
     cursor: str | None = None
     lag: float | None = None
-    behind: _Count | None = None
+    behind: Count | None = None
     confirmed: float | None = None
     currentat: Time | None = None
-    applied: _Count
+    applied: Count
     appliedat: Time | None = None
     succeededat: Time | None = None
     rate: float
-    bytes: _Count
+    bytes: Count
     progress: CompleteCopy | None = None
-    conflicts: _Count
-    failures: _Count = Field(description="In a row.")
+    conflicts: Count
+    failures: Count = Field(description="In a row.")
     error: str | None = None
     errors: dict[str, int] = Field(description="Numbers of errors, by class.")
     nextattemptat: Time | None = None
@@ -286,7 +268,7 @@ class LinkAnswer(AnswerBody):
     subscription: str | None = None
     history: list[LinkEvent] = Field(description="The newest event first.")
     found: FoundCatalog | None = None
-    allowed: _Count | None = None
+    allowed: Count | None = None
 
 
 class LinkAnswers(AnswerBody):
@@ -307,7 +289,7 @@ class TriedCopy(AnswerBody):
     authority: str
     origin: str
     xid: str
-    epoch: _Count
+    epoch: Count
     detail: str | None = None
     remedy: str | None = None
 
@@ -328,7 +310,7 @@ class CopyConflicts(AnswerBody):
 class TriedCopies(AnswerBody):
     """The copies that would have the same outcome, and the first of them."""
 
-    number: _Count
+    number: Count
     first: list[TriedCopy]
 
 
@@ -340,8 +322,8 @@ class DryRunAnswer(AnswerBody):
 
     isdecided: bool
     reason: str | None = None
-    rows: _Count | None = None
-    differing: _Count | None = None
+    rows: Count | None = None
+    differing: Count | None = None
     outcomes: dict[str, TriedCopies] | None = None
     question: LinkQuestion | None = None
 

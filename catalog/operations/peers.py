@@ -42,7 +42,12 @@ def _is_group(path: str) -> bool:
     return is_scope(path) and path.count("/") == 2
 
 
-def _check_url(url: str) -> str:
+def check_url(url: str) -> str:
+    """The URL of a catalog without a slash at its end.
+
+    Raises:
+        ValueError: it is none.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it needs to be the http or https URL of a catalog")
@@ -68,7 +73,7 @@ ScopePath = Annotated[
     Text, being(is_scope, "the path of an entity or collection, as /messagegroups/g")
 ]
 GroupPath = Annotated[Text, being(_is_group, "the path of a group, as /messagegroups/g")]
-CatalogUrl = Annotated[Text, AfterValidator(_check_url)]
+CatalogUrl = Annotated[Text, AfterValidator(check_url)]
 KeyText = Annotated[
     str,
     AfterValidator(lambda text: str(PublicKey.parse(text))),
