@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ from catalog.model.xid import Xid
 from catalog.operations.operation import Operation
 from catalog.roles import Permission
 
+_WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 _IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
 # The targets here represent all paths of a kind.
@@ -95,11 +97,15 @@ def _fixed_paths(routes: Sequence[Route], able: Capabilities) -> Iterator[tuple[
     by_path: dict[str, list[Route]] = {}
     for route in routes:
         by_path.setdefault(route.operation.template, []).append(route)
+    of_handler = Counter(route.name for route in routes)
     for path, found in by_path.items():
         capability = found[0].operation.capability
         allowed = methods_of_route(capability, {each.operation.method for each in found}, able)
         operations = {
-            each.operation.method.lower(): _fixed_operation(path, each)
+            each.operation.method.lower(): {
+                **({"operationId": each.name} if of_handler[each.name] == 1 else {}),
+                **_fixed_operation(path, each),
+            }
             for each in found
             if each.operation.method in allowed and each.operation.method in VERBS
         }
@@ -117,7 +123,6 @@ def _fixed_operation(path: str, route: Route) -> Json:
     if documents := documents_at(path):
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
     operation: Json = {
-        "operationId": route.name,
         "summary": route.summary,
         "responses": {"2XX": done, **refusals()},
     }
@@ -126,6 +131,14 @@ def _fixed_operation(path: str, route: Route) -> Json:
     if method in ("PUT", "PATCH", "POST"):
         operation["requestBody"] = {"content": content(JSON_BODY, {})}
     return operation
+
+
+def _operation_id(method: str, path: str) -> str:
+    """The id of an operation whose handler serves several."""
+    words = _WORD.findall(path) or ["registry"]
+    # Two drafts have a path with and without a slash at its end.
+    ending = ["slash"] if path != "/" and path.endswith("/") else []
+    return "_".join([method, *words, *ending])
 
 
 def _writes_entities(operation: Operation[Any, Any]) -> bool:
@@ -216,4 +229,8 @@ def _path(path: str, operations: Json) -> Json:
         {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, schemas.ID)}
         for name in names
     ]
-    return {**({"parameters": parameters} if parameters else {}), **operations}
+    named = {
+        method: {"operationId": _operation_id(method, path), **operation}
+        for method, operation in operations.items()
+    }
+    return {**({"parameters": parameters} if parameters else {}), **named}

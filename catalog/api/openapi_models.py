@@ -78,7 +78,6 @@ def describe_modelled(route: Route) -> Json:
     """Describe an operation that has models, or that has neither body nor answer."""
     operation = route.operation
     described: Json = {
-        "operationId": route.name,
         "summary": route.summary,
         "parameters": [*_parameters(operation), *wait_parameters(operation.method)],
         "responses": {

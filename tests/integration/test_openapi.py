@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +34,7 @@ from tests.openapidocument import FILE, document
 schemathesis.serializer.alias(LINES, "text/plain")
 
 KNOWN = "x"
+METHODS = frozenset({"get", "head", "put", "patch", "post", "delete"})
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -98,6 +100,13 @@ async def test_the_description_names_every_media_type_of_the_registry(node: Node
 
 def test_the_document_of_the_default_model_is_kept_with_the_documentation() -> None:
     assert FILE.read_text() == document(), "run: make openapi"
+
+
+def test_every_operation_has_an_id_of_its_own() -> None:
+    paths = json.loads(document())["paths"].values()
+    ids = [each["operationId"] for path in paths for name, each in path.items() if name in METHODS]
+    assert len(ids) > 200
+    assert len({*ids}) == len(ids)
 
 
 # It sends requests to each of a hundred operations.
