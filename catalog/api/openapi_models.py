@@ -133,7 +133,7 @@ def _with_dry_run(found: Json, dry: Operation[Any, Any]) -> Json:
 
 
 def _refused(operation: Operation[Any, Any]) -> list[int]:
-    """The statuses of refusals: those of its own, and those that follow from its parts."""
+    """The declared statuses of refusals, and the statuses that follow from right, path and body."""
     takes = bool(operation.takes or operation.content.taken)
     is_named = "{" in operation.path
     parts = {

@@ -54,9 +54,9 @@ Token = Annotated[
 
 
 class RootGroup(TyperGroup):
-    """The root, which completes all commands below it.
+    """The root of the commands, which adds options to all commands below it.
 
-    Those that talk to a node take its token, too, and each help says what the exit codes are.
+    A command that talks to a node gets the option `--token`, and each help lists the exit codes.
     """
 
     def __init__(self, **attributes: Any) -> None:

@@ -58,7 +58,7 @@ def why_unreachable(error: BaseException | None) -> str:
 
 
 def _predicate(error: BaseException) -> str:
-    """What one error tells of it; "" for nothing."""
+    """The reason that a single error gives, without those that caused it; "" for none."""
     match error:
         case ssl.SSLCertVerificationError(verify_message=str(reason)) if reason:
             return f"{NO_TLS}: {reason}"

@@ -36,7 +36,7 @@ class NewHandover(Body):
 
 
 class HandoverAnswer(AnswerBody):
-    """The handover of a group at one of its two sides, whose `role` says which."""
+    """The handover of a group, as the side with this `role` sees it."""
 
     id: str
     role: HandoverRole

@@ -77,7 +77,7 @@ PeerUrl = Annotated[Text, AfterValidator(_check_peer)]
 
 
 class LinkSelection(Body):
-    """The entities that a link brings, and their names and addresses here by those there.
+    """The entities that a link brings, and the names and addresses that they get here.
 
     Xids of the `scope` stand for all below them; empty lists stand for everything. Groups and
     resources have all of the `labels`. `prefix` comes before the ids of groups that `map`, as
@@ -110,12 +110,12 @@ class NewLink(LinkChanges):
 
     A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
     `publish` and `kafka`, it is a topic. Without a mode, a new link walks a source that offers no
-    replication. `authority` is the one that the other catalog is pinned to; without it, a new link
-    is pinned to the one that the catalog names first, and another one stays pinned as it is. The
-    link brings entities of the `authorities`, of which `*` stands for all. `dialect` is for links
-    that write. `trust` has keys of the authority that the link brings, or `first` for those that
-    its source shows at the first contact. A link of mode `events` may be woken by a topic of
-    events, `eventtopic`.
+    replication. `authority` pins the other catalog to an authority; without it, a new link is
+    pinned to the authority that the catalog names first, and an existing link keeps its pin. The
+    link brings entities of the `authorities`; `*` stands for all authorities. `dialect` is for
+    links that write. `trust` has keys of the authority that the link brings, or `first` for the
+    keys that the source shows at the first contact. A topic of events, `eventtopic`, may wake a
+    link of mode `events`.
     """
 
     id: _Id | None = None
@@ -187,7 +187,7 @@ class LostEntity(AnswerBody):
 
 
 class LinkQuestion(AnswerBody):
-    """The question that a link asks before it loses much, of so many entities that it holds."""
+    """The question that a link asks before it deletes many of the entities that it holds."""
 
     deletions: Count
     of: Count
@@ -206,7 +206,8 @@ class LinkEvent(AnswerBody):
 class FoundCatalog(AnswerBody):
     """The other catalog, as it answered when the link was made.
 
-    Other links follow its authority already. The model here has no types for what is `left`.
+    `followedby` are the links that follow its authority already, `left` the types of entities that
+    the model here lacks.
     """
 
     authority: str
@@ -315,9 +316,9 @@ class TriedCopies(AnswerBody):
 
 
 class DryRunAnswer(AnswerBody):
-    """What a link would do: of so many `rows` that it may bring, and what it would ask first.
+    """The effect that a link would have on the `rows` that it may bring, and its first question.
 
-    Nothing is decided if too much differs; `reason` says why.
+    No copy is judged if too many differ; `reason` says so.
     """
 
     isdecided: bool

@@ -46,33 +46,34 @@ Answered = TypeVar("Answered", bound=BaseModel | None, default=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[Taken, Answered]):
-    """A method on a path. OpenAPI names it after its handler, whose docstring is its summary.
+    """A method on a path. OpenAPI takes its name and its summary from the handler.
 
     Args:
-        method: of HTTP; `*` stands for all that the path's other operations leave over.
-        path: with placeholders, as `/access/rules/{id}`.
-        needs: the right of its caller.
-        takes: the model of the body, if it has one in JSON.
-        answers: the model of the answer's body, if it has one in JSON.
-        query: the model of the query's parameters.
-        status: of the answer when it is done.
-        outcomes: other answers when it is done: descriptions by status.
-        refuses: the statuses of its own refusals, beside those of its right, path and body.
-        headers: of the answer when it is done: descriptions by name.
-        conditions: whether `If-Match` may name the tag that the thing has to have.
-        given: other headers of the request that it reads: descriptions by name.
-        requires: headers that the request has to have: descriptions by name.
+        method: the HTTP method; `*` stands for each method without an operation on the same path.
+        path: the path with placeholders, as `/access/rules/{id}`.
+        needs: the right that the caller needs.
+        takes: the model of a JSON body.
+        answers: the model of a JSON answer.
+        query: the model of the parameters of the query.
+        status: the status of a successful answer.
+        outcomes: the descriptions of further successful answers, by status.
+        refuses: the statuses of refusals that do not follow from the right, the path and the body.
+        headers: the descriptions of the headers of a successful answer, by name.
+        conditions: whether the request may have `If-Match`.
+        given: the descriptions of optional headers of the request, by name.
+        requires: the descriptions of required headers of the request, by name.
         is_optional: whether the body may be missing.
         most_values: the most JSON values in the body.
-        is_bounded: whether it has the time of a request; otherwise its handler bounds its own.
-        is_repeatable: whether a second execution does no harm, where its method does not tell.
-        is_kept: whether a cache may keep the answer, which is revalidated each time.
-        has_head: whether a GET answers HEAD, too; not if a GET changes something.
-        is_counted: whether it counts towards the rate of its caller.
-        dry: what it is with the parameter `dryrun`, if its answer is another one then.
-        capability: the name that the capabilities `available` and `mutable` have for the path.
-        content: the media types of bodies and answers that are no JSON objects with a model.
-        description: what a client has to know, beside the first sentence of the handler.
+        is_bounded: whether the handler has the time of a request; if not, it bounds its own time.
+        is_repeatable: whether a client may repeat the operation although its method is not
+            idempotent.
+        is_kept: whether a cache may keep the answer and revalidate it each time.
+        has_head: whether HEAD is answered like GET; false where a GET changes something.
+        is_counted: whether a request counts towards the rate of its caller.
+        dry: the operation that the parameter `dryrun` makes of this one, if its answer differs.
+        capability: the name of the path in the capabilities `available` and `mutable`.
+        content: the media types of bodies and answers without a model.
+        description: the facts that a client needs beside the summary.
     """
 
     method: str
@@ -155,7 +156,7 @@ Flag = Annotated[
     BeforeValidator(lambda given: given is not False),
     WithJsonSchema({"type": "string", "enum": [""]}),
 ]
-"""A parameter that is on when it is there, whatever its value."""
+"""A parameter without a value, whose presence turns it on."""
 
 Secret = Annotated[
     SecretStr, PlainSerializer(lambda secret: secret.get_secret_value(), return_type=str)

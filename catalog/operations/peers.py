@@ -28,7 +28,7 @@ _LONGEST_DIGEST = 64
 
 
 def being(is_one: Callable[[str], bool], what: str) -> AfterValidator:
-    """The check that a text is one that the function knows."""
+    """A check that a text meets a condition, for pydantic."""
 
     def check(text: str) -> str:
         if not is_one(text):

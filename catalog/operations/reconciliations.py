@@ -18,7 +18,7 @@ FindingName = Literal[
 
 
 class NewReconciliation(Body):
-    """One comparison of catalogs, as it was for this one."""
+    """The result of one comparison of catalogs, for the catalog that is told."""
 
     run: UUID = Field(description="The id of the comparison, the same at all catalogs.")
     startedat: Time

@@ -1,4 +1,4 @@
-"""What the definition of a subscription, as a client gives it, stands for; and what is wrong in it.
+"""The checks of a definition of a subscription that its model cannot make, and its secrets.
 
 Answers mask secrets; clients may send masked values back, which keeps those that are stored.
 """
@@ -93,8 +93,8 @@ def unmasked(
 ) -> SubscriptionDefinition:
     """A definition with stored values in place of stars, as an answer shows them.
 
-    A value is kept only while it goes to the sink that it was stored for: nobody who cannot read
-    it can have it sent elsewhere.
+    A stored value is kept for the sink that it was stored for only. A client that cannot read the
+    value could have it sent to a sink of its own otherwise.
 
     Raises:
         InvalidAttribute: stars stand where no value is stored for this sink.

@@ -47,7 +47,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
 def _keep_private(request: web.Request, response: web.StreamResponse) -> None:
     """Let a cache that is shared keep only what a request without a credential is told.
 
-    Also that answer is only for others without one (RFC 9110, 12.5.5).
+    `Vary` keeps such an answer from requests with a credential (RFC 9110, 12.5.5).
     """
     identity = request.get(IDENTITY)
     if identity is None:
