@@ -290,7 +290,8 @@ class ClientConnection(web.RequestHandler):
         try:
             return await self._send(request, resp, start_time)
         finally:
-            self._awaits_header = True
+            # The rest of a body that nobody reads is no header; the connection ends after it.
+            self._awaits_header = request.content.is_eof()
             self._header_bytes, self._header_end = 0, b""
 
     async def _send(

@@ -102,7 +102,7 @@ REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
     ),
     "as many unknown members as there may be": (
         lambda: ("POST", "/subscriptions", orjson.dumps(keys(490_000, 0))),
-        "CONCORD_SUBSCRIPTION_BYTES",
+        "10000 JSON values",
     ),
     "16 MiB of YAML": (
         lambda: ("POST", "/apply", b"messagegroups: [" + b"a, " * (5 * _MEBIBYTE) + b"a]"),

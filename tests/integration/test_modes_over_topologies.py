@@ -246,7 +246,7 @@ async def _hold_quarantine(trial: Trial, federation: Federation, link: Follows) 
     async def is_shown() -> bool:
         conflicts = await federation.incoming(link).conflicts()
         return any(
-            (each["authority"], each["origin"], each["verdict"]) == (author, COLLIDED, "collided")
+            (each.authority, each.origin, each.verdict) == (author, COLLIDED, "collided")
             for each in conflicts
         )
 
