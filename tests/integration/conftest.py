@@ -67,9 +67,10 @@ class NodeClient:
     @classmethod
     @contextlib.asynccontextmanager
     async def of(cls, app: web.Application, settings: Settings) -> AsyncIterator[NodeClient]:
+        plain = settings.model_copy(update={"tls_cert": None, "tls_key": None})
         listening = await listen("127.0.0.1", 0)
         session = ClientSession(cookie_jar=DummyCookieJar())
-        async with serve(app, settings, listening), session:
+        async with serve(app, plain, listening), session:
             yield cls(app, URL(listening.url), session)
 
     @property

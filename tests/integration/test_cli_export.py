@@ -70,7 +70,8 @@ def node(nodes: tuple[Node, Node]) -> Node:
 async def concord(node: Node, *arguments: str, **env: str) -> Result:
     """Run a command; its loop is its own."""
     run = CliRunner().invoke
-    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url, **env})
+    env = {"CONCORD_URL": node.url, "COLUMNS": "200", **env}
+    return await asyncio.to_thread(run, app, arguments, env=env)
 
 
 async def exported(node: Node, *arguments: str) -> dict[str, Any]:

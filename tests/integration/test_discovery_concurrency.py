@@ -16,6 +16,8 @@ from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.test_discovery_services import add, names, service
 
 WRITERS = 24
+# The writes of one client that may hold a connection at a time: half of the pool.
+MOST_AT_ONCE = 5
 # More than may be written without the whole catalog being locked.
 MANY = 120
 
@@ -110,7 +112,7 @@ async def test_of_two_who_want_a_name_at_once_one_gets_it(database_url: str) -> 
 async def test_of_many_who_want_several_names_at_once_none_waits_for_one_who_waits(
     node: Node,
 ) -> None:
-    ids = await add(node, *(service(f"n{n}") for n in range(7)))
+    ids = await add(node, *(service(f"n{n}") for n in range(MOST_AT_ONCE)))
     running = []
     async with unwritable(node, f"/endpoints/{ids[0]}"):
         for number, id in enumerate(ids, 1):

@@ -51,5 +51,5 @@ def test_each_list_of_losses_has_its_digest_whatever_its_order(
 def test_a_question_shows_the_first_of_many() -> None:
     lost = [Origin("urn:a", f"/g/{number:03}") for number in range(150)]
     shown = Question.about(LINK, lost, 200).shown()
-    assert (shown["deletions"], shown["of"], len(shown["first"])) == (150, 200, 100)
-    assert shown["first"][0] == {"authority": "urn:a", "origin": "/g/000"}
+    assert (shown.deletions, shown.of, len(shown.first)) == (150, 200, 100)
+    assert (shown.first[0].authority, shown.first[0].origin) == ("urn:a", "/g/000")

@@ -8,11 +8,16 @@ import pytest
 
 from catalog.commands.dryrunresult import print_dry_run
 from catalog.commands.links import _state_of
+from catalog.model.linkterms import State
+from catalog.operations.links import CompleteCopy, DryRunAnswer, LinkAnswer
 
-COLLIDED = [{"xid": f"/messagegroups/g{number}"} for number in range(20)]
+COLLIDED = [
+    {"xid": xid, "origin": xid, "authority": "urn:a", "epoch": 1}
+    for xid in (f"/messagegroups/g{number}" for number in range(20))
+]
 
 
-def found(**more: Any) -> dict[str, Any]:
+def found(**more: Any) -> DryRunAnswer:
     outcomes = {"collided": {"number": 51, "first": COLLIDED}}
     whole = {
         "isdecided": True,
@@ -21,7 +26,11 @@ def found(**more: Any) -> dict[str, Any]:
         "outcomes": outcomes,
         "question": None,
     }
-    return {**whole, **more}
+    return DryRunAnswer.model_validate({**whole, **more})
+
+
+def link(state: State, progress: CompleteCopy | None = None) -> LinkAnswer:
+    return LinkAnswer.model_construct(state=state, progress=progress)
 
 
 def test_a_dry_run_is_told_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,14 +39,15 @@ def test_a_dry_run_is_told_as_a_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert "51 of 2,020 entities and deletions differ" in said
     assert "/messagegroups/g0, /messagegroups/g1" in said
     assert "stop" not in said
-    print_dry_run(found(question={"deletions": 202, "of": 2020}), as_json=False)
+    question = {"deletions": 202, "of": 2020, "digest": "d", "first": []}
+    print_dry_run(found(question=question), as_json=False)
     assert "ask before it deletes 202 entities" in capsys.readouterr().out
-    print_dry_run({"isdecided": False, "reason": "It copies all."}, as_json=False)
+    print_dry_run(DryRunAnswer(isdecided=False, reason="It copies all."), as_json=False)
     assert capsys.readouterr().out.strip() == "It copies all."
 
 
 def test_the_state_of_a_link_that_copies_tells_how_far_it_is() -> None:
-    progress = {"copies": 250, "of": 1000, "seconds": 30.4}
-    assert _state_of({"state": "copying", "progress": progress}) == "copying 25%, 30 s left"
-    assert _state_of({"state": "copying", "progress": {**progress, "of": None}}) == "copying"
-    assert _state_of({"state": "current", "progress": None}) == "current"
+    progress = CompleteCopy(copies=250, of=1000, seconds=30.4)
+    assert _state_of(link("copying", progress)) == "copying 25%, 30 s left"
+    assert _state_of(link("copying", CompleteCopy(copies=250, seconds=30.4))) == "copying"
+    assert _state_of(link("current")) == "current"
