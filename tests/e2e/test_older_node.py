@@ -49,9 +49,7 @@ async def test_nodes_of_two_commits_have_each_other_s_entities(
             await _write(client, name, "after")
             await client.delete(f"/messagegroups/{name}/messages/m0")
         await until(lambda: _agree(one, other), seconds=60, what="the changes")
-        for client in (one, other):
-            links = (await client.get("/replication/links"))["links"]
-            assert {link["state"] for link in links} == {"current"}
+        await until(lambda: _are_current(one, other), seconds=60, what="links that are current")
 
 
 def _node(directory: Path, code: Path = ROOT) -> NodeProcess:
@@ -77,6 +75,11 @@ async def _push(source: Client, target: Client) -> None:
 async def _agree(one: Client, other: Client) -> bool:
     held = await _held(one)
     return {*held} == {"older", "newer"} and held == await _held(other)
+
+
+async def _are_current(*clients: Client) -> bool:
+    links = [(await client.get("/replication/links"))["links"] for client in clients]
+    return {link["state"] for found in links for link in found} == {"current"}
 
 
 async def _held(client: Client) -> Mapping[str, Any]:
