@@ -36,7 +36,7 @@ class _Told:
 async def learn_conflicts(flow: PushFlow) -> list[Origin]:
     """Ask the target how far it has come, and note the copies that it could not apply.
 
-    They are pushed again as those are whose verdicts came.
+    The copies are pushed again, as are copies whose refusal the target has answered.
 
     Returns:
         the origins of copies that came spoilt, where nothing here has that origin: nobody knows

@@ -60,7 +60,7 @@ async def delete_gone(flow: Flow, gone: Sequence[str], losses: Sequence[Origin])
     """Delete entities here that their server has deleted, children first.
 
     Args:
-        losses: those of them that nothing replaces.
+        losses: the gone entities that no entity at another path replaces.
 
     Raises:
         TooManyDeletions: nothing was deleted; the link asks.

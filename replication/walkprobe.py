@@ -113,7 +113,7 @@ async def _probe_server(
 
 
 async def _is_own(context: Context, peer: Client) -> bool:
-    """Whether a server says that it is this node; one of another make says nothing."""
+    """Whether a server says that it is this node; a server of other software never does."""
     try:
         return bool(why_own(context, await shake_hands(peer)))
     except ClientError as error:

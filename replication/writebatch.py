@@ -95,7 +95,8 @@ class WriteBatch:
     async def _create_resources(self, items: Sequence[Item]) -> None:
         """Create resources that the server has not, many at once.
 
-        Where it refuses some, they are left to be written one by one: so it says which these are.
+        If the server refuses the request, the resources are written one by one, so that the
+        server names each resource that it refuses.
         """
         by_place: dict[str, list[Item]] = {}
         for item in items:

@@ -20,8 +20,8 @@ from catalog.documents.rewriter import Rewrite
 from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 
 FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
-# Members of a Registry besides its groups (core/spec.md, "Registry Entity"): those that describe
-# it, and those that its catalog assigned. Some are objects, so they could be taken for groups.
+# Members of a Registry besides its groups (core/spec.md, "Registry Entity"): members that
+# describe it, and members that its catalog assigned. Some are objects, which look like groups.
 _DESCRIPTION = frozenset({"description", "documentation", "icon", "labels", "name"})
 _ASSIGNED = frozenset(
     {"capabilities", "createdat", "epoch", "model", "modelsource", "modifiedat"}

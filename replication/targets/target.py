@@ -1,4 +1,4 @@
-"""The terms in which a link writes to a server: what is to be there, what is there, what went."""
+"""The terms in which a link writes to a server: wanted, present and removed entities."""
 
 from __future__ import annotations
 
