@@ -7,7 +7,6 @@ could not do its work or was misused.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
@@ -65,10 +64,7 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="List every change, rewrite and note.")
 ]
 
-# Without a terminal, a table is not folded to the width of a terminal that does not exist.
-_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
-
-out = PlainConsole(highlight=False, soft_wrap=True, width=_WIDTH)
+out = PlainConsole(highlight=False, soft_wrap=True)
 err = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 

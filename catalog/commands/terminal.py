@@ -10,13 +10,25 @@ from rich.segment import Segment
 
 from catalog.model.printable import printable, printable_lines
 
+_UNFOLDED = 1_000_000
+
 
 class PlainConsole(Console):
     """A console that prints no control character but its own.
 
     Every text passes here on its way out, whichever table or tree it stands in. Markup is another
     matter: it is read before, so text of others needs `escaped`.
+
+    With `soft_wrap`, a table that goes to a file or a program has one line for each row, whatever
+    width the environment names (`COLUMNS`): who reads it, reads lines.
     """
+
+    @property
+    def options(self) -> ConsoleOptions:
+        options = super().options
+        if self.soft_wrap and not self.file.isatty():
+            return options.update(max_width=_UNFOLDED)
+        return options
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -64,6 +67,38 @@ def test_a_cell_is_one_line_of_its_table_and_shows_markup_as_it_is(text: str) ->
     _, row, *rest = shown(columns).splitlines()
     assert rest == []
     assert row.split(None, 1)[1].rstrip() == printable(f"<{text}>")
+
+
+@pytest.mark.parametrize("columns", ["", "20", "80"])
+def test_a_table_that_is_piped_has_a_line_for_each_row_however_wide(columns: str) -> None:
+    program = """if True:
+        from catalog.commands.console import cell, fields, out, table
+        shown = table("xid", "name", "below", "modified")
+        for number in range(2):
+            shown.add_row(f"/x{number}/" + "i" * 99, cell("n " * 99), "-", "2026-11-26 01:35:10")
+        out.print(shown)
+        out.print(fields({"a": "word " * 99, "b": 1}, {}))
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "COLUMNS": columns},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    starts = [line.split()[0] for line in run.stdout.splitlines()]
+    assert starts == ["xid", "/x0/" + "i" * 99, "/x1/" + "i" * 99, "a", "b"]
+
+
+def test_a_table_on_a_terminal_is_folded_to_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    columns = table("xid", "name", "modified")
+    columns.add_row("/x", "n", "2026-11-26 01:35:10")
+    PlainConsole(file=stream, color_system=None, width=20, soft_wrap=True).print(columns)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 20
 
 
 @pytest.mark.parametrize("text", ["[red]x[/]", "[link=http://evil.example]x[/link]", "\\[red]x"])
