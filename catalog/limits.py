@@ -36,7 +36,7 @@ class Limits(BaseSettings):
     wrong_credentials: NonNegativeInt = Field(
         20,
         description="Wrong credentials from one address until it has to wait before it tries "
-        "others, longer each time; one is forgiven every 10 seconds. 0 never makes it wait",
+        "others; one is forgiven every 10 seconds. 0 never makes it wait",
     )
     max_body_bytes: PositiveInt = 16 * 1024 * 1024
     """Largest request body"""

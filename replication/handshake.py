@@ -26,7 +26,7 @@ from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
 from catalog.store.loghistory import read_incarnation
 from replication.accessremedies import access_remedy, is_kept_out
-from replication.pacedclient import PacedClient, PeerTurns
+from replication.pacedclient import PacedClient, PeerPace
 
 _log = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ def peer_at(
     url: str,
     session: aiohttp.ClientSession,
     timeout_seconds: float,
-    turns: PeerTurns | None = None,
+    pace: PeerPace | None = None,
     credential: Credential | None = None,
 ) -> PacedClient:
     """A client of another catalog. It repeats nothing but what the other one wants more slowly:
@@ -77,13 +77,13 @@ def peer_at(
 
     Args:
         session: guards against private networks (`open_session`).
-        turns: of all requests to the host; this client has turns of its own unless given.
+        pace: of all requests to the host; this client has a pace of its own unless given.
         credential: is shown to this catalog.
     """
     return PacedClient(
         url,
         session,
-        turns or PeerTurns(url),
+        pace or PeerPace(url),
         timeout_seconds=timeout_seconds,
         largest=_LARGEST_ANSWER,
         credential=credential,

@@ -37,4 +37,4 @@ class LinkResources:
         """
         timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
         shown = access or access_of(link, self.context)
-        return peer_at(url, self.session, timeout, self.hosts.turns_of(url), shown)
+        return peer_at(url, self.session, timeout, self.hosts.pace_of(url), shown)

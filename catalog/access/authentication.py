@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import structlog
 from aiohttp import hdrs, web
 
 from catalog.access.certificates import caller_of
@@ -15,13 +18,15 @@ from catalog.access.issuerkeys import Begin
 from catalog.access.jwttokens import JwtVerifier, TokenInvalid
 from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
-from catalog.access.wrongcredentials import WrongCredentials
 from catalog.config import Settings
 from catalog.http.clientconnections import client_address, source_of
-from catalog.model.concorderrors import Unauthenticated
+from catalog.limiter import Rate
+from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
 from catalog.rolerules import RoleRule
 from catalog.roles import Grant
 from catalog.store.database import Database
+
+_log = structlog.get_logger(__name__)
 
 # RFC 6750, 2.1. No provider writes longer ones than a header may be.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
@@ -32,6 +37,13 @@ _MOST_CHARACTERS = 16 * 1024 * 1024
 _OWN_SECONDS = 2.0
 # and a token of a provider after the provider has withdrawn the key.
 _ISSUED_SECONDS = 60.0
+# One wrong credential of an address is forgiven in this time. Those that came together have the
+# address wait longer, but no more than a minute, since others may be there who guess nothing.
+_FORGIVEN_SECONDS = 10.0
+_LONGEST_PAUSE = 60.0
+_PAUSED = (
+    "Wrong credentials came from this address. Those that were right before are served meanwhile."
+)
 _INVALID = "the token is unknown, was revoked, or has expired"
 
 
@@ -85,6 +97,20 @@ class RememberedCallers:
             self._length -= len(credential)
 
 
+def wrong_credentials(number: int, *, clock: Callable[[], float] = time.monotonic) -> Rate | None:
+    """The rate of wrong credentials of each address; `None` for the number 0.
+
+    Credentials that were right before are served while an address waits: behind one there may be
+    many clients, of whom one guesses.
+
+    Args:
+        number: how many may come at once.
+    """
+    if not number:
+        return None
+    return Rate(1 / _FORGIVEN_SECONDS, number, longest_delay=_LONGEST_PAUSE, clock=clock)
+
+
 class Authentication:
     """Knows the callers of a node, as its settings and its tokens name them."""
 
@@ -92,7 +118,7 @@ class Authentication:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
         self.rules = known_rules(database)
-        self.wrong = WrongCredentials(settings.wrong_credentials)
+        self.wrong = wrong_credentials(settings.wrong_credentials)
         self._database = database
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
@@ -124,16 +150,24 @@ class Authentication:
 
     async def _verify_anew(self, request: web.Request, shown: str, token: str) -> Identity:
         address = source_of(client_address(request))
-        if not self.remembered.was_right(shown):
-            self.wrong.check(address, request.path)
+        delay = 0.0 if self.wrong is None else self.wrong.delay(address)
+        if delay > 0 and not self.remembered.was_right(shown):
+            raise TooManyAttempts(request.path, seconds=math.ceil(delay), detail=_PAUSED)
         try:
             caller, seconds = await self._verify(request, token)
         except Unauthenticated:
             self.remembered.drop(shown)
-            self.wrong.note(address)
+            self._note_wrong(address)
             raise
         self.remembered.keep(shown, caller, seconds)
         return caller
+
+    def _note_wrong(self, address: str) -> None:
+        if self.wrong is None:
+            return
+        self.wrong.spend(address)
+        if (delay := self.wrong.delay(address)) > 0:
+            _log.warning("wrong_credentials", address=address, pause_seconds=math.ceil(delay))
 
     async def with_rules(self, identity: Identity) -> Identity:
         """The caller, with the roles that it has in groups now."""

@@ -25,7 +25,7 @@ from catalog.http.stream import add_stream_shares
 from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
 from catalog.operations.operation import ANY_METHOD, READING, Operation
-from catalog.subscriptions.consents import CALLBACK_RATES, CallbackRates
+from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
 from catalog.web.door import Door
 from catalog.web.finish import finish
 
@@ -39,7 +39,7 @@ def create_app(context: Context, routes: Iterable[Route] = ()) -> web.Applicatio
     """
     app = web.Application(handler_args=protocol_options(context.settings))
     app[CONTEXT] = context
-    app[CALLBACK_RATES] = CallbackRates()
+    app[CALLBACK_RATE] = callback_rate()
     app[BODY_MEMORY] = BodyMemory(context.settings)
     add_stream_shares(app, context.settings)
     app[LINK_WAITS] = LinkWaits(context.database)

@@ -11,8 +11,8 @@ import structlog
 from catalog.events.deliveryslots import DeliverySlots, host_of
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming
+from catalog.limiter import rate_in_a_minute
 from catalog.model.errors import ServerBusy
-from catalog.model.tokenbucket import TokenBucket
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
 from catalog.operations.deliveries import AttemptOutcome
 from catalog.sinks.outgoing import OutgoingEvent
@@ -27,6 +27,8 @@ _UNTOLD = Tracing()
 # Successes that are recorded are so far apart; failures are all recorded.
 _BETWEEN_SUCCESSES = timedelta(seconds=10)
 _LONGEST_REASON = 500
+# The slowest rate is one in a minute.
+_LONGEST_PAUSE = 60.0
 
 
 class SinkCalls:
@@ -47,7 +49,13 @@ class SinkCalls:
         self._id = subscription.id
         consent = subscription.consent
         allowed = None if consent is None else consent.rate
-        self._rate = None if allowed is None else TokenBucket(allowed)
+        self._rate = None
+        if allowed is not None:
+            self._rate = rate_in_a_minute(
+                allowed,
+                longest_delay=_LONGEST_PAUSE,
+                clock=lambda: timing.now().timestamp(),
+            )
         self._host = host_of(subscription.definition.sink)
         self._sink = sink
         self._slots = slots
@@ -67,7 +75,8 @@ class SinkCalls:
         Returns:
             how many of the first were accepted, and the last answer.
         """
-        await self._turn()
+        if self._rate is not None:
+            await self._rate.turn(sleep=self._timing.sleep)
         async with self._slots.hold(self._host, is_proven=self._is_proven):
             at, loop = self._timing.now(), asyncio.get_running_loop()
             began = loop.time()
@@ -79,14 +88,6 @@ class SinkCalls:
         sent = accepted if self._is_proven else len(events)
         self._note(answer, sent, at, milliseconds)
         return accepted, answer
-
-    async def _turn(self) -> None:
-        """Wait until the rate that the sink allows lets another request through."""
-        if self._rate is None:
-            return
-        while (delay := self._rate.delay(self._timing.now().timestamp())) > 0:
-            await self._timing.sleep(delay)
-        self._rate.take(self._timing.now().timestamp())
 
     async def close(self) -> None:
         await self._sink.close()

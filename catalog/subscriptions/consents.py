@@ -5,9 +5,7 @@ Source: http-webhook.md 4.1.3.
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
@@ -17,11 +15,11 @@ from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.events.sinkvalidation import request_origin
 from catalog.http.clientconnections import client_address, source_of
+from catalog.limiter import Rate, rate_in_a_minute
 from catalog.model.author import author
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.sinkconsent import SinkConsent
-from catalog.model.tokenbucket import TokenBucket
 from catalog.model.weborigin import origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
@@ -30,8 +28,6 @@ from catalog.store.database import Connection
 from catalog.store.sinkconsents import AWAITS_CONSENT, forget, grant_by_callback, seek
 from catalog.store.subscriptions import SubscriptionDefinition
 
-_PER_MINUTE = 600
-_MOST_CLIENTS = 4096
 _THANKS = "Events will be sent to this sink.\n"
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
@@ -54,28 +50,12 @@ async def first_state(
     return "active", None
 
 
-class CallbackRates:
-    """Bounds the callbacks of each client, whether their keys are right or not."""
-
-    def __init__(self) -> None:
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
-
-    def take(self, client: str, path: str, now: float) -> None:
-        """Count a callback.
-
-        Raises:
-            TooManyAttempts
-        """
-        bucket = self._buckets.pop(client, None) or TokenBucket(_PER_MINUTE)
-        self._buckets[client] = bucket
-        if len(self._buckets) > _MOST_CLIENTS:
-            self._buckets.popitem(last=False)
-        if (delay := bucket.delay(now)) > 0:
-            raise TooManyAttempts(path, seconds=math.ceil(delay))
-        bucket.take(now)
+CALLBACK_RATE: web.AppKey[Rate] = web.AppKey("callback_rate", Rate)
 
 
-CALLBACK_RATES: web.AppKey[CallbackRates] = web.AppKey("callback_rates", CallbackRates)
+def callback_rate() -> Rate:
+    """The rate of callbacks of each address, whether their keys are right or not."""
+    return rate_in_a_minute(600)
 
 
 async def take_consent(request: web.Request, query: ConsentQuery) -> web.Response:
@@ -84,8 +64,10 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     A wrong key, one that was used or has ended, and a subscription that is not there are the same
     404, so that nobody learns anything who does not have the key.
     """
-    context, now = request.app[CONTEXT], asyncio.get_running_loop().time()
-    request.app[CALLBACK_RATES].take(source_of(client_address(request)), request.path, now)
+    context = request.app[CONTEXT]
+    quota = request.app[CALLBACK_RATE].take(source_of(client_address(request)))
+    if quota.delay > 0:
+        raise TooManyAttempts(request.path, seconds=math.ceil(quota.delay))
     try:
         given = request.headers.get("WebHook-Allowed-Rate")
         rate = parse_allowed_rate(given, context.settings.sink_rate)

@@ -88,16 +88,16 @@ async def _identify(
     authentication, rates = request.app[AUTHENTICATION], request.app[RATE_LIMITS]
     if authentication.is_open or need is Anyone.UNASKED:
         if operation.is_counted:
-            rates.take(request, None)
+            rates.take(request, caller.get(), None)
         return None
     try:
         identity = await authentication.identify(request)
     except (TooManyAttempts, Unauthenticated):
-        rates.take(request, None)
+        rates.take(request, caller.get(), None)
         raise
     if identity.kind != "anonymous":
         caller.set(key_of(identity))
-    rates.take(request, identity)
+    rates.take(request, caller.get(), identity)
     return await _permitted(request, identity, need)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import hdrs, web
 
 from catalog.access.identity import IDENTITY
-from catalog.access.ratelimits import QUOTA
+from catalog.access.ratelimits import RATE_HEADERS
 from catalog.context import CONTEXT
 from catalog.http.browsers import SHOWN_ONLY, TLS_ONLY, share_with_origins
 from catalog.http.conditions import NEVER_KEPT
@@ -27,10 +27,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
     headers.update(request.get(MORE_HEADERS, {}))
     if (position := request.get(READ_AS_OF)) is not None:
         headers[POSITION] = position
-    if (found := request.get(QUOTA)) is not None:
-        rate, quota = found
-        headers["RateLimit-Policy"] = rate.policy
-        headers["RateLimit"] = rate.describe(quota)
+    headers.update(request.get(RATE_HEADERS, {}))
     _keep_private(request, response)
     for name, value in SHOWN_ONLY.items():
         headers.setdefault(name, value)

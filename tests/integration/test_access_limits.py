@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 import orjson
 
-from catalog.access.authentication import AUTHENTICATION
+from catalog.access.authentication import AUTHENTICATION, wrong_credentials
 from catalog.access.owntokens import make_token
-from catalog.access.wrongcredentials import WrongCredentials
 from catalog.monitoring.routes import routes as watching
 from catalog.roles import Grant
 from replication.feed import pages_of
@@ -85,21 +84,21 @@ async def test_who_guesses_waits_and_who_was_known_before_does_not(database_url:
     now = [0.0]
     async with start_node(database_url, open=False) as node:
         known = node.client.app[AUTHENTICATION]
-        known.wrong = WrongCredentials(3, clock=lambda: now[0])
+        known.wrong = wrong_credentials(4, clock=lambda: now[0])
         before, unseen = await token(node), await token(node)
         assert (await get(node, "/", before)).status == 200
         guesses = [f"concord_{n:043}" for n in range(6)]
         assert [(await get(node, "/", each)).status for each in guesses] == [401] * 4 + [429] * 2
         refused = await get(node, "/", guesses[0])
-        assert (refused.error, refused.headers["Retry-After"]) == ("too_many_attempts", "1")
+        assert (refused.error, refused.headers["Retry-After"]) == ("too_many_attempts", "10")
         assert (await get(node, "/", unseen)).status == 429, "nothing is checked in the pause"
         assert (await get(node, "/", before)).status == 200
         known.remembered.forget()
         assert (await get(node, "/", before)).status == 200, "although it is verified again"
-        now[0] += 1
+        now[0] += 10
         assert (await get(node, "/", unseen)).status == 200
         assert (await get(node, "/", guesses[0])).status == 401
-        assert (await get(node, "/", guesses[0])).headers["Retry-After"] == "2"
+        assert (await get(node, "/", guesses[0])).headers["Retry-After"] == "10"
         assert (await get(node, "/", None)).status == 401, "who shows nothing guesses nothing"
         # One that is revoked is a wrong one.
         await end_all(node)

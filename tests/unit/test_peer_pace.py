@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from replication.pacedclient import PeerHosts
-from replication.peerpace import PeerPace
+from replication.pacedclient import PeerHosts, PeerPace
 
 
 class Peer:
@@ -16,25 +15,25 @@ class Peer:
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
-        self.pace = PeerPace()
         self.now = self._allowed_at = 0.0
+        self.pace = PeerPace("hub.example", clock=lambda: self.now)
         self.answered: list[float] = []
         self.refused: list[float] = []
 
     def ask_for(self, seconds: float, *, request_takes: float = 0.001) -> None:
         end = self.now + seconds
         while self.now < end:
-            self.now += self.pace.delay(self.now)
+            self.now += self.pace.delay()
             sent = self.now
-            self.pace.take(sent)
+            self.pace.spend()
             self.now += request_takes
             if sent < self._allowed_at:
                 self.refused.append(sent)
-                self.pace.slow(sent, self.now, pause=0.0)
+                self.pace.slow(sent, pause=0.0)
             else:
                 self._allowed_at = max(self._allowed_at, sent - 1) + 1 / self.rate
                 self.answered.append(sent)
-                self.pace.answered(self.now)
+                self.pace.answered()
 
 
 @pytest.mark.parametrize("rate", [2, 20, 200])
@@ -52,29 +51,35 @@ def test_nothing_slows_down_requests_that_are_taken() -> None:
     peer = Peer(1e9)
     peer.ask_for(1)
     assert len(peer.answered) == pytest.approx(1000, rel=0.01)
-    assert peer.pace.rate is None
+    assert not peer.pace.is_limited
 
 
 def test_requests_of_one_burst_halve_the_rate_once_and_the_pause_holds_for_all() -> None:
-    pace = PeerPace()
+    now = [0.0]
+    pace = PeerPace("hub.example", clock=lambda: now[0])
     for number in range(40):
-        pace.take(number / 1000)
+        now[0] = number / 1000
+        pace.spend()
+    now[0] = 0.05
     for number in range(40):
-        pace.slow(number / 1000, 0.05, pause=3.0)
-    assert pace.rate == 20
-    assert pace.delay(0.05) == pytest.approx(3.0)
-    pace.slow(4.0, 4.1, pause=0.0)
-    assert pace.rate == 10
+        pace.slow(number / 1000, pause=3.0)
+    assert pace.per_second == 20
+    assert pace.delay() == pytest.approx(3.0)
+    now[0] = 4.1
+    pace.slow(4.0, pause=0.0)
+    assert pace.per_second == 10
 
 
 def test_a_rate_grows_additively_until_there_is_no_limit() -> None:
     peer = Peer(1e9)
     for number in range(16):
-        peer.pace.take(number / 1000)
-    peer.pace.slow(0.02, 0.02, pause=0.0)
+        peer.now = number / 1000
+        peer.pace.spend()
+    peer.now = 0.02
+    peer.pace.slow(0.02, pause=0.0)
     rates = []
-    while peer.pace.rate is not None:
-        rates.append(peer.pace.rate)
+    while peer.pace.is_limited:
+        rates.append(peer.pace.per_second)
         peer.ask_for(5)
     assert rates[0] == 8
     steps = [after - before for before, after in pairwise(rates)]
@@ -84,6 +89,6 @@ def test_a_rate_grows_additively_until_there_is_no_limit() -> None:
 
 def test_links_to_one_host_share_its_pace() -> None:
     hosts = PeerHosts()
-    one = hosts.turns_of("http://hub.example:8080/a")
-    assert hosts.turns_of("http://HUB.example:8080/b") is one
-    assert hosts.turns_of("http://hub.example:8081/a") is not one
+    one = hosts.pace_of("http://hub.example:8080/a")
+    assert hosts.pace_of("http://HUB.example:8080/b") is one
+    assert hosts.pace_of("http://hub.example:8081/a") is not one
