@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 import orjson
@@ -15,9 +16,10 @@ from catalog.context import Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
+from catalog.model.xid import group_path
 from catalog.operations.feed import MOST_RANGES
 from catalog.operations.peers import MOST_NAMED
-from catalog.store import digests
+from catalog.store import digests, handovers
 from catalog.store.digests import DigestSelection
 from replication.bucketcomparison import (
     EVERYWHERE,
@@ -120,6 +122,7 @@ async def compare(flow: Flow, *, is_whole: bool = False) -> SourceComparison | N
 
 
 async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
+    began = datetime.now(UTC)
     async with flow.context.database.pool.acquire(timeout=30) as connection:
         policy = await policy_within(connection, flow.policy, flow.policy.authorities)
     cursor, authorities = await _authorities(flow, policy)
@@ -134,9 +137,20 @@ async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     found = await find_differences(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
+    async with flow.context.database.pool.acquire(timeout=30) as connection:
+        given = await handovers.read_given(connection, policy.sender, began)
     return SourceComparison(
-        cursor=cursor or found.cursor, rows=found.rows, differing=found.differing, policy=policy
+        cursor=cursor or found.cursor,
+        rows=found.rows,
+        differing=[each for each in found.differing if not _is_on_its_way(each, policy, given)],
+        policy=policy,
     )
+
+
+def _is_on_its_way(each: DifferingOrigin, policy: Policy, given: Collection[str]) -> bool:
+    """Whether the source lacks an origin because it has not taken its group, which was given."""
+    is_its_own = policy.is_own_word(each.origin)
+    return each.there is None and is_its_own and group_path(each.origin.xid) in given
 
 
 async def find_differences(

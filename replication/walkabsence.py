@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 from catalog.model.entity import Entity, Origin
 from catalog.model.schema import Model
-from catalog.model.xid import Xid, depth
+from catalog.model.xid import Xid, depth, group_path
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
+from catalog.store import handovers
 from replication.deletionlimit import check_losses
 from replication.pull import Brought, Flow, apply_by
 from replication.walkedcopies import end_of
@@ -22,7 +23,10 @@ _AT_ONCE = 1000
 
 
 async def find_absent(flow: Flow, is_expected: Callable[[str], bool]) -> list[str]:
-    """The xids of the source's entities here that `is_expected` does not hold of, in order."""
+    """The xids of the source's entities here that `is_expected` does not hold of, in order.
+
+    What this node has given to the source, and the source has not taken yet, is not absent.
+    """
     absent: list[str] = []
     after = Origin("", "")
     while True:
@@ -31,9 +35,12 @@ async def find_absent(flow: Flow, is_expected: Callable[[str], bool]) -> list[st
                 connection, [flow.source.authority], after, _AT_ONCE
             )
         if not found:
-            return absent
+            break
         absent += [origin.xid for origin in found if not is_expected(origin.xid)]
         after = found[-1]
+    async with flow.context.database.pool.acquire(timeout=30) as connection:
+        given = await handovers.read_given(connection, flow.source.authority, datetime.now(UTC))
+    return [xid for xid in absent if group_path(xid) not in given]
 
 
 async def confirm_gone(server: WalkedServer, model: Model, absent: Sequence[str]) -> list[str]:

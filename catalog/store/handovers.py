@@ -135,6 +135,12 @@ async def read_reservations(connection: Connection) -> list[Reservation]:
     ]
 
 
+async def read_given(connection: Connection, authority: str, since: datetime) -> frozenset[str]:
+    """Read the groups that this node gave to an authority, which took them after `since` or has
+    not taken them yet."""
+    return frozenset(row["xid"] for row in await connection.fetch(_queries.given, authority, since))
+
+
 async def move_on(
     connection: Connection,
     handover: Handover,

@@ -27,8 +27,10 @@ from tests.integration.federation import (
     carries,
     databases,
     digest_rows,
+    drop_log,
     eventually,
     link,
+    link_history_is,
     link_is,
     running,
     start_member,
@@ -54,6 +56,10 @@ class Pair:
 
     giver: Node
     taker: Node
+
+    @property
+    def both(self) -> tuple[Node, Node]:
+        return self.giver, self.taker
 
     async def consent(self, group: str = GROUP) -> str:
         return await begin(self.taker, group=group, **{"from": self.giver.url})
@@ -274,6 +280,58 @@ async def test_a_handover_goes_on_after_a_crash_at_each_step_and_never_has_two_o
             await pair.are("done", "done")
         assert given != taken
         assert (await giver.send("GET", f"{HANDOVERS}/{taken}/copies")).status == 404
+
+
+@pytest.mark.parametrize("messages", [1, 60])
+@pytest.mark.parametrize("mode", ["pull", "walk"])
+async def test_a_link_does_not_miss_at_the_taker_what_the_taker_has_not_taken_yet(
+    urls: list[str], mode: str, messages: int
+) -> None:
+    """A giver that copies from the taker meanwhile drops nothing of the group, and asks nothing."""
+    async with pair_at(urls) as pair:
+        for number in range(messages):
+            await write_message(pair.giver, f"m{number}")
+        await pair.given()
+        held = await digest_rows(pair.giver)
+        authority = pair.taker.database.node.authority
+        await link(pair.giver, pair.taker, id="back", mode=mode, authority=authority)
+        async with running(pair.giver):
+            await link_is(pair.giver, "back", "current")
+        assert _of(pair.taker, await digest_rows(pair.giver)) == _of(pair.taker, held)
+        async with running(*pair.both):
+            await pair.are("done", "done")
+            await write_message(pair.taker, "m0", description="the taker's")
+            await eventually(lambda: all_equal(pair.giver, pair.taker))
+
+
+async def test_a_link_that_compares_does_not_miss_what_the_taker_has_not_taken_yet(
+    urls: list[str],
+) -> None:
+    async with pair_at(urls) as pair:
+        for number in range(60):
+            await write_message(pair.giver, f"m{number}")
+        for name in ("one", "two", "three"):
+            await pair.taker.put(f"/messagegroups/{name}")
+        await link(pair.giver, pair.taker, id="back")
+        async with running(pair.giver):
+            await link_is(pair.giver, "back", "current")
+        await pair.given()
+        held = await digest_rows(pair.giver)
+        await pair.taker.put("/messagegroups/other")
+        await drop_log(pair.taker)
+        async with running(pair.giver):
+            await link_history_is(pair.giver, "back", "compared", "resynchronise")
+            await link_is(pair.giver, "back", "current")
+        assert _of(pair.taker, held).items() <= (await digest_rows(pair.giver)).items()
+        async with running(*pair.both):
+            await pair.are("done", "done")
+            await write_message(pair.taker, "m0", description="the taker's")
+            await eventually(lambda: all_equal(pair.giver, pair.taker))
+
+
+def _of(authority: Node, rows: Rows) -> Rows:
+    own = authority.database.node.authority
+    return {origin: row for origin, row in rows.items() if origin[0] == own}
 
 
 async def test_each_side_can_abort_until_the_group_is_given(urls: list[str]) -> None:

@@ -1,6 +1,7 @@
 -- name: doubt
 -- The copies of an authority here that are selected, beside those that are left of an earlier
--- beginning of the link. They are overruled if $6.
+-- beginning of the link. They are overruled if $6. The authority does not have yet what was given
+-- to it and is not taken; '0' follows '/'.
 WITH link AS (
     UPDATE links SET doubts = doubts AND NOT $6 WHERE id = $1 AND revision = $2 RETURNING id
 ), held AS (
@@ -10,7 +11,11 @@ WITH link AS (
 ), doubted AS (
     INSERT INTO doubted_copies
     SELECT link.id, held.origin, held.digest, $6 FROM link, held
-    WHERE is_selected(held.origin, $4, $5)
+    WHERE is_selected(held.origin, $4, $5) AND NOT EXISTS (
+        SELECT FROM handovers h
+        WHERE h.role = 'give' AND h.state = 'given' AND h.authority = $3
+            AND (held.origin = h.xid
+                OR held.origin > h.xid || '/' AND held.origin < h.xid || '0'))
     ON CONFLICT DO NOTHING
 )
 SELECT id FROM link

@@ -47,6 +47,11 @@ SELECT min(nextattemptat) FROM handovers WHERE endedat IS NULL AND state <> 'con
 -- The groups that are about to come.
 SELECT xid, authority, state FROM handovers WHERE role = 'take' AND endedat IS NULL
 
+-- name: given
+-- The groups that were given to an authority, and that it may have lacked at $2 or later.
+SELECT xid FROM handovers
+WHERE role = 'give' AND authority = $1 AND (state = 'given' OR state = 'done' AND endedat >= $2)
+
 -- name: move_on
 -- Let a handover be in another state, after a success; one that ends forgets its credential.
 UPDATE handovers SET
