@@ -21,6 +21,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.responses import shown_or_none
 from catalog.http.route import Route
 from catalog.http.stream import DEADLINE, LONG_POLLS, in_pieces, send, stream_share
+from catalog.model.caller import caller
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
@@ -83,7 +84,7 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
         behind = page.behind if query.behind else None
         return await _send_page(request, context, page.select(wanted), told, behind)
     request[DEADLINE].extend(wait)
-    async with request.app[LONG_POLLS].take(request.path):
+    async with request.app[LONG_POLLS].hold(caller.get(), wait_seconds=0, path=request.path):
         page = await _as_seen(request, await pages.read_first(request.path, position, limit))
         copies, seen, behind = page.select(wanted), page.seen, page.behind
         told = page.cursor or told

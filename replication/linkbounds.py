@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from catalog.client import ClientError
+from catalog.limiter import Share
 from catalog.limits import Limits
 
+# Half of them, which is one, may be bulk batches.
 _MOST_AT_ONCE = 3
 
 
@@ -95,22 +97,12 @@ class LinkGate:
     """
 
     busy_share: float
-    _batches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_AT_ONCE))
-    _bulk: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _batches: Share = field(default_factory=lambda: Share(_MOST_AT_ONCE))
 
     @asynccontextmanager
     async def turn(self, *, is_bulk: bool) -> AsyncIterator[Turn]:
-        if is_bulk:
-            async with self._bulk, self._turn() as turn:
-                yield turn
-        else:
-            async with self._turn() as turn:
-                yield turn
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[Turn]:
         loop = asyncio.get_running_loop()
-        async with self._batches:
+        async with self._batches.hold(within_half=is_bulk):
             began, turn = loop.time(), Turn()
             yield turn
             if turn.has_delayed:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
+from catalog.limiter import Share
 
 
 class LinkConnections:
@@ -20,15 +20,15 @@ class LinkConnections:
 
     def __init__(self, settings: Settings) -> None:
         most = most_outbound_connections(settings)
-        self.probation = asyncio.Semaphore(max(1, most // 4))
-        self._places = max(1, most // 2)
+        self.probation = Share(max(1, most // 4))
+        self._waiting = Share(max(1, most // 2))
 
     @contextlib.contextmanager
     def place_to_wait(self) -> Iterator[bool]:
         """Take a place for a request that waits at a source; the value is whether there is one."""
-        has_place = self._places > 0
-        self._places -= has_place
+        has_place = self._waiting.take_now()
         try:
             yield has_place
         finally:
-            self._places += has_place
+            if has_place:
+                self._waiting.give_back()

@@ -107,7 +107,7 @@ class LinkRunner:
                 async with self._probation:
                     if self._failures:
                         share = self._resources.connections.probation
-                        await self._probation.enter_async_context(share)
+                        await self._probation.enter_async_context(share.hold())
                     await self._follow()
             except LinkReplaced:
                 # The next comparison starts another runner if there is a link of this id.

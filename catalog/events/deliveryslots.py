@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from catalog.http.outboundaddress import split_hosts
+from catalog.limiter import Share
 
 # Sending a request and reading its answer takes a fraction of a millisecond each. With a few
 # requests at a time, clients of the same process wait a few milliseconds at most.
@@ -17,21 +17,19 @@ _HOLD_SECONDS = 0.005
 class DeliverySlots:
     """Limits the requests to sinks that are in flight.
 
-    Each has one of the connections that there may be, and one of those that its host may have.
-    Sinks whose last answer was no acceptance, or that never gave one, have no more than half of
-    either, so that they hold back nobody who accepts events however many of them never answer.
-    Whoever waits for a host holds none of the connections that others wait for.
+    Each has one of the `connections` that there may be, of which its host may have some. Sinks
+    whose last answer was no acceptance, or that never gave one, have no more than half of either,
+    so that they hold back nobody who accepts events however many of them never answer.
 
     A few requests at a time are sent or have their answers read, so that clients of the process
     wait less. Such a slot is given back as soon as the sink has answered, or after a few
     milliseconds in which it has not: waiting for a sink costs a connection and nothing else.
-    Waiting deliveries get each of these in turn.
 
     Args:
         connections: the most requests that are in flight.
         per_host: the most of them that go to one host.
-
-    `hosts` are those that have a request or wait for one.
+        count: the slots.
+        hold_seconds: the longest time in a slot.
     """
 
     def __init__(
@@ -42,11 +40,9 @@ class DeliverySlots:
         count: int = _SLOTS,
         hold_seconds: float = _HOLD_SECONDS,
     ) -> None:
-        self._all = _Connections(connections)
-        self._per_host = per_host
-        self.hosts: dict[str, _Connections] = {}
-        self._free = asyncio.Semaphore(count)
-        self._hold_seconds = hold_seconds
+        self.connections = Share(connections, per_key=per_host)
+        self.slots = Share(count)
+        self.hold_seconds = hold_seconds
 
     def hold(self, host: str, *, is_proven: bool) -> _Held:
         """A context to enter when a connection and a slot are free.
@@ -57,50 +53,6 @@ class DeliverySlots:
         """
         return _Held(self, host, is_proven=is_proven)
 
-    async def take(self, host: str, *, is_proven: bool) -> list[asyncio.Semaphore]:
-        """Take what `give_back` takes back; the slot is the last."""
-        at_host = self.hosts.get(host)
-        if at_host is None:
-            at_host = self.hosts[host] = _Connections(self._per_host)
-        at_host.users += 1
-        taken: list[asyncio.Semaphore] = []
-        try:
-            for each in (*at_host.of(is_proven), *self._all.of(is_proven), self._free):
-                await each.acquire()
-                taken.append(each)
-        except BaseException:
-            self.give_back(host, taken)
-            raise
-        return taken
-
-    def give_back(self, host: str, taken: Sequence[asyncio.Semaphore]) -> None:
-        for each in taken:
-            each.release()
-        at_host = self.hosts[host]
-        at_host.users -= 1
-        if not at_host.users:
-            del self.hosts[host]
-
-    @property
-    def hold_seconds(self) -> float:
-        return self._hold_seconds
-
-
-class _Connections:
-    """The connections that there may be, of which half are for sinks that accept events.
-
-    `users` counts those who have one or wait for one.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.users = 0
-        free, unproven = asyncio.Semaphore(most), asyncio.Semaphore(max(1, most // 2))
-        self._of_proven, self._of_others = (free,), (unproven, free)
-
-    def of(self, is_proven: bool) -> Sequence[asyncio.Semaphore]:
-        """The semaphores to acquire for a connection, in this order."""
-        return self._of_proven if is_proven else self._of_others
-
 
 class _Held:
     """A connection and a slot; the slot may be given back before the connection.
@@ -109,25 +61,35 @@ class _Held:
     as long.
     """
 
-    __slots__ = ("_early", "_host", "_is_proven", "_slots", "_taken")
+    __slots__ = ("_early", "_has_slot", "_host", "_slots", "_within_half")
 
     def __init__(self, slots: DeliverySlots, host: str, *, is_proven: bool) -> None:
         self._slots = slots
         self._host = host
-        self._is_proven = is_proven
-        self._taken: list[asyncio.Semaphore] = []
+        self._within_half = not is_proven
+        self._has_slot = False
 
     async def __aenter__(self) -> None:
-        self._taken = await self._slots.take(self._host, is_proven=self._is_proven)
-        delay = self._slots.hold_seconds
-        self._early = asyncio.get_running_loop().call_later(delay, self._give_slot_back)
+        slots = self._slots
+        await slots.connections.take(self._host, within_half=self._within_half)
+        try:
+            await slots.slots.take()
+        except BaseException:
+            slots.connections.give_back(self._host, within_half=self._within_half)
+            raise
+        self._has_slot = True
+        loop = asyncio.get_running_loop()
+        self._early = loop.call_later(slots.hold_seconds, self._give_slot_back)
 
     async def __aexit__(self, *_: object) -> None:
         self._early.cancel()
-        self._slots.give_back(self._host, self._taken)
+        self._give_slot_back()
+        self._slots.connections.give_back(self._host, within_half=self._within_half)
 
     def _give_slot_back(self) -> None:
-        self._taken.pop().release()
+        if self._has_slot:
+            self._has_slot = False
+            self._slots.slots.give_back()
 
 
 def host_of(url: str) -> str:

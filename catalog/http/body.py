@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.documents import serialization
 from catalog.http.characters import check_json_texts
+from catalog.limiter import Bytes, Things
 from catalog.limits import Limits
 from catalog.longwork import aside, note_request_bytes
 from catalog.model.caller import caller
@@ -21,54 +21,31 @@ from catalog.model.concorderrors import (
     LimitExceeded,
     RequestTimeout,
     RequestTooLarge,
-    TooManyAtOnce,
     UnsupportedContentCoding,
     UnsupportedMediaType,
 )
-from catalog.model.errors import MissingBody, ParsingData, ServerBusy
+from catalog.model.errors import MissingBody, ParsingData
 
 # The beginning of a body is not counted: whatever large bodies take, small ones are accepted.
 _UNCOUNTED = 64 * 1024
 
 
-class BodyMemory:
+class BodyMemory(Bytes):
     """The bytes of bodies that a node holds, in all and for each client."""
 
     def __init__(self, settings: Settings) -> None:
-        self._most = settings.max_body_memory_bytes
-        self._most_of_client = settings.max_client_body_memory_bytes
-        self._held = 0
-        self._of_client: Counter[str] = Counter()
+        super().__init__(
+            settings.max_body_memory_bytes,
+            per_key=settings.max_client_body_memory_bytes,
+            things=Things(
+                name="bytes of bodies",
+                setting="CONCORD_MAX_BODY_MEMORY_BYTES",
+                setting_of_key="CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES",
+            ),
+        )
         # One step of inflating is done at a time, so that it does not matter to anybody else how
         # many bodies are inflated; they take turns.
         self.inflating = asyncio.Lock()
-
-    def take(self, client: str, size: int) -> None:
-        """Count `size` bytes more.
-
-        Raises:
-            TooManyAtOnce: the client holds as much as one may.
-            ServerBusy: all clients hold as much as they may.
-        """
-        if self._of_client[client] + size > self._most_of_client:
-            raise TooManyAtOnce(
-                limit=str(self._most_of_client),
-                things="bytes of bodies of one client",
-                setting="CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES",
-            )
-        if self._held + size > self._most:
-            raise ServerBusy(
-                detail=f"Requests under way have {self._most} bytes of bodies, the most at a time "
-                "(CONCORD_MAX_BODY_MEMORY_BYTES)."
-            )
-        self._held += size
-        self._of_client[client] += size
-
-    def give_back(self, client: str, size: int) -> None:
-        self._held -= size
-        self._of_client[client] -= size
-        if not self._of_client[client]:
-            del self._of_client[client]
 
 
 class HeldBody:

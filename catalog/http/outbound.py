@@ -19,6 +19,7 @@ from aiohttp.abc import ResolveResult
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outboundaddress import why_address_refused
+from catalog.limiter import Share
 from catalog.model.connectionfailure import AddressRefused, names_hidden
 
 AddressInfo: TypeAlias = tuple[
@@ -39,8 +40,7 @@ class NameLookup:
     """
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(_MOST_LOOKUPS)
-        self._of_unknown = asyncio.Semaphore(_MOST_LOOKUPS // 2)
+        self._lookups = Share(_MOST_LOOKUPS)
         self._running: dict[tuple[str, int], asyncio.Future[list[AddressInfo]]] = {}
         self._known: OrderedDict[tuple[str, int], None] = OrderedDict()
 
@@ -58,21 +58,18 @@ class NameLookup:
         return await asyncio.shield(found)
 
     async def _begin(self, key: tuple[str, int]) -> asyncio.Future[list[AddressInfo]]:
-        held = (self._free,) if key in self._known else (self._of_unknown, self._free)
-        async with contextlib.AsyncExitStack() as stack:
-            for each in held:
-                await stack.enter_async_context(each)
-            if key in self._running:
-                return self._running[key]
-            # The lookup goes on when the one who began it has been cancelled.
-            stack.pop_all()
+        is_unknown = key not in self._known
+        await self._lookups.take(within_half=is_unknown)
+        if key in self._running:
+            self._lookups.give_back(within_half=is_unknown)
+            return self._running[key]
+        # The lookup goes on when the one who began it has been cancelled.
         future = self._running[key] = asyncio.get_running_loop().create_future()
 
         def end(_: object) -> None:
             del self._running[key]
             self._remember(key, has_address=future.exception() is None)
-            for each in held:
-                each.release()
+            self._lookups.give_back(within_half=is_unknown)
 
         future.add_done_callback(end)
         # A daemon: the process does not wait for it when it ends.

@@ -19,6 +19,7 @@ from aiohttp import hdrs, web
 from catalog.context import CONTEXT
 from catalog.http.responses import POSITION
 from catalog.http.stream import WAITING_READS
+from catalog.model.caller import caller
 from catalog.model.concorderrors import PositionNotReached, UnknownPosition
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.store import links
@@ -178,7 +179,7 @@ async def wait_for_positions(request: web.Request) -> None:
         missing = _behind(request, cursor, progress)
         if not missing:
             continue
-        async with request.app[WAITING_READS].take(request.path):
+        async with request.app[WAITING_READS].hold(caller.get(), wait_seconds=0, path=request.path):
             left = until - asyncio.get_running_loop().time()
             behind = await waits.wait(cursor, missing, left)
         if behind:

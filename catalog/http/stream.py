@@ -10,45 +10,58 @@ from typing import Any, TypeAlias
 
 from aiohttp import hdrs, web
 
-from catalog.clientshares import ClientShares
 from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
+from catalog.limiter import Share, Things
+from catalog.model.caller import caller
 from catalog.model.concorderrors import ReadTooSlowly, SearchTooCostly
 from catalog.model.errors import ServerBusy, TooLarge
 from catalog.model.interaction import Interaction
 
-STREAMS: web.AppKey[ClientShares] = web.AppKey("streams", ClientShares)
-LONG_POLLS: web.AppKey[ClientShares] = web.AppKey("long_polls", ClientShares)
-WAITING_READS: web.AppKey[ClientShares] = web.AppKey("waiting_reads", ClientShares)
-SINK_TESTS: web.AppKey[ClientShares] = web.AppKey("sink_tests", ClientShares)
+STREAMS: web.AppKey[Share] = web.AppKey("streams", Share)
+LONG_POLLS: web.AppKey[Share] = web.AppKey("long_polls", Share)
+WAITING_READS: web.AppKey[Share] = web.AppKey("waiting_reads", Share)
+SINK_TESTS: web.AppKey[Share] = web.AppKey("sink_tests", Share)
 
 
 def add_stream_shares(app: web.Application, settings: Settings) -> None:
-    """Bound these things of an application as its settings say."""
-    app[STREAMS] = ClientShares(
-        "streams",
-        "CONCORD_STREAMS",
-        most=settings.streams,
-        most_per_client=settings.streams_per_client,
+    """Bound these things of an application, in all and for each client, as its settings say."""
+    app[STREAMS] = Share(
+        settings.streams,
+        per_key=settings.streams_per_client,
+        things=Things(
+            name="streams",
+            setting="CONCORD_STREAMS",
+            setting_of_key="CONCORD_STREAMS_PER_CLIENT",
+        ),
     )
-    app[LONG_POLLS] = ClientShares(
-        "requests that wait for changes",
-        "CONCORD_LONG_POLLS",
-        most=settings.long_polls,
-        most_per_client=settings.long_polls_per_client,
+    app[LONG_POLLS] = Share(
+        settings.long_polls,
+        per_key=settings.long_polls_per_client,
+        things=Things(
+            name="requests that wait for changes",
+            setting="CONCORD_LONG_POLLS",
+            setting_of_key="CONCORD_LONG_POLLS_PER_CLIENT",
+        ),
     )
-    app[WAITING_READS] = ClientShares(
-        "reads that wait for a position",
-        "CONCORD_WAITING_READS",
-        most=settings.waiting_reads,
-        most_per_client=settings.waiting_reads_per_client,
+    app[WAITING_READS] = Share(
+        settings.waiting_reads,
+        per_key=settings.waiting_reads_per_client,
+        things=Things(
+            name="reads that wait for a position",
+            setting="CONCORD_WAITING_READS",
+            setting_of_key="CONCORD_WAITING_READS_PER_CLIENT",
+        ),
     )
-    app[SINK_TESTS] = ClientShares(
-        "tests of sinks",
-        "CONCORD_SINK_TESTS",
-        most=settings.sink_tests,
-        most_per_client=settings.sink_tests_per_client,
+    app[SINK_TESTS] = Share(
+        settings.sink_tests,
+        per_key=settings.sink_tests_per_client,
+        things=Things(
+            name="tests of sinks",
+            setting="CONCORD_SINK_TESTS",
+            setting_of_key="CONCORD_SINK_TESTS_PER_CLIENT",
+        ),
     )
 
 
@@ -175,7 +188,8 @@ async def stream_share(request: web.Request) -> AsyncIterator[None]:
         ServerBusy: there are too many streams of all clients.
     """
     seconds = request.app[CONTEXT].settings.request_timeout_seconds / 2
-    async with request.app[STREAMS].take(request.path, wait_seconds=seconds):
+    streams, key = request.app[STREAMS], caller.get()
+    async with streams.hold(key, wait_seconds=seconds, path=request.path):
         yield
 
 

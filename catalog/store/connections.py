@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -27,6 +26,7 @@ from asyncpg.exceptions import (
     TooManyConnectionsError,
 )
 
+from catalog.limiter import Share
 from catalog.model.caller import caller
 from catalog.model.concorderrors import DatabaseUnavailable, StorageFull
 from catalog.model.errors import ServerBusy
@@ -126,98 +126,33 @@ class Availability:
         await self._is_here.wait()
 
 
-class _Places:
-    """The places of a pool. A client gets no more of them than it leaves free.
-
-    So one client has half of them at most, two have a third each, and the next client to come
-    finds a free one. Work of the node itself has no client, and no such bound.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._free = count
-        self._held: Counter[str] = Counter()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-
-    async def take(self, client: str, timeout_seconds: float) -> None:
-        """Take a place for a client; empty is the node itself.
-
-        Raises:
-            ServerBusy: there was none for it in time.
-        """
-        if client not in self._waiting and self._is_due(client):
-            self._give(client)
-        else:
-            await self._wait(client, timeout_seconds)
-
-    def count_waiting(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
-    def _is_due(self, client: str) -> bool:
-        return self._free > (self._held[client] if client else 0)
-
-    def _give(self, client: str) -> None:
-        self._free -= 1
-        self._held[client] += 1
-
-    def give_back(self, client: str) -> None:
-        """Free the place of a client, for whoever is due."""
-        self._free += 1
-        self._held[client] -= 1
-        if not self._held[client]:
-            del self._held[client]
-        while due := [each for each in self._waiting if self._is_due(each)]:
-            # Of those that have as few, the one that has waited longest.
-            following = min(due, key=self._held.__getitem__)
-            turn = self._waiting[following][0]
-            self._forget(following, turn)
-            if not turn.done():
-                self._give(following)
-                turn.set_result(None)
-
-    async def _wait(self, client: str, timeout_seconds: float) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(client, deque()).append(turn)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self.give_back(client)
-            else:
-                self._forget(client, turn)
-            if isinstance(error, TimeoutError):
-                raise ServerBusy("/") from error
-            raise
-
-    def _forget(self, client: str, turn: asyncio.Future[None]) -> None:
-        turns = self._waiting.get(client, deque())
-        with contextlib.suppress(ValueError):
-            turns.remove(turn)
-        if not turns:
-            self._waiting.pop(client, None)
-
-
 class Connections:
     """A pool that raises the catalog's errors if the database is lost.
 
     While the database is away, the pool does not try to connect, so that a server that comes
     back is not flooded with connections. Of `limit` connections, `used` are lent, and so many tasks
-    are `waiting` for one. Clients have shares of them (`_Places`).
+    are `waiting` for one. A client gets no more of them than it leaves free.
     """
 
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
         self._pool = pool
         self._availability = availability
-        self._places = _Places(pool.get_max_size())
+        self._places = Share(pool.get_max_size(), leaves_free=True)
         # Sound connections skip the pool, whose acquire and release cost as much as a query.
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
-        self.limit: int = pool.get_max_size()
-        self.used = 0
+
+    @property
+    def limit(self) -> int:
+        return self._places.limit
+
+    @property
+    def used(self) -> int:
+        return self._places.used
 
     @property
     def waiting(self) -> int:
-        return self._places.count_waiting()
+        return self._places.waiting
 
     def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> Loan:
         """Lend a connection for the time of a context, and translate its loss.
@@ -233,12 +168,11 @@ class Connections:
         """A connection for a client; see `acquire`."""
         if self._availability.is_away:
             raise StorageFull("/") if self._availability.is_full else DatabaseUnavailable("/")
-        await self._places.take(client, timeout_seconds)
-        self.used += 1
+        await self._places.take(client, wait_seconds=timeout_seconds)
         try:
             connection = await self._take(timeout_seconds)
         except BaseException as error:
-            self._end_use(client)
+            self._places.give_back(client)
             self.tell_failure(error)
             raise
         self._lent.add(connection)
@@ -253,11 +187,7 @@ class Connections:
             else:
                 await self._release(connection)
         finally:
-            self._end_use(client)
-
-    def _end_use(self, client: str) -> None:
-        self.used -= 1
-        self._places.give_back(client)
+            self._places.give_back(client)
 
     async def _take(self, timeout_seconds: float) -> Connection:
         while self._idle:

@@ -14,6 +14,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import CONTEXT, Context
 from catalog.http.stream import SINK_TESTS
+from catalog.model.caller import caller
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.operations.deliveries import AttemptOutcome, ExampleAnswer
 from catalog.sinks.outgoing import OutgoingEvent
@@ -39,7 +40,7 @@ async def send_example(request: web.Request) -> ExampleAnswer:
     The subscription stays as it is, whatever the answer.
     """
     context = request.app[CONTEXT]
-    async with request.app[SINK_TESTS].take(request.path):
+    async with request.app[SINK_TESTS].hold(caller.get(), wait_seconds=0, path=request.path):
         async with context.database.pool.acquire(timeout=30) as connection:
             subscription = await read_addressed(request, connection)
             await _check_consent(connection, subscription)

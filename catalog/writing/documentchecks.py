@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from catalog.clientshares import ClientShares
 from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
+from catalog.limiter import Share, Things
 from catalog.limits import Limits
 from catalog.model.caller import caller
 from catalog.model.concorderrors import LimitExceeded
@@ -36,11 +36,14 @@ class CheckedRequests:
     def __init__(self, checker: Checker, limits: Limits) -> None:
         self.checker = checker
         self.limits = limits
-        self.shares = ClientShares(
-            "requests whose documents are checked",
-            "CONCORD_CHECKED_REQUESTS",
-            most=limits.checked_requests,
-            most_per_client=limits.checked_requests_per_client,
+        self.share = Share(
+            limits.checked_requests,
+            per_key=limits.checked_requests_per_client,
+            things=Things(
+                name="requests whose documents are checked",
+                setting="CONCORD_CHECKED_REQUESTS",
+                setting_of_key="CONCORD_CHECKED_REQUESTS_PER_CLIENT",
+            ),
         )
         self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -108,7 +111,7 @@ class RequestChecks:
             TooManyAtOnce, ServerBusy: too many requests wait for checks.
         """
         checker = self._requests.checker
-        async with self._requests.shares.take("/", client=self._client):
+        async with self._requests.share.hold(self._client, wait_seconds=0):
             try:
                 found = await checker.run(checks, self._budget, client=self._client)
             except BudgetSpent as error:
@@ -131,7 +134,7 @@ class RequestChecks:
         self, format: str, schema: bytes, payload: bytes, contenttype: str, part: str
     ) -> str:
         """As `Checker.conform`, within the limits of a client."""
-        async with self._requests.shares.take("/", client=self._client):
+        async with self._requests.share.hold(self._client, wait_seconds=0):
             return await self._requests.checker.conform(
                 format, schema, payload, contenttype, part, client=self._client
             )

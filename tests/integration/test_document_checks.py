@@ -228,7 +228,7 @@ async def test_so_many_requests_of_a_client_wait_for_checks(
         assert answer.headers["Retry-After"]
         assert answer.json["args"]["limit"] == "2"
         assert answer.json["args"]["setting"] == "CONCORD_CHECKED_REQUESTS_PER_CLIENT"
-        async with node.context.checked_requests.shares.take("/", client="192.0.2.1"):
+        async with node.context.checked_requests.share.hold("192.0.2.1"):
             refused = await node.send("PUT", f"{SCHEMAS}/more$details", schema("more"))
             assert refused.status == 429, "its own limit comes first"
         assert (await node.send("PUT", f"{SCHEMAS}/x$details", {"format": "Runes/1"})).status == 201
@@ -239,8 +239,8 @@ async def test_so_many_requests_of_a_client_wait_for_checks(
 async def test_so_many_requests_of_all_clients_wait_for_checks(
     node: Node, checker: PacedChecker
 ) -> None:
-    take = node.context.checked_requests.shares.take
-    async with take("/", client="a"), take("/", client="a"), take("/", client="b"):
+    hold = node.context.checked_requests.share.hold
+    async with hold("a"), hold("a"), hold("b"):
         answer = await node.send("PUT", f"{SCHEMAS}/s$details", schema("s"))
         assert answer.status == 503
         assert "CONCORD_CHECKED_REQUESTS" in answer.json["detail"]
@@ -253,8 +253,8 @@ async def test_the_check_of_a_message_counts_as_one_of_a_document(node: Node) ->
     await node.put("/messagegroups/g/messages/m", {"envelope": "CloudEvents/1.0", **definition})
     event = {"specversion": "1.0", "id": "1", "type": "t", "source": "/s", "data": {}}
     path, contenttype = "/validate/messagegroups/g/messages/m", "application/cloudevents+json"
-    take = node.context.checked_requests.shares.take
-    async with take("/", client="127.0.0.1"), take("/", client="127.0.0.1"):
+    hold = node.context.checked_requests.share.hold
+    async with hold("127.0.0.1"), hold("127.0.0.1"):
         answer = await node.send("POST", path, event, Content_Type=contenttype)
         assert answer.status == 429
         assert answer.json["args"]["setting"] == "CONCORD_CHECKED_REQUESTS_PER_CLIENT"

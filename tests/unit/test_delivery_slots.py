@@ -105,7 +105,7 @@ async def test_one_host_leaves_connections_to_others_however_many_want_it() -> N
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert not slots.hosts
+    assert (slots.connections.used, slots.connections.waiting, slots.slots.used) == (0, 0, 0)
 
 
 async def test_of_the_connections_to_a_host_half_are_for_sinks_that_accept_events() -> None:
@@ -136,7 +136,7 @@ async def test_whoever_gives_up_waiting_leaves_nothing_taken() -> None:
             await asyncio.wait(waiting)
         async with asyncio.timeout(10), slots.hold("other.example", is_proven=False):
             pass
-    assert not slots.hosts
+    assert (slots.connections.used, slots.connections.waiting, slots.slots.used) == (0, 0, 0)
 
 
 def test_requests_count_for_the_host_and_port_of_a_url() -> None:
