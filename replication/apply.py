@@ -48,7 +48,7 @@ from replication.batch import (
 )
 from replication.copychecks import Incoming, MalformedCopy, check_copies
 from replication.copytraces import going_on, traces_of
-from replication.decide import SETTLED
+from replication.decide import NOT_BROUGHT, SETTLED
 from replication.deletionlimit import asking, count_losses
 from replication.mapping import UNMAPPED, GroupMapping
 from replication.pinning import policy_within
@@ -367,6 +367,8 @@ async def _record(
         size=batch.size,
         behind=batch.behind,
     )
+    if others := [f.origin for f in decision.findings if f.verdict in NOT_BROUGHT]:
+        await linkconflicts.drop(connection, batch.link.id, others)
     conflicts = [
         LinkConflict(
             origin=finding.origin,

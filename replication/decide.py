@@ -26,6 +26,10 @@ SETTLED = frozenset(
 )
 """Verdicts that end the conflict of an origin."""
 
+NOT_BROUGHT = frozenset({Verdict.REFUSED, Verdict.DIRECT})
+"""Verdicts about copies that a link is not to bring. They end its own conflict of an origin, and
+those of no other link."""
+
 CONFLICTS = frozenset(
     {
         Verdict.DIVERGED,

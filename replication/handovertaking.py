@@ -12,7 +12,6 @@ from catalog.context import Context
 from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.operations.feed import Verdict
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store import handovers
@@ -28,7 +27,7 @@ from catalog.store.locks import (
 from replication.apply import load_local, write_decision
 from replication.batch import CopyFinding, decide_batch
 from replication.copychecks import Incoming
-from replication.decide import CONFLICTS
+from replication.decide import CONFLICTS, NOT_BROUGHT
 from replication.feedlines import FeedEnd, read_line
 from replication.handovercopies import MOST_COPIES, Expectation, Unfit, taking_told
 from replication.linkbounds import Allowance
@@ -171,7 +170,7 @@ def _check(findings: Iterable[CopyFinding]) -> None:
         Unfit
     """
     for finding in findings:
-        if finding.verdict in CONFLICTS or finding.verdict in (Verdict.REFUSED, Verdict.DIRECT):
+        if finding.verdict in CONFLICTS | NOT_BROUGHT:
             what = finding.detail or f"it was {finding.verdict.value}"
             raise Unfit(f"{finding.origin.xid} of {finding.origin.authority}: {what}")
 

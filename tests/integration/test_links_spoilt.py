@@ -19,8 +19,8 @@ async def member(database_url: str) -> AsyncIterator[Node]:
         yield node
 
 
-async def conflicts_of(node: Node) -> list[str]:
-    shown = await node.get("/replication/links/owner/conflicts")
+async def conflicts_of(node: Node, link: str = "owner") -> list[str]:
+    shown = await node.get(f"/replication/links/{link}/conflicts")
     return [each["origin"] for each in shown["conflicts"]]
 
 
@@ -70,5 +70,36 @@ async def test_a_copy_that_was_spoilt_on_its_way_comes_again(
 
             async def is_settled() -> bool:
                 return await conflicts_of(member) == []
+
+            await eventually(is_settled)
+
+
+async def test_a_relayed_copy_that_was_spoilt_is_no_conflict_if_its_authority_tells_it_itself(
+    member: Node,
+) -> None:
+    """The authority has told it before, and does not tell it again."""
+    told = forged(OWNER, "/messagegroups/h", epoch=1)
+    async with hostile_source(OWNER, told) as owner, hostile_source("urn:relay") as relay:
+        for id, source, more in (
+            ("owner", owner, {}),
+            ("relay", relay, {"authorities": ["*"]}),
+        ):
+            body = {"id": id, "source": source.url, "mode": "pull", "authority": source.authority}
+            answer = await member.send("POST", "/replication/links", body | more)
+            assert answer.status == 201, answer.body
+        async with running(member):
+            for id in ("owner", "relay"):
+                await link_is(member, id, "current")
+            relay.spoils = b'"digest":"', b'"digest":"z'
+            relay.copies.append(told)
+
+            async def is_noticed() -> bool:
+                return await conflicts_of(member, "relay") == ["/messagegroups/h"]
+
+            await eventually(is_noticed)
+            relay.spoils = None
+
+            async def is_settled() -> bool:
+                return await conflicts_of(member, "relay") == []
 
             await eventually(is_settled)
