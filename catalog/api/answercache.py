@@ -13,13 +13,13 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
 from multidict import CIMultiDict
 
 from catalog.model.change import Change
+from catalog.model.record import record
 from catalog.model.xid import depth
 from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.changes import RecentWrites, read_written
@@ -39,7 +39,7 @@ _OVERHEAD_BYTES = 3000
 Key: TypeAlias = tuple[str, str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CachedAnswer:
     """An answer to GET, and the place that it is filed under."""
 

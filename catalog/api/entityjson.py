@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -15,6 +14,7 @@ from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.documentforms import document_names, show_document
 from catalog.model.entity import Entity
+from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
 from catalog.model.shortpath import short_path
 from catalog.model.xid import Xid
@@ -33,7 +33,7 @@ _FIRST = ("description", "documentation", "icon", "labels")
 JsonObject = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EntityRenderer:
     """Shows loaded entities as a client of one registry sees them.
 

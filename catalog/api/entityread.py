@@ -38,7 +38,14 @@ async def answer_read(
     flags = read_flags(request, target, configuration)
     is_cached = request.method == hdrs.METH_GET and visibility.get() is None
     ticket = request.app[ANSWERS].ticket() if is_cached else None
-    plan = ReadPlan(request, context, configuration, target, flags, ticket=ticket)
+    plan = ReadPlan(
+        request=request,
+        context=context,
+        configuration=configuration,
+        target=target,
+        flags=flags,
+        ticket=ticket,
+    )
     is_plain = is_cached and target.kind == "resource" and not request.query_string
     if is_plain and not target.is_document:
         answer = await _answer_plainly(plan)

@@ -71,7 +71,13 @@ async def answer_write(
     )
     if reconfiguration is not None:
         context.adopt(reconfiguration.configuration)
-    plan = ReadPlan(request, context, context.configuration, target, shape)
+    plan = ReadPlan(
+        request=request,
+        context=context,
+        configuration=context.configuration,
+        target=target,
+        flags=shape,
+    )
     return await answer_written(plan, interaction, outcome)
 
 
@@ -198,7 +204,13 @@ def condition_of(
     """
 
     async def read(connection: Connection) -> web.Response:
-        plan = ReadPlan(request, context, configuration, target, NO_FLAGS)
+        plan = ReadPlan(
+            request=request,
+            context=context,
+            configuration=configuration,
+            target=target,
+            flags=NO_FLAGS,
+        )
         return answer_loaded(plan, await load(connection, plan))
 
     return condition_on(request, None if target.kind == "collection" else read)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from catalog.messages import BASES, reference_targets
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.entities import read_entities
@@ -42,7 +43,7 @@ _MOST_LISTED = 200
 Note: TypeAlias = tuple[Xid, Fault]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Touched:
     """The entities that an interaction touched, and the bases of its messages."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -14,12 +14,13 @@ from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import BadFlag, BadRequest, BadSort, SortNonCollection
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
+from catalog.model.record import record
 from catalog.model.schema import Model
 
 _ONLY_OWNERS = "It is for the registry and for groups, which have collections of their own."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadFlags:
     """The flags of a read (core/spec.md, "Request Flags").
 

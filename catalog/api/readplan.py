@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -20,6 +19,7 @@ from catalog.http.stream import WHOLE, in_search_time, send, stream_share
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound, ServerBusy
+from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.find import find_visible
@@ -29,7 +29,7 @@ from catalog.store.database import Connection
 from catalog.store.subtrees import Snapshot, open_snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReadPlan:
     """A read, or the answer to a write.
 

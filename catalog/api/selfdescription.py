@@ -78,5 +78,11 @@ async def _export(request: web.Request) -> web.StreamResponse:
     available = configuration.capabilities.available
     exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}
     flags = read_flags(request, target, configuration, default=exported)
-    plan = ReadPlan(request, context, configuration, target, replace(flags, doc=True))
+    plan = ReadPlan(
+        request=request,
+        context=context,
+        configuration=configuration,
+        target=target,
+        flags=replace(flags, doc=True),
+    )
     return await answer_plan(plan)

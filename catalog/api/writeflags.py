@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 
@@ -12,12 +11,13 @@ from catalog.http.flags import Flags
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import BadDefaultVersionId, BadFlag, BadIgnore
 from catalog.model.interaction import NEWEST, THE_NEW_ONE
+from catalog.model.record import record
 from catalog.model.xid import is_valid_id
 
 _DEFAULT = "setdefaultversionid"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WriteFlags:
     """The flags of a write.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from catalog.model.entity import Entity, Tombstone
+from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Kind, depth
 
@@ -22,7 +23,7 @@ UNTOLD = frozenset({"signed", "handed"})
 REMOVED = "-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Change:
     """One row of the change log: the change of one entity by one interaction.
 

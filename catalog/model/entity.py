@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
+from catalog.model.record import record
 from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import Kind, Xid
 
@@ -20,7 +21,7 @@ class Origin(NamedTuple):
     xid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Entity:
     """One live entity. A resource's row is its meta entity, so its epoch is the meta's.
 
@@ -94,11 +95,11 @@ class Entity:
         hashed = self.document_sha256
         if self.document is not None:
             hashed = hashlib.sha256(self.document).digest()
-        entity = replace(self, document_sha256=hashed)
+        entity = self if hashed == self.document_sha256 else replace(self, document_sha256=hashed)
         return replace(entity, digest=entity.content_digest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tombstone:
     """The record of a deleted entity, signed as one. Its epoch is one above the entity's last.
 

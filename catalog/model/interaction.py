@@ -23,6 +23,7 @@ from catalog.model.errors import (
     UnknownResourceType,
     XRegistryError,
 )
+from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
 from catalog.model.visibility import Visibility, visibility
 from catalog.model.writescope import WriteScope, writescope
@@ -44,7 +45,7 @@ _OF_REGISTRY = _OF_ANY | {"capabilities", "modelsource"}
 _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VersionDocument:
     """A document that is the body of a request, not part of its metadata.
 
@@ -54,7 +55,7 @@ class VersionDocument:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RegistryUpsert:
     """The registry's own attributes; a `body` of `None` only counts it as updated."""
 
@@ -62,7 +63,7 @@ class RegistryUpsert:
     patch: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupUpsert:
     """A group's own attributes; a `body` of `None` only creates a missing group.
 
@@ -77,7 +78,7 @@ class GroupUpsert:
     least_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VersionUpsert:
     """A version's attributes; the server chooses the id where `vid` is empty."""
 
@@ -87,7 +88,7 @@ class VersionUpsert:
     document: VersionDocument | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceUpsert:
     """A resource: its default version's attributes, its meta and its versions, as given.
 
@@ -103,7 +104,7 @@ class ResourceUpsert:
     has_versions: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Delete:
     """An entity to delete; without `must_exist` a missing one is ignored."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from catalog.model.record import record
 from catalog.model.xid import Xid
 
 
@@ -34,7 +35,7 @@ class Fault:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subject:
     """A group, resource or version to check, with its attributes as a catalog stores them."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
 
 from catalog.longwork import aside
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.record import record
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
@@ -21,7 +21,7 @@ _FOLLOWED = ("xref", "defaultversionid")
 _LARGE_ATTRIBUTES = 2048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Shown:
     """A resource as a GET shows it: with its default version, if that is here yet."""
 

@@ -10,6 +10,7 @@ from asyncpg.exceptions import LockNotAvailableError, PostgresError
 
 from catalog.model.concorderrors import CatalogRecovering, HandoverUnderWay
 from catalog.model.entity import Entity
+from catalog.model.record import record
 from catalog.store.database import Connection
 from catalog.store.entities import entities_from
 from catalog.store.queries import Queries
@@ -41,7 +42,7 @@ _REASONS: Mapping[str, type[Exception]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Touched:
     """The entities that an interaction is about to write, to be locked and loaded.
 
@@ -83,7 +84,7 @@ class Touched:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Locked:
     """The touched entities as they are while the locks are held.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from catalog.model.author import Author, author
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.record import record
 from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import collection_of, parent_of
 from catalog.store.auditnotes import interaction_row
@@ -30,7 +31,7 @@ _queries = Queries("writes")
 _TOMBSTONES_AT_ONCE = 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Write:
     """The rows that one interaction writes or removes.
 
@@ -51,7 +52,7 @@ class Write:
     traces: Mapping[str, TraceContext] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rows:
     """The rows of some writes as parameters of statements, made before any lock is taken."""
 

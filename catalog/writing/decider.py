@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
+from catalog.model.record import record
 from catalog.writing.checks import run_checks
 from catalog.writing.content import CatalogContent
 from catalog.writing.documentupdate import compared_documents
@@ -20,7 +20,7 @@ from catalog.writing.outcome import Outcome, created_origins, outcome_of
 from catalog.writing.plan import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decider:
     """The state of a catalog that interactions are decided on.
 
@@ -103,6 +103,8 @@ class Decider:
 
         Of their versions, only the default ones and those to be deleted are read.
         """
+        if not any("xref" in entity.attributes for entity in before.values()):
+            return {}
         written = {str(upsert.xid) for upsert in interaction.resources}
         doomed = [d.xid for d in interaction.deletes if d.xid.vid or d.epoch is not None]
         written |= {str(xid.resource) for xid in doomed if xid.rid}

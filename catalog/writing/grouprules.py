@@ -6,17 +6,17 @@ Source: core/model.md, "groups.<STRING>.constraints" and core/spec.md, "constrai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from catalog.model.constraints import apply_defaults, merge_constraints, violations
 from catalog.model.dotpath import value_at
 from catalog.model.errors import InvalidAttribute
+from catalog.model.record import record
 from catalog.model.schema import Constraint, GroupType
 from catalog.model.xid import Xid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GroupRules:
     """The constraints of a group and of its type, with the group's attributes that they name."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from catalog.model.change import changes_between
+from catalog.model.digest import digest_entity
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.record import record
 from catalog.model.xid import Xid
 from catalog.store.logcursor import LogCursor
 from catalog.store.writes import Write
 from catalog.writing.drafts import Draft, Drafts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Outcome(Write):
     """The write that an interaction leads to.
 
@@ -83,20 +84,31 @@ def outcome_of(
 
 
 def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]) -> Entity:
-    xid = str(draft.xid)
+    xid, document_sha256 = str(draft.xid), draft.content_sha256
     earlier = draft.before or tombstones.get(Origin(drafts.authority, xid))
+    epoch = max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1
     return Entity(
         xid=xid,
         kind=draft.xid.kind,
         authority=drafts.authority,
         origin=xid,
-        epoch=max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1,
+        epoch=epoch,
         attributes=draft.attributes,
         createdat=draft.createdat,
         modifiedat=draft.modifiedat,
-        document_sha256=draft.document_sha256,
+        # Sealed at once: to seal an entity that exists makes another one.
+        digest=digest_entity(
+            authority=drafts.authority,
+            origin=xid,
+            epoch=epoch,
+            attributes=draft.attributes,
+            createdat=draft.createdat,
+            modifiedat=draft.modifiedat,
+            document_sha256=document_sha256,
+        ),
+        document_sha256=document_sha256,
         document=draft.document,
-    ).sealed()
+    )
 
 
 def _tombstone(entity: Entity, drafts: Drafts) -> Tombstone:

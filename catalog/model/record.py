@@ -1,0 +1,18 @@
+"""Values that every request makes many of: to be made quickly, and never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """Make a class a data class as `@dataclass(frozen=True, slots=True, kw_only=True)` does.
+
+    Only the type checker keeps its values from being changed. A class that is frozen when it runs
+    sets each attribute by a call, so that an entity takes three times as long to make.
+    """
+    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
