@@ -40,6 +40,7 @@ MAX_ENTITY_BYTES = 256 * 1024
 PROVENANCE = frozenset({"authority", "origin"})
 
 _LONGEST_NAME = 63
+_LONGEST_PLAIN = (MAX_SCALAR_BYTES - _LONGEST_NAME) // 4
 _LONGEST_SHOWN = 256
 _MOST_LISTED = 50
 _NON_EMPTY = ("name", "documentation", "icon", "format", "compatibility")
@@ -124,7 +125,7 @@ class _Check:
                     continue
             if definition.readonly:
                 continue
-            if definition.type == "string" and not definition.closed and _is_plain(value):
+            if definition.is_free and _is_plain(value):
                 stored[name] = value
                 continue
             checked = self.value(value, definition, step(path, name), depth)
@@ -258,12 +259,11 @@ def _shown(name: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a text without faults that fits into an HTTP header."""
-    return (
-        type(value) is str
-        and len(value) * 4 + _LONGEST_NAME <= MAX_SCALAR_BYTES
-        and not fault_in_text(value)
-    )
+    """Whether a value is a text without faults that fits into an HTTP header, as most are.
+
+    What is printable has neither U+0000 nor a surrogate.
+    """
+    return type(value) is str and len(value) <= _LONGEST_PLAIN and value.isprintable()
 
 
 def _condition_met(definition: Attribute, values: Mapping[str, Any]) -> str:

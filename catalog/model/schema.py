@@ -69,7 +69,8 @@ class Attribute:
 
     `siblings` is `ifvalues` with its keys as `value_text` writes them: values match without
     regard to case (core/model.md, "attributes.<STRING>.ifvalues"), nor to their notation.
-    `closed` are the only valid values; it is empty if the type alone restricts them.
+    `closed` are the only valid values; it is empty if the type alone restricts them. A value that
+    `is_free` is any text.
     """
 
     name: str
@@ -89,12 +90,14 @@ class Attribute:
     ifvalues: Mapping[str, Mapping[str, Attribute]] = field(default_factory=dict)
     siblings: Mapping[str, Mapping[str, Attribute]] = field(init=False, compare=False, repr=False)
     closed: tuple[Any, ...] = field(init=False, compare=False, repr=False)
+    is_free: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         siblings = {_condition(key, self.type): kinds for key, kinds in self.ifvalues.items()}
         object.__setattr__(self, "siblings", siblings)
         object.__setattr__(self, "attributes", Definitions(self.attributes))
         object.__setattr__(self, "closed", self.enum if self.strict else ())
+        object.__setattr__(self, "is_free", self.type == "string" and not self.closed)
 
     def expanded(self) -> dict[str, Any]:
         aspects: dict[str, Any] = {"name": self.name, "type": self.type, "target": self.target}

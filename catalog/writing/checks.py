@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from catalog.longwork import aside
 from catalog.model.capabilities import Capabilities
-from catalog.model.errors import with_violations
+from catalog.model.errors import XRegistryError, with_violations
 from catalog.writing.compatibilitycheck import CompatibilityCheck
 from catalog.writing.constraintcheck import ConstraintCheck
 from catalog.writing.content import CatalogContent, DraftDocuments
@@ -60,8 +60,10 @@ async def run_checks(
 
 def _prune(resources: Iterable[ResourcePlan], drafts: Drafts) -> None:
     for resource in resources:
-        with drafts.collecting():
+        try:
             resource.prune()
+        except XRegistryError as violation:
+            drafts.violations.append(violation)
 
 
 def _refuse(drafts: Drafts) -> None:

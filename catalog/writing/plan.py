@@ -11,7 +11,7 @@ from functools import partial
 
 from catalog.longwork import check_wanted
 from catalog.model.attributes import check_attributes
-from catalog.model.errors import BadFlag, NotFound
+from catalog.model.errors import BadFlag, NotFound, XRegistryError
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert
 from catalog.model.xid import Xid
 from catalog.writing.crossreferences import without_repeated
@@ -48,8 +48,10 @@ class Plan:
         self.drafts.violations += self.interaction.violations
         for step in self._steps():
             check_wanted()
-            with self.drafts.collecting():
+            try:
                 step()
+            except XRegistryError as violation:
+                self.drafts.violations.append(violation)
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         interaction = self.interaction
