@@ -20,12 +20,13 @@ from aiohttp import web
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import shown_or_none, write_item
 from catalog.messages import BASES, reference_targets
+from catalog.model.attributes import PROVENANCE
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.record import record
 from catalog.model.schema import Model
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, parent_of
 from catalog.reading.entities import read_entities
 from catalog.rules import DomainRules, Fault, Subject, check_provenance
 from catalog.writing.outcome import Outcome
@@ -92,9 +93,11 @@ async def find_notes(
         faults = shown_or_none(str(subject.xid), partial(_examine, rules, subject, touched))
         found += ((subject.xid, fault) for fault in faults or ())
     with contextlib.suppress(XRegistryError):  # Too many checks are under way.
-        checks = context.checked_requests.begin()
-        found += await rules.examine_schemas(subjects[:_MOST_CHECKED], checks.answers)
+        answers = context.checked_requests.begin().answers
+        found += await rules.examine_schemas(subjects[:_MOST_CHECKED], answers)
     for xid, given in islice(_given(interaction), _MOST_EXAMINED):
+        if PROVENANCE.isdisjoint(given):
+            continue
         kept = touched.find(xid)
         if kept is not None and str(kept.xid) in outcome.after:
             found += ((xid, fault) for fault in check_provenance(given, kept.attributes))
@@ -144,9 +147,9 @@ def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
     groups = {str(upsert.xid) for upsert in interaction.groups if upsert.body is not None}
     resources = {str(upsert.xid) for upsert in interaction.resources}
     for xid, state in outcome.after.items():
-        if isinstance(state, Entity) and (
-            xid in groups if state.kind == "group" else str(state.path.resource) in resources
-        ):
+        if not isinstance(state, Entity) or state.kind in ("registry", "resource"):
+            continue
+        if xid in groups if state.kind == "group" else parent_of(xid) in resources:
             yield _subject(state)
 
 

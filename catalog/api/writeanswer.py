@@ -40,7 +40,8 @@ async def answer_written(
     ):
         return await _answer_processed(plan, interaction, outcome, headers)
     target = _entity_written(request, target, interaction, outcome)
-    plan = replace(plan, target=target)
+    if target is not plan.target:
+        plan = replace(plan, target=target)
     status = 201 if outcome.is_new(target.xid) else 200
     headers |= _places(plan.context.base_url(request), target, outcome, status)
     if target.kind in ("registry", "group") and plan.flags.inline:
@@ -170,13 +171,24 @@ async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
     resource = outcome.after.get(str(xid.resource))
     is_reference = isinstance(resource, Entity) and "xref" in resource.attributes
     if xid.rid and not inline and not is_reference:
-        states = {**outcome.before, **outcome.after}
-        return Loaded.of(state for state in states.values() if isinstance(state, Entity))
+        return _loaded_from(outcome, f"{xid.resource}/versions")
     async with plan.connection() as connection:
         if inline:
             return await load(connection, plan)
         loaded = await entities.read_entities(connection, plan.model, [xid], follows=plan.follows)
         return _with_own_writes(loaded, outcome)
+
+
+def _loaded_from(outcome: Outcome, versions: str) -> Loaded:
+    """The entities of one resource, of which nothing is inlined.
+
+    Args:
+        versions: the path of the collection of its versions.
+    """
+    states = {**outcome.before, **outcome.after}
+    shown = {xid: state for xid, state in states.items() if isinstance(state, Entity)}
+    count = sum(xid.startswith(f"{versions}/") for xid in shown)
+    return Loaded(entities=shown, counts={versions: count})
 
 
 def _with_own_writes(loaded: Loaded, outcome: Outcome) -> Loaded:
