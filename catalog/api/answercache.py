@@ -62,7 +62,8 @@ class AnswerCache:
         self._most_bytes = most_bytes
         self.bytes = self.hits = self.misses = 0
         self._staleness = staleness_seconds
-        self._answers: OrderedDict[Key, CachedAnswer] = OrderedDict()
+        # Each with the bytes that it takes.
+        self._answers: OrderedDict[Key, tuple[CachedAnswer, int]] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
         # The number of the last write at each place; places that are missing have `_floor`.
         self._written: OrderedDict[str, int] = OrderedDict()
@@ -119,10 +120,11 @@ class AnswerCache:
         return self._use(key)
 
     def _use(self, key: Key) -> CachedAnswer | None:
-        answer = self._answers.get(key)
-        if answer is not None:
-            self._answers.move_to_end(key)
-        return answer
+        found = self._answers.get(key)
+        if found is None:
+            return None
+        self._answers.move_to_end(key)
+        return found[0]
 
     def put(self, key: Key, answer: CachedAnswer, ticket: int) -> None:
         """Cache an answer, unless its place was written since its ticket was taken."""
@@ -130,8 +132,9 @@ class AnswerCache:
         if written > ticket or len(answer.body) > _LARGEST_BODY:
             return
         self._forget(key)
-        self._answers[key] = answer
-        self.bytes += _size(key, answer)
+        size = _size(key, answer)
+        self._answers[key] = answer, size
+        self.bytes += size
         self._places.setdefault(answer.place, set()).add(key)
         while self.bytes > self._most_bytes:
             self._forget(next(iter(self._answers)))
@@ -192,12 +195,13 @@ class AnswerCache:
         self._written[place] = self._writes
         self._written.move_to_end(place)
         for key in self._places.pop(place, ()):
-            self.bytes -= _size(key, self._answers.pop(key))
+            self.bytes -= self._answers.pop(key)[1]
 
     def _forget(self, key: Key) -> None:
-        answer = self._answers.pop(key, None)
-        if answer is not None:
-            self.bytes -= _size(key, answer)
+        found = self._answers.pop(key, None)
+        if found is not None:
+            answer, size = found
+            self.bytes -= size
             keys = self._places[answer.place]
             keys.discard(key)
             if not keys:

@@ -183,6 +183,11 @@ async def _receive(request: web.Request, held: HeldBody, most: int) -> bytes:
         raise RequestTooLarge(request.path, limit=str(most))
     received = bytearray()
     try:
+        if request.content.is_eof():
+            # All of it came together with its header, as most bodies do.
+            while not request.content.at_eof():
+                _add(received, request.content.read_nowait(), request, held, most)
+            return bytes(received)
         async with asyncio.timeout(settings.body_timeout_seconds):
             async for piece in request.content.iter_any():
                 _add(received, piece, request, held, most)

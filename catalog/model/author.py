@@ -67,6 +67,8 @@ class Author:
 
 
 def _harmless(text: str, most: int) -> str:
+    if not text:
+        return text
     known = text[: most * _ROOM].encode(errors="replace").decode()
     return printable(_TOKEN.sub(MASK, known))[:most]
 

@@ -82,7 +82,7 @@ async def _each(
     parse: Callable[[Mapping[str, Any]], T], rows: Sequence[Mapping[str, Any]]
 ) -> list[T]:
     """Parse rows, of which many, or large ones, take long."""
-    weight = sum(len(row["attributes"]) for row in rows) // _LARGE_ATTRIBUTES
+    weight = sum([len(row["attributes"]) for row in rows]) // _LARGE_ATTRIBUTES
     return await aside(max(len(rows), weight), _all, parse, rows)
 
 
