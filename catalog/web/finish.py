@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from aiohttp import hdrs, web
+from multidict import istr
 
-from catalog.access.identity import IDENTITY
+from catalog.access.identity import IDENTITY, Identity
 from catalog.access.ratelimits import RATE_HEADERS
 from catalog.context import CONTEXT
 from catalog.http.browsers import SHOWN_ONLY, TLS_ONLY, share_with_origins
@@ -12,24 +13,30 @@ from catalog.http.conditions import NEVER_KEPT
 from catalog.http.positionwait import READ_AS_OF
 from catalog.http.responses import MORE_HEADERS, POSITION, leave_untyped
 
-REQUEST_HEADER = "X-Request-ID"
+REQUEST_HEADER = istr("X-Request-ID")
+_SHOWN_ONLY = [(istr(name), value) for name, value in SHOWN_ONLY.items()]
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 
 
 async def finish(request: web.Request, response: web.StreamResponse) -> None:
     """Complete the headers of an answer, which aiohttp is about to send."""
     context, headers = request.app[CONTEXT], response.headers
+    # To ask the request for each costs an exception where there is none.
+    noted = {*request}
     # core/http.md, "xRegistry Root HTTP Header"
     headers.add(hdrs.LINK, f"<{context.base_url(request)}>;rel=xregistry-root")
     leave_untyped(response)
-    if (id := request.get(REQUEST_ID)) is not None:
-        headers[REQUEST_HEADER] = id
-    headers.update(request.get(MORE_HEADERS, {}))
-    if (position := request.get(READ_AS_OF)) is not None:
-        headers[POSITION] = position
-    headers.update(request.get(RATE_HEADERS, {}))
-    _keep_private(request, response)
-    for name, value in SHOWN_ONLY.items():
+    if REQUEST_ID in noted:
+        headers[REQUEST_HEADER] = request[REQUEST_ID]
+    if MORE_HEADERS in noted:
+        headers.update(request[MORE_HEADERS])
+    if READ_AS_OF in noted:
+        headers[POSITION] = request[READ_AS_OF]
+    if RATE_HEADERS in noted:
+        headers.update(request[RATE_HEADERS])
+    if IDENTITY in noted:
+        _keep_private(request[IDENTITY], response)
+    for name, value in _SHOWN_ONLY:
         headers.setdefault(name, value)
     # A proxy that ends TLS says so itself.
     if request.secure:
@@ -41,14 +48,11 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
         response.force_close()
 
 
-def _keep_private(request: web.Request, response: web.StreamResponse) -> None:
+def _keep_private(identity: Identity, response: web.StreamResponse) -> None:
     """Let a cache that is shared keep only what a request without a credential is told.
 
     `Vary` keeps such an answer from requests with a credential (RFC 9110, 12.5.5).
     """
-    identity = request.get(IDENTITY)
-    if identity is None:
-        return
     headers = response.headers
     headers.add(hdrs.VARY, hdrs.AUTHORIZATION)
     rule = headers.get(hdrs.CACHE_CONTROL)
