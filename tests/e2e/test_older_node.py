@@ -54,7 +54,8 @@ async def test_nodes_of_two_commits_have_each_other_s_entities(
 
 def _node(directory: Path, code: Path = ROOT) -> NodeProcess:
     directory.mkdir()
-    return node_at(directory, PYTHONPATH=str(code))
+    # Without PYTHONSAFEPATH, `python -m` takes the packages of the directory that it is started in.
+    return node_at(directory, PYTHONPATH=str(code), PYTHONSAFEPATH="1")
 
 
 async def _write(client: Client, group: str, text: str) -> None:
