@@ -15,7 +15,7 @@ from benchmarks.latency import BARE_SHARE, changing_node, figures, measure
 from benchmarks.process import bare, free_port, node
 from benchmarks.size import Size
 from catalog.client import Client
-from catalog.operations.links import NewAcceptance, NewLink
+from catalog.operations.links import NewLink
 
 _AIMS = {50: 8.0, 99: 30.0}
 
@@ -46,7 +46,8 @@ async def replica_by(mode: str, directory: Path, arrivals: Arrivals) -> AsyncIte
         Client.open(replica) as target,
     ):
         if mode == "push":
-            await target.accept(NewAcceptance(authority=(await origin.handshake()).authority))
+            authority = (await origin.handshake()).authority
+            await target.add_link(NewLink(mode="accept", authority=authority))
             await origin.add_link(NewLink(target=replica, mode=mode))
         else:
             await target.add_link(NewLink(source=url, mode=mode))

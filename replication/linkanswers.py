@@ -39,9 +39,18 @@ def answer_link(request: web.Request, link: Link | None) -> LinkAnswer:
     Raises:
         NotFound: it is gone.
     """
+    return link_answer(present(request, link))
+
+
+def present(request: web.Request, link: Link | None) -> Link:
+    """The link that a request is about.
+
+    Raises:
+        NotFound: it is gone.
+    """
     if link is None:
         raise NotFound(request.path)
-    return link_answer(link)
+    return link
 
 
 def link_answer(link: Link) -> LinkAnswer:

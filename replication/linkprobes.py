@@ -30,12 +30,14 @@ async def ask_peer(
 
     Returns:
         the definition with the mode that was chosen, and the description: its `authority` and
-        more. `None` stands for a topic, which nobody answers for.
+        more. `None` stands for a topic, which nobody answers for, and for what pushes by itself.
 
     Raises:
         SourceUnusable, TargetUnusable
     """
     match definition.mode:
+        case "accept":
+            return definition, None
         case "push":
             return definition, await probe_target(context, definition.peer, subject, credential)
         case "publish":

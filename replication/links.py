@@ -1,4 +1,7 @@
-"""Handlers for links: define, show, pin, reset, allow and delete them; conflicts."""
+"""Handlers for links: define, show, run, reset and delete them; conflicts.
+
+A link of mode `accept` takes what its source pushes. Without such a link, the node takes no pushes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,12 @@ from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import model_response
 from catalog.model.author import name_target
-from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
+from catalog.model.concorderrors import (
+    LimitReached,
+    SourceUnusable,
+    TargetUnusable,
+    UnresolvedConflict,
+)
 from catalog.model.entity import Origin
 from catalog.model.errors import (
     BadRequest,
@@ -30,17 +38,19 @@ from catalog.operations.links import (
     CopyConflict,
     CopyConflicts,
     DropQuery,
+    DryRunAnswer,
     LinkAnswer,
     LinkAnswers,
-    LinkPin,
     LinkReset,
     LinkSelection,
     NewLink,
     NewLinkQuery,
+    RunQuery,
 )
 from catalog.operations.operation import PageQuery
 from catalog.store import linkauthorities, linkconflicts, links
 from catalog.store.database import Connection
+from catalog.store.linkcommands import run_now
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.linkcredentials import save_credential, with_credential
 from catalog.store.links import Link, LinkDefinition
@@ -72,7 +82,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
     """Create a link, or tell what it would do.
 
     The source is pinned to the authority in the body, or to the one that it claims when it is
-    asked, here or at the first contact.
+    asked, here or at the first contact. A link of mode `accept` takes what an authority pushes.
     """
     context = request.app[CONTEXT]
     definition = _checked(context, body, request.path)
@@ -105,6 +115,8 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         return model_response(tried)
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
+        if definition.mode == "accept":
+            await _check_alone(connection, body.authority or "", request.path)
         if found is not None:
             others = await linkauthorities.following(connection, found.authority)
             found = found.model_copy(update={"followedby": others})
@@ -138,7 +150,8 @@ async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
     given = given_credential(body, definition, context.settings, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
-        _check_not_accepted(before, request.path)
+        check_not_accepted(before.definition, request.path)
+        check_not_accepted(definition, request.path)
         leads_to_another = definition.target != before.definition.target
         kept = None if definition.mode == "write" and leads_to_another else before.authority
         authority = body.authority or kept
@@ -153,18 +166,19 @@ async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
         return answer_link(request, link)
 
 
-async def pin_link(request: web.Request, body: LinkPin) -> LinkAnswer:
-    """Let the source of a link speak for another authority from now on."""
-    context = request.app[CONTEXT]
-    check_authority(context, body.authority, request.path)
-    async with context.database.transaction() as connection:
-        before = await existing_link(connection, request)
-        _check_not_accepted(before, request.path)
-        await check_pin(connection, request, before.id, before.definition, body.authority)
-        pinned = await links.restart(
-            connection, before, authority=body.authority, drops=before.drops, ends=before.ends
-        )
-        return answer_link(request, pinned)
+async def run_link(request: web.Request, query: RunQuery) -> LinkAnswer | DryRunAnswer:
+    """Let a link read its source now, or tell what it would do.
+
+    One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it is.
+    """
+    if query.dryrun:
+        async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+            found = await existing_link(connection, request)
+        return await try_link(request, found)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        link = await existing_link(connection, request)
+        check_not_paused(link, request.path)
+        return answer_link(request, await run_now(connection, link))
 
 
 async def reset_link(request: web.Request, body: LinkReset) -> LinkAnswer:
@@ -230,19 +244,11 @@ def _checked(context: Context, body: NewLink, subject: str) -> LinkDefinition:
         eventtopic=body.eventtopic or "",
         **members_of(body, subject),
     )
-    other, needed = ("source", "target") if definition.sends else ("target", "source")
-    if getattr(definition, other):
-        detail = f'a link of mode "{body.mode}" has a {needed} instead'
-        raise InvalidAttribute(subject, name=other, error_detail=detail)
-    if not definition.peer:
-        raise RequiredAttributeMissing(subject, list=needed)
+    if definition.mode == "accept":
+        _check_accepted(body, subject)
+    else:
+        _check_peer(context, definition, subject)
     check_selection(definition, subject)
-    why_unusable = why_no_topic if definition.is_topic else why_refused
-    refusal = why_unusable(definition.peer, context.settings)
-    if definition.peer in (context.public_base, context.settings.public_url):
-        refusal = "it is this node itself"
-    if refusal is not None:
-        raise InvalidAttribute(subject, name=needed, error_detail=refusal)
     if body.authority is not None:
         check_authority(context, body.authority, subject)
     check_walk(definition, subject)
@@ -252,6 +258,30 @@ def _checked(context: Context, body: NewLink, subject: str) -> LinkDefinition:
             detail = f'a link of mode "{body.mode}" has none'
             raise InvalidAttribute(subject, name=name, error_detail=detail)
     return definition
+
+
+def _check_peer(context: Context, definition: LinkDefinition, subject: str) -> None:
+    other, needed = ("source", "target") if definition.sends else ("target", "source")
+    if getattr(definition, other):
+        detail = f'a link of mode "{definition.mode}" has a {needed} instead'
+        raise InvalidAttribute(subject, name=other, error_detail=detail)
+    if not definition.peer:
+        raise RequiredAttributeMissing(subject, list=needed)
+    why_unusable = why_no_topic if definition.is_topic else why_refused
+    refusal = why_unusable(definition.peer, context.settings)
+    if definition.peer in (context.public_base, context.settings.public_url):
+        refusal = "it is this node itself"
+    if refusal is not None:
+        raise InvalidAttribute(subject, name=needed, error_detail=refusal)
+
+
+def _check_accepted(body: NewLink, subject: str) -> None:
+    if body.authority is None:
+        raise RequiredAttributeMissing(subject, list="authority")
+    for name in ("source", "target", "trust"):
+        if getattr(body, name):
+            detail = 'a link of mode "accept" has none: its source sends by itself'
+            raise InvalidAttribute(subject, name=name, error_detail=detail)
 
 
 def _check_event_topic(context: Context, definition: LinkDefinition, subject: str) -> None:
@@ -349,6 +379,17 @@ async def check_pin(
         )
 
 
+async def _check_alone(connection: Connection, authority: str, subject: str) -> None:
+    """Refuse to accept the pushes of an authority twice.
+
+    Raises:
+        BadRequest
+    """
+    if before := await links.get_acceptance(connection, authority):
+        detail = f'Its pushes are accepted already, by "{before.id}"'
+        raise BadRequest(subject, error_detail=detail)
+
+
 async def _taken(connection: Connection, request: web.Request, id: str) -> BadRequest:
     """The error that a link cannot have an id, since another link has it."""
     other = await links.get(connection, id)
@@ -373,10 +414,26 @@ async def existing_link(connection: Connection, request: web.Request) -> Link:
     return link
 
 
-def _check_not_accepted(link: Link, subject: str) -> None:
-    if link.definition.mode == "accept":
+def check_not_accepted(definition: LinkDefinition, subject: str) -> None:
+    """Refuse to replace a link that accepts pushes, and to let it follow another authority.
+
+    Raises:
+        InvalidAttribute
+    """
+    if definition.mode == "accept":
         detail = "it accepts pushes: remove it, and accept them as they should be"
         raise InvalidAttribute(subject, name="mode", error_detail=detail)
+
+
+def check_not_paused(link: Link, subject: str) -> None:
+    """Refuse to let a paused link do anything.
+
+    Raises:
+        UnresolvedConflict
+    """
+    if link.paused is not None:
+        fault = f"the link is paused ({link.paused})"
+        raise UnresolvedConflict(subject, error_detail=fault, detail="Resume it first.")
 
 
 def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:

@@ -24,10 +24,10 @@ from catalog.operations.recovery import (
     ChoiceState,
     NewRecovery,
     RecoveryAnswer,
+    RecoveryChanges,
     RecoveryFindingAnswer,
     RecoveryFindings,
     RecoveryQuery,
-    RecoveryResumption,
     RecoverySourceAnswer,
     RecoveryState,
 )
@@ -107,33 +107,10 @@ async def abort_recovery(request: web.Request) -> RecoveryAnswer:
         return _answer(context, await _existing(connection, request))
 
 
-async def resume_recovery(request: web.Request, wanted: RecoveryResumption) -> RecoveryAnswer:
-    """Go on now, and try again what could not be taken."""
-    return await _move_on(request, "taking", wanted.allow)
-
-
-async def bury_refused(request: web.Request) -> RecoveryAnswer:
-    """Delete what cannot be taken, everywhere, and end the recovery."""
-    return await _move_on(request, "burying")
-
-
-async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
-    """List what an operator should see of the recovery, in pages.
-
-    What could not be taken or not as a whole, what was deleted, and of what copies differed.
-    """
-    limit = page_limit(request, page.limit)
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await recoveries.findings(connection, page.after, limit + 1)
-    headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
-    shown = RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
-    return model_response(shown, headers=headers)
-
-
-async def _move_on(
-    request: web.Request, state: RecoveryState, allowed: int | None = None
-) -> RecoveryAnswer:
+async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> RecoveryAnswer:
+    """Go on now, and try again what could not be taken, or delete that everywhere."""
     context = request.app[CONTEXT]
+    state: RecoveryState = wanted.state
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         recovery = await _unended(connection, request)
@@ -151,10 +128,23 @@ async def _move_on(
             )
         elif recovery.state != "asking":
             state = recovery.state
-        if allowed is not None:
-            await recoveries.allow(connection, recovery, allowed)
+        if wanted.allow is not None:
+            await recoveries.allow(connection, recovery, wanted.allow)
         await recoveries.move_on(connection, recovery, state, "closed")
         return _answer(context, await _existing(connection, request))
+
+
+async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
+    """List what an operator should see of the recovery, in pages.
+
+    What could not be taken or not as a whole, what was deleted, and of what copies differed.
+    """
+    limit = page_limit(request, page.limit)
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        found = await recoveries.findings(connection, page.after, limit + 1)
+    headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
+    shown = RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
+    return model_response(shown, headers=headers)
 
 
 async def _end(connection: Connection, recovery: Recovery, request: web.Request) -> None:
@@ -269,7 +259,6 @@ routes: Sequence[Route] = (
     Route(operations.GET_RECOVERY, get_recovery),
     Route(operations.BEGIN_RECOVERY, begin_recovery),
     Route(operations.ABORT_RECOVERY, abort_recovery),
-    Route(operations.RESUME_RECOVERY, resume_recovery),
-    Route(operations.BURY_REFUSED, bury_refused),
+    Route(operations.CHANGE_RECOVERY, change_recovery),
     Route(operations.LIST_FINDINGS, list_findings),
 )

@@ -72,14 +72,15 @@ async def get_rule(request: web.Request) -> GrantingRule:
     return rule_of(rule, content.paths)
 
 
-async def replace_rule(request: web.Request, wanted: NewRule) -> GrantingRule:
-    """Replace the content of a rule."""
-    return await _change(request, wanted)
-
-
 async def change_rule(request: web.Request, wanted: RuleChanges) -> GrantingRule:
     """Replace the members of a rule that the body names; the others stay."""
-    return await _change(request, wanted)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        before, content = await _existing(connection, request)
+        content = content.model_copy(update=wanted.model_dump(exclude_none=True))
+        await check_grantable(connection, identity_of(request), content.role, content.paths)
+        changed = await change(connection, before, content, subject=request.path)
+    _forget(request)
+    return rule_of(changed, sorted(content.paths))
 
 
 async def delete_rule(request: web.Request) -> None:
@@ -88,16 +89,6 @@ async def delete_rule(request: web.Request) -> None:
         rule, _ = await _existing(connection, request)
         await store.remove_rule(connection, rule.id)
     _forget(request)
-
-
-async def _change(request: web.Request, wanted: NewRule | RuleChanges) -> GrantingRule:
-    async with request.app[CONTEXT].database.transaction() as connection:
-        before, content = await _existing(connection, request)
-        content = content.model_copy(update=wanted.model_dump(exclude_none=True))
-        await check_grantable(connection, identity_of(request), content.role, content.paths)
-        changed = await change(connection, before, content, subject=request.path)
-    _forget(request)
-    return rule_of(changed, sorted(content.paths))
 
 
 async def _existing(connection: Connection, request: web.Request) -> tuple[AccessRule, NewRule]:
@@ -140,7 +131,6 @@ routes: Sequence[Route] = (
     Route(access.LIST_RULES, list_rules),
     Route(access.CREATE_RULE, create_rule),
     Route(access.GET_RULE, get_rule),
-    Route(access.REPLACE_RULE, replace_rule),
     Route(access.CHANGE_RULE, change_rule),
     Route(access.DELETE_RULE, delete_rule),
 )

@@ -7,9 +7,9 @@ from catalog.operations import recovery
 from catalog.operations.recovery import (
     NewRecovery,
     RecoveryAnswer,
+    RecoveryChanges,
     RecoveryFindingAnswer,
     RecoveryQuery,
-    RecoveryResumption,
 )
 
 
@@ -34,13 +34,9 @@ class RecoveryCalls(OperationCalls):
         pages = self.call_pages(recovery.LIST_FINDINGS)
         return [finding async for page in pages for finding in page.findings]
 
-    async def resume_recovery(self, wanted: RecoveryResumption) -> RecoveryAnswer:
-        """Go on now, and try again what could not be taken."""
-        return await self.call(recovery.RESUME_RECOVERY, wanted)
-
-    async def bury_refused(self) -> RecoveryAnswer:
-        """Delete what could not be taken, at every replica as well, and end the recovery."""
-        return await self.call(recovery.BURY_REFUSED)
+    async def change_recovery(self, wanted: RecoveryChanges) -> RecoveryAnswer:
+        """Go on now, and try again what could not be taken, or delete that at every replica."""
+        return await self.call(recovery.CHANGE_RECOVERY, wanted)
 
     async def abort_recovery(self) -> RecoveryAnswer:
         """End the recovery as it is, and let clients write."""

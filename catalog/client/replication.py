@@ -21,13 +21,9 @@ from catalog.operations.links import (
     DropQuery,
     DryRunAnswer,
     ForceQuery,
-    LinkAllowance,
     LinkAnswer,
     LinkChanges,
-    LinkPause,
-    LinkPin,
     LinkReset,
-    NewAcceptance,
     NewLink,
     NewLinkQuery,
     RunQuery,
@@ -177,19 +173,6 @@ class ReplicationCalls(OperationCalls):
         """Tell the node what a comparison found there; it keeps a result that comes twice once."""
         await self.call(reconciliations.TELL_RECONCILIATION, result)
 
-    async def acceptances(self) -> list[LinkAnswer]:
-        """The catalogs whose pushes the node accepts."""
-        pages = self.call_pages(links.LIST_ACCEPTANCES)
-        return [each async for page in pages for each in page.acceptances]
-
-    async def accept(self, wanted: NewAcceptance) -> LinkAnswer:
-        """Accept the pushes of an authority."""
-        return await self.call(links.CREATE_ACCEPTANCE, wanted)
-
-    async def remove_acceptance(self, id: str, *, drop: bool = False) -> None:
-        """Accept no more pushes; `drop` drops the replicas that they brought first."""
-        await self.call(links.DELETE_ACCEPTANCE, query=DropQuery(drop=drop), id=id)
-
     async def links(self) -> list[LinkAnswer]:
         return [link async for page in self.call_pages(links.LIST_LINKS) for link in page.links]
 
@@ -197,7 +180,7 @@ class ReplicationCalls(OperationCalls):
         return await self.call(links.GET_LINK, id=id)
 
     async def add_link(self, wanted: NewLink, *, force: bool = False) -> LinkAnswer:
-        """Create a link into this node; the answer has its id, and describes the source.
+        """Create a link; the answer has its id, and describes the source or target.
 
         Args:
             force: do not ask the source first, which may not be reachable yet.
@@ -215,7 +198,7 @@ class ReplicationCalls(OperationCalls):
     async def change_link(
         self, id: str, changes: LinkChanges, *, force: bool = False
     ) -> LinkAnswer:
-        """Let a link bring other entities, or give them other names; the rest of it stays.
+        """Change what a link brings, under which names, from where, and its course.
 
         Args:
             changes: the members that are set replace those of the link.
@@ -225,7 +208,7 @@ class ReplicationCalls(OperationCalls):
 
     async def pin_link(self, id: str, authority: str) -> LinkAnswer:
         """Believe from now on that the source of a link is this authority."""
-        return await self.call(links.PIN_LINK, LinkPin(authority=authority), id=id)
+        return await self.change_link(id, LinkChanges(authority=authority))
 
     async def reset_link(self, id: str, extent: LinkReset | None = None) -> LinkAnswer:
         """Let a link compare all that it brings with its source, and bring again what differs."""
@@ -233,12 +216,11 @@ class ReplicationCalls(OperationCalls):
 
     async def pause_link(self, id: str, reason: str | None = None) -> LinkAnswer:
         """Let a link bring nothing until it is resumed."""
-        pause = LinkPause() if reason is None else LinkPause(reason=reason)
-        return await self.call(links.PAUSE_LINK, pause, id=id)
+        return await self.change_link(id, LinkChanges(paused=True, reason=reason))
 
     async def resume_link(self, id: str) -> LinkAnswer:
         """Let a paused link go on from where it was."""
-        return await self.call(links.RESUME_LINK, id=id)
+        return await self.change_link(id, LinkChanges(paused=False))
 
     async def run_link(self, id: str) -> LinkAnswer:
         """Have a link read its source now, even if it waits after a failure or has stopped."""
@@ -250,7 +232,7 @@ class ReplicationCalls(OperationCalls):
         Args:
             digest: that of the link's question, which lists them.
         """
-        return await self.call(links.ALLOW_LINK, LinkAllowance(digest=digest), id=id)
+        return await self.change_link(id, LinkChanges(allow=digest))
 
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` drops its replicas first, which takes its time."""

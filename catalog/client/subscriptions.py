@@ -21,10 +21,9 @@ from catalog.operations.deliveries import (
     DeliveryAttempt,
     ExampleAnswer,
     NumberQuery,
-    Pause,
     Redelivered,
     Redelivery,
-    Replay,
+    SubscriptionChanges,
     WholeDeadLetter,
 )
 from catalog.operations.subscriptions import (
@@ -80,15 +79,18 @@ class SubscriptionCalls(OperationCalls):
 
     async def pause_subscription(self, id: str, reason: str | None = None) -> SubscriptionAnswer:
         """Deliver nothing until the subscription is resumed; it keeps its place."""
-        return await self.call(deliveries.PAUSE_SUBSCRIPTION, Pause(reason=reason), id=id)
+        return await self._change(id, SubscriptionChanges(paused=True, reason=reason))
 
     async def resume_subscription(self, id: str) -> SubscriptionAnswer:
         """Deliver again; if it waits after a failure, try again at once."""
-        return await self.call(deliveries.RESUME_SUBSCRIPTION, id=id)
+        return await self._change(id, SubscriptionChanges(paused=False))
 
     async def replay_subscription(self, id: str, start: str) -> SubscriptionAnswer:
         """Deliver again from `earliest`, the sequence of an event, or a time; or from `now` on."""
-        return await self.call(deliveries.REPLAY_SUBSCRIPTION, Replay(start=start), id=id)
+        return await self._change(id, SubscriptionChanges(cursor=start))
+
+    async def _change(self, id: str, changes: SubscriptionChanges) -> SubscriptionAnswer:
+        return await self.call(deliveries.CHANGE_SUBSCRIPTION, changes, id=id)
 
     async def test_subscription(self, id: str) -> ExampleAnswer:
         """Send an example event now; the answer has the `outcome` and the sink's `answer`."""
@@ -117,9 +119,7 @@ class SubscriptionCalls(OperationCalls):
 
         The answer, which does not wait for the delivery, has the number of events `accepted`.
         """
-        if number is not None:
-            return await self.call(deliveries.REDELIVER_DEAD_LETTER, id=id, number=str(number))
-        wanted = Redelivery(since=since)
+        wanted = Redelivery(number=number, since=since)
         return await self.call(deliveries.REDELIVER_DEAD_LETTERS, wanted, id=id)
 
     async def remove_dead_letter(self, id: str, number: int) -> None:
@@ -128,10 +128,6 @@ class SubscriptionCalls(OperationCalls):
     async def remove_dead_letters(self, id: str) -> int:
         """Delete all of them; return how many."""
         return (await self.call(deliveries.DELETE_DEAD_LETTERS, id=id)).deleted
-
-    async def signing_keys(self, id: str) -> list[SigningKeyAnswer]:
-        """The keys that sign its deliveries, the current one first, without secrets."""
-        return (await self.call(operations.LIST_KEYS, id=id)).root
 
     async def exchange_signing_key(self, id: str, overlap: int | None = None) -> SigningKeyAnswer:
         """Make a new key, whose secret only this answer has.

@@ -11,6 +11,7 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    fail,
     on_node,
     out,
     print_json,
@@ -53,11 +54,15 @@ def add(
 
     Example: concord accept add https://eu.example.com --scope /messagegroups/eu
     """
-    from catalog.operations.links import NewAcceptance
+    from catalog.operations.links import NewLink
 
+    relays = relay or []
+    authorities = relays if relays in ([], ["*"]) else [authority, *relays]
     selection = selection_of(scope, types, None, prefix, names, addresses)
-    acceptance = wanted(NewAcceptance, id=id, authority=authority, relays=relay, **selection)
-    accepted = on_node(url, lambda client: client.accept(acceptance))
+    link = wanted(
+        NewLink, id=id, mode="accept", authority=authority, authorities=authorities, **selection
+    )
+    accepted = on_node(url, lambda client: client.add_link(link))
     if as_json:
         print_json(accepted)
         return
@@ -71,7 +76,8 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord accept list
     """
-    accepted = on_node(url, lambda client: client.acceptances())
+    links = on_node(url, lambda client: client.links())
+    accepted = [link for link in links if link.mode == "accept"]
     if as_json:
         print_json(accepted)
         return
@@ -97,6 +103,8 @@ def remove(
 
     Example: concord accept remove eu
     """
-    on_node(url, lambda client: client.remove_acceptance(id, drop=drop))
+    if on_node(url, lambda client: client.link(id)).mode != "accept":
+        fail(f"{id} is a link that accepts no pushes.", f"Remove it by `concord link remove {id}`.")
+    on_node(url, lambda client: client.remove_link(id, drop=drop))
     when = " as soon as its replicas are dropped" if drop else ""
     out.print(f"Pushes by [bold]{cell(id)}[/] are no longer accepted{when}.")

@@ -45,7 +45,7 @@ def list_(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -
 
     Example: concord subscription keys list 8f2c
     """
-    keys = on_node(url, lambda client: client.signing_keys(id))
+    keys = on_node(url, lambda client: client.subscription(id)).signingkeys or []
     if as_json:
         print_json(keys)
         return

@@ -151,16 +151,7 @@ def resume(
 
     Example: concord recover resume
     """
-
-    from catalog.operations.recovery import RecoveryResumption
-
-    asked = wanted(RecoveryResumption, **({} if allow is None else {"allow": allow}))
-
-    async def again(client: Client) -> RecoveryAnswer:
-        await client.resume_recovery(asked)
-        return await _follow(client)
-
-    _conclude(url, on_node(url, again), as_json=as_json)
+    _go_on(url, state="taking", allow=allow, as_json=as_json)
 
 
 @app.command()
@@ -177,12 +168,7 @@ def bury(
     """
     if not yes:
         typer.confirm("Delete for ever, at all replicas, what could not be taken?", abort=True)
-
-    async def give_up(client: Client) -> RecoveryAnswer:
-        await client.bury_refused()
-        return await _follow(client)
-
-    _conclude(url, on_node(url, give_up), as_json=as_json)
+    _go_on(url, state="burying", allow=None, as_json=as_json)
 
 
 @app.command()
@@ -201,6 +187,18 @@ def abort(
         typer.confirm("End the recovery before everything is here?", abort=True)
     on_node(url, lambda client: client.abort_recovery())
     out.print("The recovery is ended. The node takes writes.")
+
+
+def _go_on(url: str, *, state: str, allow: int | None, as_json: bool) -> None:
+    from catalog.operations.recovery import RecoveryChanges
+
+    asked = wanted(RecoveryChanges, state=state, allow=allow)
+
+    async def change(client: Client) -> RecoveryAnswer:
+        await client.change_recovery(asked)
+        return await _follow(client)
+
+    _conclude(url, on_node(url, change), as_json=as_json)
 
 
 async def _take_model(client: Client, source: str, token: str | None) -> None:

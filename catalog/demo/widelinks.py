@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from catalog.client import Client
-from catalog.operations.links import NewAcceptance, NewLink
+from catalog.operations.links import NewLink
 
 HUB, EDGE = "hub", "edge"
 
@@ -76,7 +76,7 @@ class Way:
 async def _push(joint: Joint) -> list[str]:
     assert joint.node is not None
     name, authority = joint.source.name, joint.source.authority
-    await joint.hub.accept(NewAcceptance(id=name, authority=authority))
+    await joint.hub.add_link(NewLink(id=name, mode="accept", authority=authority))
     await joint.node.add_link(NewLink(id=HUB, target=joint.hub_url, mode="push"))
     return [
         f"at hub: concord accept add {authority}",

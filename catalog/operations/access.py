@@ -207,15 +207,6 @@ CREATE_RULE = Operation(
 GET_RULE = Operation(
     method="GET", path=_RULE, needs=Permission.GRANT, answers=GrantingRule, is_kept=False
 )
-REPLACE_RULE = Operation(
-    method="PUT",
-    path=_RULE,
-    needs=Permission.GRANT,
-    takes=NewRule,
-    answers=GrantingRule,
-    most_values=_MOST_VALUES,
-    is_kept=False,
-)
 CHANGE_RULE = Operation(
     method="PATCH",
     path=_RULE,

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    StrictBool,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import from_json
 
 from catalog.operations.operation import (
@@ -53,24 +61,28 @@ Event = Annotated[
 ]
 
 
-class Pause(Body):
-    """The reason of a pause, which the status shows."""
+class SubscriptionChanges(Body):
+    """The members of a subscription's delivery to change."""
 
-    reason: ShortText | None = None
-
-
-class Resumption(Body):
-    """A body without members."""
-
-
-class Replay(Body):
-    """The place in the log to deliver again from."""
-
-    start: ShortText = Field(
-        validation_alias="from",
-        serialization_alias="from",
-        description="`now`, `earliest`, the `sequence` of an event, or a time.",
+    paused: StrictBool | None = Field(
+        default=None,
+        description="A paused subscription delivers nothing and keeps its place. With false, it "
+        "goes on from there; if it waits after a failure, it tries again at once.",
     )
+    reason: ShortText | None = Field(
+        default=None, description="Why it is paused, which the status shows."
+    )
+    cursor: ShortText | None = Field(
+        default=None,
+        description="Where in the log it goes on, to deliver events again or to leave some out: "
+        "`now`, `earliest`, the `sequence` of an event, or a time.",
+    )
+
+    @model_validator(mode="after")
+    def _gives_reason_for_pause(self) -> Self:
+        if self.reason is not None and not self.paused:
+            raise ValueError('a "reason" is that of a pause: it needs "paused": true')
+        return self
 
 
 class ExampleAnswer(AnswerBody):
@@ -127,9 +139,22 @@ class DeadLetterAnswers(RootModel[list[DeadLetterAnswer]]):
 
 
 class Redelivery(Body):
-    """The dead letters to deliver again: those that failed at a time or later, else all."""
+    """The dead letters to deliver again: one, or those that failed at a time or later, else all."""
 
+    number: int | None = Field(
+        default=None,
+        ge=0,
+        le=LAST_NUMBER,
+        strict=True,
+        description="That of one letter; those that wait behind it are delivered, too.",
+    )
     since: Time | None = None
+
+    @model_validator(mode="after")
+    def _names_one_or_several(self) -> Self:
+        if self.number is not None and self.since is not None:
+            raise ValueError('it has a "number" or "since", and not both')
+        return self
 
 
 class Redelivered(AnswerBody):
@@ -156,43 +181,17 @@ class ConsentQuery(Query):
 
 _DEAD, _LETTER = f"{ONE}/deadletters", f"{ONE}/deadletters/{{number}}"
 
-PAUSE_SUBSCRIPTION = Operation(
-    method="POST",
-    path=f"{ONE}/pause",
+CHANGE_SUBSCRIPTION = Operation(
+    method="PATCH",
+    path=ONE,
     needs=Permission.SUBSCRIBE,
-    takes=Pause,
-    is_optional=True,
+    takes=SubscriptionChanges,
     answers=SubscriptionAnswer,
     outcomes=PENDING,
     headers=TAG,
     conditions=True,
     refuses=(409,),
     is_repeatable=True,
-    is_kept=False,
-)
-RESUME_SUBSCRIPTION = Operation(
-    method="POST",
-    path=f"{ONE}/resume",
-    needs=Permission.SUBSCRIBE,
-    takes=Resumption,
-    is_optional=True,
-    answers=SubscriptionAnswer,
-    outcomes=PENDING,
-    headers=TAG,
-    conditions=True,
-    refuses=(409,),
-    is_repeatable=True,
-    is_kept=False,
-)
-REPLAY_SUBSCRIPTION = Operation(
-    method="POST",
-    path=f"{ONE}/replay",
-    needs=Permission.SUBSCRIBE,
-    takes=Replay,
-    answers=SubscriptionAnswer,
-    headers=TAG,
-    conditions=True,
-    refuses=(409,),
     is_kept=False,
 )
 SEND_EXAMPLE = Operation(
@@ -246,16 +245,6 @@ DELETE_DEAD_LETTER = Operation(
     needs=Permission.SUBSCRIBE,
     answers=WholeDeadLetter,
     conditions=True,
-)
-REDELIVER_DEAD_LETTER = Operation(
-    method="POST",
-    path=f"{_LETTER}/redeliver",
-    needs=Permission.SUBSCRIBE,
-    answers=Redelivered,
-    status=202,
-    conditions=True,
-    refuses=(409,),
-    is_repeatable=True,
 )
 # HEAD must change nothing, so it is none of the methods that consent.
 GIVE_CONSENT, POST_CONSENT = (

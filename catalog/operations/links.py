@@ -1,6 +1,6 @@
-"""The operations of `/replication/links` and `/replication/acceptances`: whose entities come here.
+"""The operations of `/replication/links`: whose entities come here, or go elsewhere.
 
-A link brings entities, or sends them. An acceptance is a link whose source sends by itself.
+A link brings entities, or sends them. A link that accepts pushes has a source that sends by itself.
 """
 
 from __future__ import annotations
@@ -92,65 +92,64 @@ class LinkSelection(Body):
     addresses: _Pairs = Field(default_factory=dict)
 
 
-class LinkChanges(LinkSelection):
-    """The members of a link to replace.
-
-    With another `source`, or of a link that sends another `target`, the same catalog has moved
-    there. A `token` is short for a `credential` that is one; an empty one is none.
-    """
+class LinkTerms(LinkSelection):
+    """The members of a link that its definition and its changes share."""
 
     source: PeerUrl | None = None
     target: PeerUrl | None = None
     token: Token | None = None
     credential: GivenCredential | None = None
+    authority: Authority | None = None
 
 
-class NewLink(LinkChanges):
+class LinkChanges(LinkTerms):
+    """The members of a link to replace.
+
+    With another `source`, or of a link that sends another `target`, the same catalog has moved
+    there. With another `authority`, the source speaks for that one, and the link begins anew. A
+    `token` is short for a `credential` that is one; an empty one is none.
+    """
+
+    paused: StrictBool | None = Field(
+        default=None,
+        description="A paused link brings nothing and keeps its place. With false, it goes on "
+        "from there.",
+    )
+    reason: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
+        default=None, description="Why it is paused, which the link shows."
+    )
+    allow: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None,
+        description="The digest of the question that the link asks: it may lose those entities.",
+    )
+
+    @model_validator(mode="after")
+    def _gives_reason_for_pause(self) -> Self:
+        if self.reason is not None and not self.paused:
+            raise ValueError('a "reason" is that of a pause: it needs "paused": true')
+        return self
+
+
+class NewLink(LinkTerms):
     """A link as an operator defines it.
 
     A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
-    `publish` and `kafka`, it is a topic. Without a mode, a new link walks a source that offers no
-    replication. `authority` pins the other catalog to an authority; without it, a new link is
-    pinned to the authority that the catalog names first, and an existing link keeps its pin. The
-    link brings entities of the `authorities`; `*` stands for all authorities. `dialect` is for
-    links that write. `trust` has keys of the authority that the link brings, or `first` for the
-    keys that the source shows at the first contact. A topic of events, `eventtopic`, may wake a
-    link of mode `events`.
+    `publish` and `kafka`, it is a topic. A link of mode `accept` has neither: it takes what its
+    `authority` pushes. Without a mode, a new link walks a source that offers no replication.
+    `authority` pins the other catalog to an authority; without it, a new link is pinned to the
+    authority that the catalog names first, and an existing link keeps its pin. The link brings
+    entities of the `authorities`; `*` stands for all authorities. `dialect` is for links that
+    write. `trust` has keys of the authority that the link brings, or `first` for the keys that the
+    source shows at the first contact. A topic of events, `eventtopic`, may wake a link of mode
+    `events`.
     """
 
     id: _Id | None = None
-    mode: Literal["pull", "events", "push", "kafka", "publish", "walk", "write"] = "events"
-    authority: Authority | None = None
+    mode: Mode = "events"
     authorities: _Authorities = _Named
     dialect: Dialect | None = None
     trust: tuple[_Trusted, ...] = _Named
     eventtopic: PeerUrl | None = None
-
-
-class NewAcceptance(LinkSelection):
-    """An authority whose pushes the node takes: its own entities, and those of the `relays`."""
-
-    id: _Id | None = None
-    authority: Authority
-    relays: _Authorities = _Named
-
-
-class LinkPin(Body):
-    """The authority that the source of a link speaks for."""
-
-    authority: Authority
-
-
-class LinkAllowance(Body):
-    """The digest of the question that an operator says yes to."""
-
-    digest: str = Field(min_length=1, max_length=64)
-
-
-class LinkPause(Body):
-    """The reason why a link is paused, which it shows."""
-
-    reason: Annotated[str, Field(min_length=1, max_length=256)] | None = None
 
 
 class LinkReset(Body):
@@ -278,12 +277,6 @@ class LinkAnswers(AnswerBody):
     links: list[LinkAnswer]
 
 
-class Acceptances(AnswerBody):
-    """A page of acceptances."""
-
-    acceptances: list[LinkAnswer]
-
-
 class TriedCopy(AnswerBody):
     """A copy that a link would apply, or not for the reason in `detail`."""
 
@@ -358,7 +351,6 @@ class DropQuery(Query):
 
 
 _LINKS, _LINK = "/replication/links", "/replication/links/{id}"
-_ACCEPTANCES = "/replication/acceptances"
 _CREATED: dict[str, Any] = {
     "status": 201,
     "headers": {"Location": "The URL of what was made"},
@@ -402,12 +394,9 @@ TRY_LINK = Operation(
 CREATE_LINK = _link("POST", _LINKS, NewLink, query=NewLinkQuery, dry=TRY_LINK, **_CREATED)
 GET_LINK: _Told = _link("GET", _LINK, needs=Permission.REPLICATE)
 REPLACE_LINK = _link("PUT", _LINK, NewLink)
-CHANGE_LINK = _link("PATCH", _LINK, LinkChanges, query=ForceQuery)
+CHANGE_LINK = _link("PATCH", _LINK, LinkChanges, query=ForceQuery, refuses=(409,))
 DELETE_LINK: _Told = _link("DELETE", _LINK, query=DropQuery, outcomes=_DROPPING)
-PIN_LINK = _link("POST", f"{_LINK}/pin", LinkPin)
 RESET_LINK = _link("POST", f"{_LINK}/reset", LinkReset)
-PAUSE_LINK = _link("POST", f"{_LINK}/pause", LinkPause, is_optional=True)
-RESUME_LINK: _Told = _link("POST", f"{_LINK}/resume")
 TRY_RUN = Operation(
     method="POST",
     path=f"{_LINK}/run",
@@ -416,10 +405,4 @@ TRY_RUN = Operation(
     answers=DryRunAnswer,
 )
 RUN_LINK: _Told = _link("POST", f"{_LINK}/run", query=RunQuery, refuses=(400, 409), dry=TRY_RUN)
-ALLOW_LINK = _link("POST", f"{_LINK}/allow", LinkAllowance, refuses=(409,))
 LIST_CONFLICTS = _pages(f"{_LINK}/conflicts", CopyConflicts, query=ConflictQuery)
-LIST_ACCEPTANCES = _pages(_ACCEPTANCES, Acceptances)
-CREATE_ACCEPTANCE = _link("POST", _ACCEPTANCES, NewAcceptance, **_CREATED)
-DELETE_ACCEPTANCE: _Told = _link(
-    "DELETE", f"{_ACCEPTANCES}/{{id}}", query=DropQuery, outcomes=_DROPPING
-)

@@ -50,9 +50,14 @@ class RecoveryQuery(Query):
     force: Flag = Field(default=False, description="Do not ask the other catalogs first.")
 
 
-class RecoveryResumption(Body):
-    """What a recovery may do when it goes on."""
+class RecoveryChanges(Body):
+    """How a recovery goes on."""
 
+    state: Literal["taking", "burying"] = Field(
+        default="taking",
+        description="`taking` goes on now, and tries again what could not be taken. `burying` "
+        "deletes that, at all replicas as well, and ends a recovery that is blocked.",
+    )
     allow: Count | None = Field(
         default=None, description="The entities to delete without asking, at most."
     )
@@ -134,19 +139,11 @@ ABORT_RECOVERY = Operation(
     answers=RecoveryAnswer,
     refuses=(404, 409),
 )
-RESUME_RECOVERY = Operation(
-    method="POST",
-    path=f"{_PATH}/resume",
+CHANGE_RECOVERY = Operation(
+    method="PATCH",
+    path=_PATH,
     needs=Permission.ADMINISTER,
-    takes=RecoveryResumption,
-    is_optional=True,
-    answers=RecoveryAnswer,
-    refuses=(404, 409),
-)
-BURY_REFUSED = Operation(
-    method="POST",
-    path=f"{_PATH}/bury",
-    needs=Permission.ADMINISTER,
+    takes=RecoveryChanges,
     answers=RecoveryAnswer,
     refuses=(404, 409),
 )

@@ -254,10 +254,6 @@ class SigningKeyAnswer(AnswerBody):
     endsat: Time | None = None
 
 
-class SigningKeyAnswers(RootModel[list[SigningKeyAnswer]]):
-    """The keys of a subscription, the current one first."""
-
-
 class SubscriptionOwner(AnswerBody):
     """The caller that a subscription belongs to."""
 
@@ -341,7 +337,9 @@ class SubscriptionAnswer(AnswerBody):
     sinkcredential: SinkCredentialAnswer | None = None
     protocol: str
     protocolsettings: Settings
-    signingkeys: list[SigningKeyAnswer] | None = None
+    signingkeys: list[SigningKeyAnswer] | None = Field(
+        default=None, description="The keys that sign its deliveries, the current one first."
+    )
     status: DeliveryStatus
 
 
@@ -409,9 +407,6 @@ DELETE_SUBSCRIPTION = Operation(
     headers=TAG,
     conditions=True,
     is_kept=False,
-)
-LIST_KEYS = Operation(
-    method="GET", path=_KEYS, needs=Permission.SUBSCRIBE, answers=SigningKeyAnswers
 )
 ADD_KEY = Operation(
     method="POST",

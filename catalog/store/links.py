@@ -266,11 +266,6 @@ async def page(connection: Connection, after: str, limit: int) -> list[Link]:
     return [_link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
 
 
-async def page_acceptances(connection: Connection, after: str, limit: int) -> list[Link]:
-    """The same for the links that accept pushes."""
-    return [_link_from(row) for row in await connection.fetch(_queries.acceptances, after, limit)]
-
-
 async def get_acceptance(connection: Connection, authority: str) -> Link | None:
     """Read the link that accepts the pushes of an authority, without the number of conflicts."""
     row = await connection.fetchrow(_queries.accepting, authority)

@@ -1,6 +1,6 @@
 """Changes the course of a subscription's delivery: pause, resume, replay; shows its attempts.
 
-The process that delivers goes on from the row, whose revision each of these raises.
+The process that delivers goes on from the row, whose revision each change raises.
 """
 
 from __future__ import annotations
@@ -15,11 +15,8 @@ from catalog.operations.deliveries import (
     LAST_NUMBER,
     DeliveryAttempts,
     NumberQuery,
-    Pause,
-    Replay,
-    Resumption,
+    SubscriptionChanges,
 )
-from catalog.operations.subscriptions import State
 from catalog.store.database import Connection
 from catalog.store.deliveryattempts import page_attempts
 from catalog.store.logpositions import find_position
@@ -42,48 +39,25 @@ _ADVICE = {
 }
 
 
-async def pause_subscription(request: web.Request, wanted: Pause) -> web.Response:
-    """Deliver nothing until the subscription is resumed; it keeps its place.
+async def change_subscription(request: web.Request, wanted: SubscriptionChanges) -> web.Response:
+    """Pause or resume the delivery of a subscription, or move its place in the log.
 
-    One whose sink has yet to consent is answered 202, and is paused after the consent.
+    A subscription whose sink has yet to consent is answered 202, and is paused, or delivers, after
+    the consent.
     """
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(stored, also="pending")
-        reason = wanted.reason or _PAUSED
-        changed = await change_state(connection, stored.id, "paused", reason, of=["active"])
-        changed = changed or await pause_later(connection, stored.id, reason)
-        return await answer_write(connection, changed or stored)
-
-
-async def resume_subscription(request: web.Request, _: Resumption) -> web.Response:
-    """Deliver again from where the subscription was paused.
-
-    One that waits after a failure tries again at once. One whose sink has yet to consent is
-    answered 202, and delivers after the consent.
-    """
-    async with request.app[CONTEXT].database.transaction() as connection:
-        stored = await lock_addressed(request, connection)
-        _check_course(stored, also="pending")
-        changed = await change_state(connection, stored.id, "active", of=["paused"])
-        changed = changed or await pause_later(connection, stored.id, None)
-        if changed is None and stored.failures:
-            changed = await _tried_now(connection, stored.id)
-        return await answer_write(connection, changed or stored)
-
-
-async def replay_subscription(request: web.Request, wanted: Replay) -> web.Response:
-    """Deliver again `from` a position, a time, or `earliest`.
-
-    `now` leaves out what has not been delivered yet.
-    """
-    async with request.app[CONTEXT].database.transaction() as connection:
-        stored = await lock_addressed(request, connection)
-        _check_course(stored)
-        position = await find_position(
-            connection, wanted.start, stored.log, subject=request.path, name="from"
-        )
-        changed = await move_cursor(connection, stored.id, position)
+        _check_course(stored, is_moved=wanted.cursor is not None)
+        if wanted.cursor is not None:
+            position = await find_position(
+                connection, wanted.cursor, stored.log, subject=request.path, name="cursor"
+            )
+            stored = await move_cursor(connection, stored.id, position) or stored
+        changed = None
+        if wanted.paused:
+            changed = await _pause(connection, stored.id, wanted.reason or _PAUSED)
+        elif wanted.paused is not None:
+            changed = await _resume(connection, stored)
         return await answer_write(connection, changed or stored)
 
 
@@ -99,20 +73,28 @@ async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response
     return model_response(shown, headers=headers)
 
 
-def _check_course(stored: Subscription, *, also: State | None = None) -> None:
+def _check_course(stored: Subscription, *, is_moved: bool) -> None:
     """Refuse to change the course of a delivery that has none.
 
-    Args:
-        also: a state in which the command has a meaning nevertheless.
+    A pending subscription can be paused and resumed, and not moved.
 
     Raises:
         UnresolvedConflict
     """
-    if stored.state in _ADVICE and stored.state != also:
+    if stored.state in _ADVICE and (is_moved or stored.state != "pending"):
         fault = f"the subscription is {stored.state}, and delivers nothing"
         raise UnresolvedConflict(path_of(stored), error_detail=fault, detail=_ADVICE[stored.state])
 
 
-async def _tried_now(connection: Connection, id: str) -> Subscription | None:
-    await try_now(connection, id)
-    return await get(connection, id)
+async def _pause(connection: Connection, id: str, reason: str) -> Subscription | None:
+    changed = await change_state(connection, id, "paused", reason, of=["active"])
+    return changed or await pause_later(connection, id, reason)
+
+
+async def _resume(connection: Connection, stored: Subscription) -> Subscription | None:
+    changed = await change_state(connection, stored.id, "active", of=["paused"])
+    changed = changed or await pause_later(connection, stored.id, None)
+    if changed is None and stored.failures:
+        await try_now(connection, stored.id)
+        return await get(connection, stored.id)
+    return changed

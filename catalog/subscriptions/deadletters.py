@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from aiohttp import web
 
@@ -27,7 +26,6 @@ from catalog.store import deadletters as store
 from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
 from catalog.store.subscriptioncommands import wake
-from catalog.store.subscriptions import Subscription
 from catalog.subscriptions.addressed import (
     OVER,
     lock_addressed,
@@ -62,21 +60,25 @@ async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
 
 
 async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Redelivered:
-    """Have all dead letters delivered again, or those `since` a time."""
+    """Have dead letters delivered again: one with those that wait behind it, or several."""
     async with request.app[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
-        return await _redeliver(connection, subscription, since=wanted.since)
-
-
-async def redeliver_dead_letter(request: web.Request) -> Redelivered:
-    """Have a dead letter delivered again, and those that wait behind it."""
-    async with request.app[CONTEXT].database.transaction() as connection:
-        subscription = await lock_addressed(request, connection)
-        found = await _addressed(request, connection)
-        if found.state == "waiting":
-            fault = "it waits for an earlier event of its subject that was not delivered"
-            raise UnresolvedConflict(request.path, error_detail=fault, detail=_WAITING)
-        return await _redeliver(connection, subscription, number=found.number)
+        if wanted.number is not None:
+            subject = f"{path_of(subscription)}/deadletters/{wanted.number}"
+            found = await _find(connection, subscription.id, wanted.number, subject)
+            if found.state == "waiting":
+                fault = "it waits for an earlier event of its subject that was not delivered"
+                raise UnresolvedConflict(subject, error_detail=fault, detail=_WAITING)
+        if subscription.state in OVER:
+            fault = f"the subscription is {subscription.state}, and delivers nothing any more"
+            raise UnresolvedConflict(path_of(subscription), error_detail=fault, detail=_REPLACE)
+        marked = await store.mark_due(
+            connection, subscription.id, number=wanted.number, since=wanted.since
+        )
+        if marked:
+            await wake(connection, subscription.id)
+        counts = await store.count_dead_letters(connection, [subscription.id])
+    return Redelivered(accepted=marked, deadletters=counts[subscription.id])
 
 
 async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
@@ -100,11 +102,15 @@ async def delete_dead_letters(request: web.Request) -> DeletedDeadLetters:
 async def _addressed(request: web.Request, connection: Connection) -> store.DeadLetter:
     text = request.match_info["number"]
     # No other text can be the number of one.
-    is_number = text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LAST_NUMBER
-    id = request.match_info["id"]
-    found = await store.get_dead_letter(connection, id, int(text)) if is_number else None
-    if found is None or not await _seen(connection, [found]):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LAST_NUMBER):
         raise NotFound(request.path)
+    return await _find(connection, request.match_info["id"], int(text), request.path)
+
+
+async def _find(connection: Connection, id: str, number: int, subject: str) -> store.DeadLetter:
+    found = await store.get_dead_letter(connection, id, number)
+    if found is None or not await _seen(connection, [found]):
+        raise NotFound(subject)
     return found
 
 
@@ -118,21 +124,3 @@ async def _seen(
     groups = {each.xid: group_path(each.xid) for each in letters if each.xid not in (None, "/")}
     covered = await covered_groups(connection, shown.rules, {*groups.values()})
     return [each for each in letters if each.xid not in groups or groups[each.xid] in covered]
-
-
-async def _redeliver(
-    connection: Connection,
-    subscription: Subscription,
-    *,
-    number: int | None = None,
-    since: datetime | None = None,
-) -> Redelivered:
-    """Have dead letters delivered again; answer with how many, and how many there are then."""
-    if subscription.state in OVER:
-        fault = f"the subscription is {subscription.state}, and delivers nothing any more"
-        raise UnresolvedConflict(path_of(subscription), error_detail=fault, detail=_REPLACE)
-    marked = await store.mark_due(connection, subscription.id, number=number, since=since)
-    if marked:
-        await wake(connection, subscription.id)
-    counts = await store.count_dead_letters(connection, [subscription.id])
-    return Redelivered(accepted=marked, deadletters=counts[subscription.id])

@@ -1,4 +1,4 @@
-"""The keys that sign deliveries: made with a subscription, shown, exchanged and ended."""
+"""The keys that sign deliveries: made with a subscription, exchanged and ended."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
 from catalog.model.signingkey import SignatureScheme, SigningKey
 from catalog.model.weborigin import origin_of
-from catalog.operations.subscriptions import KeyExchange, SigningKeyAnswers
+from catalog.operations.subscriptions import KeyExchange
 from catalog.sinks.signature import make_key, public_key
 from catalog.store.database import Connection
 from catalog.store.signingkeys import end_keys, remove_key, remove_keys, save_key
 from catalog.store.subscriptioncommands import wake
 from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
-from catalog.subscriptions.addressed import lock_addressed, read_addressed
+from catalog.subscriptions.addressed import lock_addressed
 from catalog.subscriptions.shown import key_answers
 
 _MOST_KEYS = 2
@@ -54,13 +54,6 @@ async def ensure_keys(
     if scheme is None:
         return ()
     return (await _add_key(connection, context, id, scheme),)
-
-
-async def list_signing_keys(request: web.Request) -> SigningKeyAnswers:
-    """List the keys that sign deliveries, without secrets, the current one first."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await read_addressed(request, connection)
-    return SigningKeyAnswers(key_answers(found))
 
 
 async def add_signing_key(request: web.Request, wanted: KeyExchange) -> web.Response:

@@ -10,13 +10,13 @@ from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.errors import InvalidAttribute
 from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
-from catalog.operations.links import LinkChanges
+from catalog.operations.links import LinkTerms
 from catalog.operations.peercredentials import GivenCertificate, GivenCredential
 from catalog.store.links import LinkDefinition
 
 
 def given_credential(
-    body: LinkChanges, definition: LinkDefinition, settings: Settings, subject: str
+    body: LinkTerms, definition: LinkDefinition, settings: Settings, subject: str
 ) -> PeerCredential | None:
     """The credential in a body; `None` if the body is not about it.
 

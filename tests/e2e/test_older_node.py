@@ -40,10 +40,14 @@ async def test_nodes_of_two_commits_have_each_other_s_entities(
 ) -> None:
     older, newer = _node(tmp_path / "a", older_code), _node(tmp_path / "b")
     async with running(older, newer), older.client() as one, newer.client() as other:
+        assert [await _has_acceptances(each) for each in (one, other)] == [True, False]
         for client, name in ((one, "older"), (other, "newer")):
             await _write(client, name, "before")
         for source, target in ((one, other), (other, one)):
-            await (_push(source, target) if mode == "push" else _follow(source, target, mode))
+            if mode == "push":
+                await _push(source, target, is_older=target is one)
+            else:
+                await _follow(source, target, mode)
         await until(lambda: _agree(one, other), seconds=60, what="the first copies")
         for client, name in ((one, "older"), (other, "newer")):
             await _write(client, name, "after")
@@ -58,6 +62,11 @@ def _node(directory: Path, code: Path = ROOT) -> NodeProcess:
     return node_at(directory, PYTHONPATH=str(code), PYTHONSAFEPATH="1")
 
 
+async def _has_acceptances(node: Client) -> bool:
+    """Whether a node has paths that only the older commit has."""
+    return "/replication/acceptances" in (await node.get("/openapi.json"))["paths"]
+
+
 async def _write(client: Client, group: str, text: str) -> None:
     for number in range(MESSAGES):
         path = f"/messagegroups/{group}/messages/m{number}"
@@ -68,8 +77,13 @@ async def _follow(source: Client, target: Client, mode: str) -> None:
     await target.post("/replication/links", {"source": source.url, "mode": mode})
 
 
-async def _push(source: Client, target: Client) -> None:
-    await target.post("/replication/acceptances", {"authority": source.url})
+async def _push(source: Client, target: Client, *, is_older: bool) -> None:
+    """Let a source push to a target, which may be the older node."""
+    accepted = {"authority": source.url}
+    if is_older:
+        await target.post("/replication/acceptances", accepted)
+    else:
+        await target.post("/replication/links", accepted | {"mode": "accept"})
     await source.post("/replication/links", {"target": target.url, "mode": "push"})
 
 

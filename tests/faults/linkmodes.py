@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from catalog.client import Client
-from catalog.operations.links import CopyConflict, LinkAnswer, NewAcceptance, NewLink
+from catalog.operations.links import CopyConflict, LinkAnswer, NewLink
 from tests.faults.topologies import TOPOLOGIES, Follows, Topology
 
 _PUBLISHING = "publishing"
@@ -134,9 +134,12 @@ async def _events(joint: Joint) -> list[LinkEnd]:
 
 async def _push(joint: Joint) -> list[LinkEnd]:
     async with joint.target.client() as client:
-        await client.accept(
-            NewAcceptance(
-                id=joint.incoming, authority=joint.source.authority, relays=joint.authorities
+        await client.add_link(
+            NewLink(
+                id=joint.incoming,
+                mode="accept",
+                authority=joint.source.authority,
+                authorities=joint.authorities,
             )
         )
     return [LinkEnd(joint.target, joint.incoming), await joint.send("push")]

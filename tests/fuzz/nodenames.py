@@ -15,6 +15,7 @@ from tests.fuzz.requests import FuzzedRequest
 _KEPT = 8
 _ONE = re.compile(r"^/subscriptions/([^/?]+)")
 _SUBSCRIPTION = re.compile(r"~subscription(\d)")
+_NUMBER = b'"~number"'
 _NOBODY = "nobody"
 
 
@@ -22,8 +23,8 @@ class NodeNames:
     """The last subscriptions of a node with their keys and dead letters, as its answers tell.
 
     `~subscription0` in a path stands for the latest subscription, `~subscription1` for the one
-    before, `~key` and `~number` for the oldest key and dead letter of the same one. Where a path is
-    about one of these, subscriptions that have none are left out.
+    before, `~key` and `~number` for the oldest key and dead letter of the same one, also
+    in a body. Where a request is about one of these, subscriptions that have none are left out.
     """
 
     def __init__(self) -> None:
@@ -33,11 +34,14 @@ class NodeNames:
 
     def filled(self, request: FuzzedRequest) -> FuzzedRequest:
         """The request with names of this node; `nobody` where there is none yet."""
-        known = self._fit_for(request.path)
+        wants_letter = "~number" in request.path or _NUMBER in request.body
+        known = self._fit_for(request.path, wants_letter=wants_letter)
         path = _SUBSCRIPTION.sub(lambda found: known[-1 - int(found[1]) % len(known)], request.path)
         if found := _ONE.match(path):
             path = path.replace("~key", self._keys.get(found[1], _NOBODY))
-            path = path.replace("~number", str(self._numbers.get(found[1], 0)))
+            number = str(self._numbers.get(found[1], 0))
+            path = path.replace("~number", number)
+            request = replace(request, body=request.body.replace(_NUMBER, number.encode()))
         return replace(request, path=path)
 
     def learn(self, request: FuzzedRequest, status: int, body: bytes) -> None:
@@ -57,19 +61,17 @@ class NodeNames:
             self._learn_list(found[1], request.path.partition("?")[0], shown)
 
     def _learn_list(self, id: str, path: str, shown: list[Any]) -> None:
-        if path.endswith("/signingkeys"):
-            self._learn_keys(id, shown)
-        elif path.endswith("/deadletters"):
+        if path.endswith("/deadletters"):
             self._numbers[id] = shown[0]["number"]
 
     def _learn_keys(self, id: str, keys: list[Any]) -> None:
         if keys:
             self._keys[id] = keys[-1]["id"]
 
-    def _fit_for(self, path: str) -> list[str]:
+    def _fit_for(self, path: str, *, wants_letter: bool) -> list[str]:
         named: Container[str] = self._subscriptions
         if "/signingkeys" in path:
             named = self._keys
-        elif "~number" in path:
+        elif wants_letter:
             named = self._numbers
         return [id for id in self._subscriptions if id in named] or [_NOBODY]

@@ -124,7 +124,7 @@ class RequestGenerator:
 
     def _body(self, route: Route, randomness: random.Random) -> Any:
         for start, bodies in _BODIES.items():
-            if route.path.startswith(start):
+            if f"{route.method} {route.path}".startswith(start) or route.path.startswith(start):
                 return randomness.choice(bodies)
         return self._part_of_a_document(route, randomness)
 
@@ -218,12 +218,20 @@ SUBSCRIPTION_BODIES: tuple[Any, ...] = (
 )
 _PLACES = ("earliest", "now", "2020-01-01T00:00:00Z", "1.1", "9223372036854775807.0")
 _ORIGINS = {"origins": [{"authority": "urn:x", "origin": "/messagegroups/a"}]}
-# The bodies of paths that the model does not define, by the beginning of the path.
+# The bodies of paths that the model does not define, by the beginning of the path, or of the method
+# and the path.
 _BODIES: Mapping[str, Sequence[Any]] = {
-    "/subscriptions/{id}/pause": ({}, {"reason": "a"}),
-    "/subscriptions/{id}/replay": tuple({"from": place} for place in _PLACES),
+    "PATCH /subscriptions/{id}": (
+        {"paused": True, "reason": "a"},
+        {"paused": False},
+        *({"cursor": place} for place in _PLACES),
+    ),
     "/subscriptions/{id}/signingkeys": ({}, {"overlapseconds": 0}, {"overlapseconds": 60}),
-    "/subscriptions/{id}/deadletters": ({}, {"since": "2020-01-01T00:00:00Z"}),
+    "/subscriptions/{id}/deadletters": (
+        {},
+        {"since": "2020-01-01T00:00:00Z"},
+        {"number": "~number"},
+    ),
     "/subscriptions/{id}/": ({},),
     "/subscriptions": SUBSCRIPTION_BODIES,
     "/replication/links": ({"id": "a", "source": "http://127.0.0.1:1", "mode": "pull"},),

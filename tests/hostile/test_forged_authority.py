@@ -35,6 +35,7 @@ from tests.integration.federation import (
 )
 
 MALLORY = "urn:mallory"
+EVIL = "/replication/links/evil"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ async def test_a_claim_that_is_senseless_or_this_nodes_own_is_refused(members: M
             await link_is(hub, "evil", "refused")
             evil.authority = MALLORY
             await post(hub, "evil/reset", {})
-    named = await hub.send("POST", "/replication/links/evil/pin", {"authority": own})
+    named = await hub.send("PATCH", EVIL, {"authority": own})
     assert (named.status, named.error) == (400, "invalid_attribute")
 
 
@@ -173,13 +174,12 @@ async def test_a_source_that_claims_another_authority_later_needs_the_operator(
             await link_is(hub, "evil", "refused")
             error = (await hub.get("/replication/links/evil")).get("error")
             assert f"pinned to the authority {MALLORY}" in error
-            pinned = await hub.send(
-                "POST", "/replication/links/evil/pin", {"authority": members.authority}
-            )
+            pinned = await hub.send("PATCH", EVIL, {"authority": members.authority})
             assert (pinned.status, pinned.error) == (400, "source_unusable")
             assert await members.wrong_at(hub) == {}
             evil.authority = "urn:mallory:renamed"
-            await post(hub, "evil/pin", {"authority": "urn:mallory:renamed"})
+            renamed = await hub.send("PATCH", EVIL, {"authority": "urn:mallory:renamed"})
+            assert renamed.status == 200, renamed.body
             await link_is(hub, "evil", "current")
     assert await members.wrong_at(hub) == {}
 

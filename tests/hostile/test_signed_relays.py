@@ -164,8 +164,8 @@ async def test_keys_are_taken_from_accepted_pushers_only(members: Members) -> No
     sender = {"Concord_Authority": node.authority, "Concord_Instance": str(node.instance)}
     refused = await members.edge.send("POST", "/replication/keys", {"keys": keys}, **sender)
     assert (refused.status, refused.error) == (403, "push_not_accepted")
-    accepted = {"authority": members.authority}
-    assert (await members.edge.send("POST", "/replication/acceptances", accepted)).status == 201
+    accepted = {"mode": "accept", "authority": members.authority}
+    assert (await members.edge.send("POST", "/replication/links", accepted)).status == 201
     told = [*keys, {"authority": "urn:another"}, keys[0] | {"authority": "urn:stranger"}]
     answer = await members.edge.send("POST", "/replication/keys", {"keys": told}, **sender)
     assert (answer.status, answer.json) == (200, {"learnt": 1})

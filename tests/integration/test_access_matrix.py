@@ -152,7 +152,7 @@ async def test_nothing_changes_by_whatever_a_reader_sends(
 async def everything(node: Node, tokens: dict[Role | None, str]) -> list[Any]:
     """All that clients can change, but for the time at which a token was used."""
     paths = ("/export", "/modelsource", "/subscriptions", "/replication/links")
-    others = ("/capabilities", "/replication/acceptances", "/replication/trust")
+    others = ("/capabilities", "/replication/trust")
     found = [(await send(node, "GET", p, tokens["admin"])).json for p in (*paths, *others)]
     listed = (await send(node, "GET", "/access/tokens", tokens["admin"])).json["tokens"]
     return [*found, await node.logged(), [each["id"] for each in listed]]

@@ -304,11 +304,11 @@ async def test_a_replicator_of_groups_pushes_to_these_only(node: Node, admin: Ca
     }
 
     async def begins(**definition: Any) -> Answer:
-        body = {"authority": "https://eu.example", "id": "eu", **definition}
-        made = await admin.send("POST", "/replication/acceptances", body)
+        body = {"mode": "accept", "authority": "https://eu.example", "id": "eu", **definition}
+        made = await admin.send("POST", "/replication/links", body)
         assert made.status == 201, made.body
         answer = await pusher.send("POST", "/replication/entities?begin", **named)
-        gone = await admin.send("DELETE", "/replication/acceptances/eu")
+        gone = await admin.send("DELETE", "/replication/links/eu")
         assert gone.status < 300, gone.body
         return answer
 

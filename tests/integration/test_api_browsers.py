@@ -28,7 +28,7 @@ LINK = b'{"source": "http://127.0.0.1:1"}'
 SIMPLE_WRITES = [
     ("/subscriptions", SUBSCRIPTION),
     ("/replication/links?force", LINK),
-    ("/replication/acceptances", b'{"authority": "urn:example:a"}'),
+    ("/replication/links", b'{"mode": "accept", "authority": "urn:example:a"}'),
     ("/replication/repair", b'{"origins": []}'),
     ("/replication/fetch", b'{"origins": []}'),
     ("/", b'{"messagegroups": {"g": {}}}'),

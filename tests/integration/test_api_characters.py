@@ -48,6 +48,7 @@ SUBSCRIPTION = {
     },
     "sinkcredential": {"credentialtype": "PLAIN", "identifier": "i", "secret": "s"},
 }
+ACCEPTED = {"mode": "accept", "authority": "urn:a", "authorities": ["urn:a", "urn:b"]}
 LINK = {
     "id": "l",
     "source": "http://127.0.0.1:1/a",
@@ -72,7 +73,7 @@ BODIES: list[tuple[str, str, Any]] = [
     ("PUT", "/subscriptions/kept", SUBSCRIPTION),
     ("POST", "/replication/links?force", LINK),
     ("PUT", "/replication/links/l", LINK),
-    ("POST", "/replication/acceptances", {"authority": "urn:a", "relays": ["urn:b"]}),
+    ("POST", "/replication/links", ACCEPTED),
     ("POST", "/replication/fetch", ORIGINS),
     ("POST", "/replication/repair", ORIGINS),
     ("POST", "/apply", DOCUMENT),

@@ -126,8 +126,9 @@ async def test_copies_are_told_as_a_links_and_pushes_as_the_pushers(
                 """SELECT count(*) FROM changes c
                 WHERE NOT EXISTS (SELECT FROM audit a WHERE a.interaction = c.interaction)"""
             )
-        accepted = {"id": "a", "authority": source.database.node.authority}
-        await accepting.send("POST", "/replication/acceptances", accepted)
+        accepted = {"id": "a", "mode": "accept"}
+        accepted |= {"authority": source.database.node.authority}
+        await accepting.send("POST", "/replication/links", accepted)
         body = {"target": accepting.url, "mode": "push"}
         assert (await source.send("POST", "/replication/links", body)).status == 201
         await source.put("/messagegroups/pushed")

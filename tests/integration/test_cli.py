@@ -39,7 +39,6 @@ class FakeNode:
     imported: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     changed_links: list[tuple[str, Any]] = field(default_factory=list)
-    acceptances: list[dict[str, Any]] = field(default_factory=list)
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
     replicas: dict[str, str] = field(default_factory=dict)
@@ -98,12 +97,8 @@ class FakeNode:
         found = {} if "force" in request.query else {"found": FOUND}
         return web.json_response({**LINK, **self.links[-1], **found}, status=201)
 
-    async def list_acceptances(self, _: web.Request) -> web.Response:
-        return web.json_response({"acceptances": [LINK | each for each in self.acceptances]})
-
-    async def accept(self, request: web.Request) -> web.Response:
-        self.acceptances.append({"id": "generated", **await request.json()})
-        return web.json_response(LINK | self.acceptances[-1], status=201)
+    async def show_link(self, _: web.Request) -> web.Response:
+        return web.json_response(LINK | self.links[-1])
 
     async def change_link(self, request: web.Request) -> web.Response:
         body = await request.json() if request.can_read_body else None
@@ -143,10 +138,9 @@ def node() -> Iterator[FakeNode]:
                 web.get("/replication/links", fake.list_links),
                 web.post("/replication/links", fake.add_link),
                 web.post("/replication/links/eu/{action}", fake.change_link),
+                web.get("/replication/links/eu", fake.show_link),
+                web.patch("/replication/links/eu", fake.change_link),
                 web.delete("/replication/links/eu", fake.change_link),
-                web.get("/replication/acceptances", fake.list_acceptances),
-                web.post("/replication/acceptances", fake.accept),
-                web.delete("/replication/acceptances/eu", fake.change_link),
                 web.post("/subscriptions", fake.add_subscription),
             ]
         )
@@ -495,19 +489,19 @@ def test_a_link_is_pinned_to_the_authority_that_is_named(concord, node) -> None:
     assert concord("link", "add", "http://hub", "--pin", "urn:hub").exit_code == 0
     assert (node.links[0]["authority"], node.links[0]["authorities"]) == ("urn:hub", [])
     assert "pinned to urn:other" in concord("link", "pin", "eu", "urn:other").stdout
-    assert node.changed_links == [("POST /replication/links/eu/pin", {"authority": "urn:other"})]
+    assert node.changed_links == [("PATCH /replication/links/eu", {"authority": "urn:other"})]
 
 
 def test_a_link_is_paused_resumed_and_run(concord, node) -> None:
     assert "eu is paused" in concord("link", "pause", "eu", "--reason", "at night").stdout
     for command, said in (("pause", "is paused"), ("resume", "runs"), ("run", "reads its source")):
         assert f"Link eu {said}" in concord("link", command, "eu").stdout
-    eu = "POST /replication/links/eu"
+    eu = "PATCH /replication/links/eu"
     assert node.changed_links == [
-        (f"{eu}/pause", {"reason": "at night"}),
-        (f"{eu}/pause", {}),
-        (f"{eu}/resume", None),
-        (f"{eu}/run", None),
+        (eu, {"paused": True, "reason": "at night"}),
+        (eu, {"paused": True, "reason": None}),
+        (eu, {"paused": False}),
+        ("POST /replication/links/eu/run", None),
     ]
 
 
@@ -529,7 +523,7 @@ def test_a_link_is_reset_and_removed_with_its_replicas_or_without(concord, node)
 
 def test_a_link_is_allowed_what_it_stopped_for(concord, node) -> None:
     assert "may delete 1,045 entities" in concord("link", "allow", "eu", "3f2a").stdout
-    assert node.changed_links == [("POST /replication/links/eu/allow", {"digest": "3f2a"})]
+    assert node.changed_links == [("PATCH /replication/links/eu", {"allow": "3f2a"})]
 
 
 def test_a_link_pushes_to_the_catalog_that_is_named(concord, node) -> None:
@@ -623,20 +617,24 @@ def test_pushes_are_accepted_listed_and_removed(concord, node) -> None:
     said = concord("accept", "add", "urn:eu", "--scope", "/messagegroups/g", "--relay", "urn:x")
     assert "Pushes of urn:eu are accepted, as generated." in said.stdout
     assert f"concord link add --push {node.url}" in said.stdout
-    [accepted] = node.acceptances
+    [accepted] = node.links
     assert accepted == {
         "id": "generated",
+        "mode": "accept",
         "authority": "urn:eu",
         "scope": ["/messagegroups/g"],
-        "relays": ["urn:x"],
+        "authorities": ["urn:eu", "urn:x"],
     }
     assert "urn:eu" in concord("accept", "list").stdout
+    node.links.append({"id": "pulled", "mode": "pull"})
     [listed] = orjson.loads(concord("accept", "list", "--json").stdout)
-    del accepted["relays"]
     assert listed == LINK | accepted
+    refused = concord("accept", "remove", "eu")
+    assert (refused.exit_code, "concord link remove eu" in refused.stderr) == (2, True)
+    node.links.pop()
     for options in ((), ("--drop",)):
         assert "no longer accepted" in concord("accept", "remove", "eu", *options).stdout
-    removed = "DELETE /replication/acceptances/eu"
+    removed = "DELETE /replication/links/eu"
     assert node.changed_links == [(removed, None), (f"{removed}?drop=", None)]
 
 

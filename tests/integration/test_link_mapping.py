@@ -39,8 +39,8 @@ async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
 
 
 async def accept(target: Node, source: Node, **definition: object) -> None:
-    body = {"authority": source.database.node.authority, **definition}
-    answer = await target.send("POST", "/replication/acceptances", body)
+    body = {"mode": "accept", "authority": source.database.node.authority, **definition}
+    answer = await target.send("POST", "/replication/links", body)
     assert answer.status == 201, answer.body
 
 

@@ -26,7 +26,7 @@ from tests.integration.federation import (
 from tests.integration.meteredsource import MeteredSource, follow, metered
 
 GROUPS, LIVE = 60, 61
-ALLOW = "/replication/links/from/allow"
+LINK = "/replication/links/from"
 
 
 @pytest.fixture
@@ -90,8 +90,7 @@ async def asked(target: Node, id: str = "from") -> Any:
 
 async def allow(target: Node, id: str = "from") -> None:
     digest = (await shown(target, id))["question"]["digest"]
-    path = f"/replication/links/{id}/allow"
-    answer = await target.send("POST", path, {"digest": digest})
+    answer = await target.send("PATCH", f"/replication/links/{id}", {"allow": digest})
     assert answer.status == 200, answer.body
 
 
@@ -185,7 +184,7 @@ async def test_a_wiped_source_takes_nothing_away_until_an_operator_allows_it(
         assert f"`concord link allow from {question['digest']}`" in told["error"]
         assert told["behind"] == LIVE
         assert await live(target) == LIVE
-        answer = await target.send("POST", ALLOW, {"digest": "another"})
+        answer = await target.send("PATCH", LINK, {"allow": "another"})
         assert (answer.status, answer.error) == (409, "conflict")
         await allow(target)
         await link_is(target, "from", "current")
@@ -385,8 +384,8 @@ async def test_a_pusher_that_lost_data_is_stopped_until_an_operator_allows_it(
 
 
 async def accept(target: Node, source: Node) -> Any:
-    body = {"authority": source.database.node.authority}
-    answer = await target.send("POST", "/replication/acceptances", body)
+    body = {"mode": "accept", "authority": source.database.node.authority}
+    answer = await target.send("POST", "/replication/links", body)
     assert answer.status == 201, answer.body
     return answer.json
 
@@ -476,9 +475,9 @@ async def test_a_link_that_does_not_ask_is_not_allowed_anything(
     nodes: tuple[Node, MeteredSource],
 ) -> None:
     target, _ = nodes
-    answer = await target.send("POST", ALLOW, {"digest": "x"})
+    answer = await target.send("PATCH", LINK, {"allow": "x"})
     assert (answer.status, answer.error) == (400, "bad_request")
-    answer = await target.send("POST", ALLOW, {})
+    answer = await target.send("PATCH", LINK, {"allow": ""})
     assert answer.status == 400
-    answer = await target.send("POST", "/replication/links/nobody/allow", {"digest": "x"})
+    answer = await target.send("PATCH", "/replication/links/nobody", {"allow": "x"})
     assert answer.status == 404

@@ -70,8 +70,9 @@ async def test_types_bring_their_entities_by_every_mode(nodes: list[Node]) -> No
     await fill(source, messages=2)
     await link(pulling, source, id="from", mode="events", types=["endpoints"])
     authority = source.database.node.authority
-    accepted = {"id": "from", "authority": authority, "types": ["messagegroups/messages"]}
-    assert (await pushed.send("POST", "/replication/acceptances", accepted)).status == 201
+    accepted = {"id": "from", "mode": "accept", "authority": authority}
+    accepted |= {"types": ["messagegroups/messages"]}
+    assert (await pushed.send("POST", "/replication/links", accepted)).status == 201
     pushing = {"mode": "push", "target": pushed.url, "id": "to"}
     pushing |= {"types": ["messagegroups", "endpoints"]}
     assert (await source.send("POST", "/replication/links", pushing)).status == 201

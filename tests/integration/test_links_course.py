@@ -24,6 +24,8 @@ from tests.integration.federation import (
     write_some,
 )
 
+EU = "/replication/links/eu"
+
 
 @pytest.fixture
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
@@ -37,8 +39,14 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
         yield target, source
 
 
-async def command(node: Node, name: str, body: Any = None) -> Any:
-    answer = await node.send("POST", f"/replication/links/eu/{name}", body)
+async def change(node: Node, **changes: Any) -> Any:
+    answer = await node.send("PATCH", EU, changes)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+async def run(node: Node) -> Any:
+    answer = await node.send("POST", f"{EU}/run")
     assert answer.status == 200, answer.body
     return answer.json
 
@@ -50,7 +58,7 @@ async def test_a_paused_link_brings_nothing_until_it_is_resumed(pair: tuple[Node
     async with running(target):
         await eventually(lambda: carries(target, source))
         await link_is(target, "eu", "current")
-        shown = await command(target, "pause", {"reason": "the source moves"})
+        shown = await change(target, paused=True, reason="the source moves")
         assert (shown["state"], shown["reason"]) == ("paused", "the source moves")
         await source.put("/messagegroups/h")
         # Another link brings the change, so the process that runs the links has seen both.
@@ -58,7 +66,7 @@ async def test_a_paused_link_brings_nothing_until_it_is_resumed(pair: tuple[Node
         await link_is(target, "other", "current")
         paused = await target.get("/replication/links/eu")
         assert (paused["state"], paused["cursor"]) == ("paused", shown["cursor"])
-        resumed = await command(target, "resume")
+        resumed = await change(target, paused=False)
         assert resumed.get("reason") is None
 
         async def has_moved() -> bool:
@@ -75,16 +83,16 @@ async def test_a_link_stays_paused_when_it_is_changed_and_when_the_node_starts_a
     target, source = pair
     await write_some(source, "g")
     await link(target, source, id="eu")
-    await command(target, "pause")
-    again = await command(target, "pause", {"reason": "another"})
+    await change(target, paused=True)
+    again = await change(target, paused=True, reason="another")
     assert again["reason"] == "paused on request"
-    for path, body in (
-        ("", {"source": source.url, "mode": "pull", "scope": ["/messagegroups"]}),
-        ("/reset", {}),
-        ("/pin", {"authority": source.database.node.authority}),
+    for method, path, body in (
+        ("PUT", EU, {"source": source.url, "mode": "pull", "scope": ["/messagegroups"]}),
+        ("POST", f"{EU}/reset", {}),
+        ("PATCH", EU, {"authority": source.database.node.authority}),
+        ("PATCH", EU, {"types": ["messagegroups"]}),
     ):
-        method = "POST" if path else "PUT"
-        changed = await target.send(method, f"/replication/links/eu{path}", body)
+        changed = await target.send(method, path, body)
         assert (changed.status, changed.json["state"]) == (200, "paused"), changed.body
     await link(target, source, id="other")
     async with running(target):
@@ -98,7 +106,7 @@ async def test_a_paused_link_is_removed_with_what_it_brought(pair: tuple[Node, N
     await link(target, source, id="eu")
     async with running(target):
         await link_is(target, "eu", "current")
-        await command(target, "pause")
+        await change(target, paused=True)
         assert (await target.send("DELETE", "/replication/links/eu?drop")).status == 202
 
         async def is_gone() -> bool:
@@ -120,7 +128,7 @@ async def test_a_link_that_waits_after_a_failure_tells_until_when_and_may_run_at
         assert waiting["failures"] == 1
         assert parse_time(waiting["nextattemptat"]) > datetime.now(UTC) + timedelta(minutes=5)
         before = waiting.get("nextattemptat")
-        await command(target, "run")
+        await run(target)
 
         async def has_tried_again() -> bool:
             shown = await target.get("/replication/links/eu")
@@ -133,7 +141,7 @@ async def test_a_link_that_waits_after_a_failure_tells_until_when_and_may_run_at
             "UPDATE links SET definition = jsonb_set(definition, '{source}', to_jsonb($1::text))",
             source.url,
         )
-        await command(target, "run")
+        await run(target)
         await link_is(target, "eu", "current")
     shown = await target.get("/replication/links/eu")
     assert (shown["failures"], shown.get("nextattemptat"), shown.get("error")) == (0, None, None)
@@ -144,32 +152,63 @@ async def test_a_current_link_that_is_to_run_keeps_its_place(pair: tuple[Node, N
     await link(target, source, id="eu")
     async with running(target):
         await link_is(target, "eu", "current")
-        shown = await command(target, "run")
+        shown = await run(target)
         assert shown["state"] == "current"
 
 
 async def test_a_paused_link_does_not_run(pair: tuple[Node, Node]) -> None:
     target, source = pair
     await link(target, source, id="eu")
-    await command(target, "pause", {"reason": "at night"})
+    await change(target, paused=True, reason="at night")
     refused = await target.send("POST", "/replication/links/eu/run")
     assert refused.status == 409
     assert "the link is paused (at night)" in refused.json["title"]
 
 
-@pytest.mark.parametrize("name", ["pause", "resume", "run"])
-async def test_a_link_that_is_not_there_has_no_course(pair: tuple[Node, Node], name: str) -> None:
+async def test_a_paused_link_is_allowed_nothing(pair: tuple[Node, Node]) -> None:
+    target, source = pair
+    await link(target, source, id="eu")
+    refused = await target.send("PATCH", EU, {"paused": True, "allow": "3f2a"})
+    assert (refused.status, refused.error) == (409, "conflict")
+    assert (await target.get(EU))["state"] == "new"
+
+
+async def test_a_link_is_narrowed_and_paused_by_one_change(pair: tuple[Node, Node]) -> None:
+    target, source = pair
+    await link(target, source, id="eu")
+    changed = await change(target, scope=["/messagegroups"], paused=True, reason="at night")
+    assert (changed["scope"], changed["state"]) == (["/messagegroups"], "paused")
+    assert changed["reason"] == "at night"
+    changed = await change(target, prefix="eu-", paused=False)
+    assert (changed["prefix"], changed["state"], changed.get("reason")) == ("eu-", "new", None)
+
+
+async def test_a_link_that_is_not_there_has_no_course(pair: tuple[Node, Node]) -> None:
     target, _ = pair
-    assert (await target.send("POST", f"/replication/links/no/{name}")).status == 404
+    no = "/replication/links/no"
+    assert (await target.send("POST", f"{no}/run")).status == 404
+    for paused in (True, False):
+        assert (await target.send("PATCH", no, {"paused": paused})).status == 404
 
 
-@pytest.mark.parametrize("body", [{"reason": ""}, {"reason": "x" * 257}, {"reason": 1}, {"x": 1}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"paused": True, "reason": ""},
+        {"paused": True, "reason": "x" * 257},
+        {"paused": True, "reason": 1},
+        {"paused": "true"},
+        {"paused": False, "reason": "x"},
+        {"reason": "x"},
+        {"paused": True, "x": 1},
+    ],
+)
 async def test_a_pause_takes_a_short_reason(pair: tuple[Node, Node], body: Any) -> None:
     target, source = pair
     await link(target, source, id="eu")
-    refused = await target.send("POST", "/replication/links/eu/pause", body)
+    refused = await target.send("PATCH", EU, body)
     assert refused.status == 400
-    assert (await target.get("/replication/links/eu"))["state"] == "new"
+    assert (await target.get(EU))["state"] == "new"
 
 
 async def test_the_history_of_a_link_forgets_what_is_old(pair: tuple[Node, Node]) -> None:

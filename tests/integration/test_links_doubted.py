@@ -121,8 +121,8 @@ async def test_only_what_a_link_brings_can_be_dropped_by_it(member: Node) -> Non
     for body in ({"drop": True, "authorities": [RELAY]}, {"authorities": [OWNER]}):
         answer = await member.send("POST", "/replication/links/owner/reset", body)
         assert (answer.status, answer.error) == (400, "invalid_attribute")
-    for method, below in (("POST", "/reset"), ("POST", "/pin"), ("DELETE", "?drop")):
-        body = {"authority": OWNER} if below == "/pin" else {}
+    for method, below in (("POST", "/reset"), ("PATCH", ""), ("DELETE", "?drop")):
+        body = {"authority": OWNER} if method == "PATCH" else {}
         answer = await member.send(method, f"/replication/links/nobody{below}", body)
         assert answer.status == 404
 

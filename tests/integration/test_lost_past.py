@@ -111,8 +111,8 @@ async def test_a_directory_that_is_put_back_and_written_on_is_noticed(
             await link_is(peer, id, "asking")
             question = (await peer.get(f"/replication/links/{id}")).get("question")
             assert question["deletions"] == 2 * LOST
-            body = {"digest": question["digest"]}
-            answer = await peer.send("POST", f"/replication/links/{id}/allow", body)
+            body = {"allow": question["digest"]}
+            answer = await peer.send("PATCH", f"/replication/links/{id}", body)
             assert answer.status == 200, answer.body
             await eventually(lambda: has(peer, f"other{3 * LOST - 1}"))
             await link_is(peer, id, "current")

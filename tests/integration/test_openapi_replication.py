@@ -22,7 +22,7 @@ from tests.integration.test_openapi_subscriptions import DescribedApi
 LINES = "application/x-ndjson"
 LINKS, LINK = "/replication/links", "/replication/links/{id}"
 ENTITIES, KEYS = "/replication/entities", "/replication/keys"
-RECOVERY, ACCEPTANCES = "/replication/recovery", "/replication/acceptances"
+RECOVERY = "/replication/recovery"
 HANDOVERS = "/replication/handovers"
 TRUST, SIGNING = "/replication/trust", "/replication/signing"
 
@@ -164,8 +164,8 @@ async def pushes(api: DescribedPeer, sender: Node, lines: bytes) -> None:
     told = await sender.get(KEYS)
     await api.refused(403, "POST", KEYS, told, headers=named_as(sender))
     authority = sender.database.node.authority
-    accepted = await api.done("POST", ACCEPTANCES, {"authority": authority})
-    await api.done("GET", ACCEPTANCES)
+    body = {"mode": "accept", "authority": authority}
+    accepted = await api.done("POST", LINKS, body)
     await api.done("POST", KEYS, told, headers=named_as(sender))
     await api.push(sender, "?begin&copies=3")
     *verdicts, end = await api.push(sender, body=lines)
@@ -174,11 +174,9 @@ async def pushes(api: DescribedPeer, sender: Node, lines: bytes) -> None:
     origins = [{"authority": authority, "origin": verdicts[0]["origin"]}]
     repaired = await api.done("POST", "/replication/repair", {"origins": origins})
     assert "it is pushed here" in repaired["unresolved"][0]["reason"]
-    await api.send("DELETE", f"{ACCEPTANCES}/{{id}}", id=accepted["id"])
-    other = await api.done("POST", ACCEPTANCES, {"authority": "urn:other"})
-    assert (
-        await api.send("DELETE", f"{ACCEPTANCES}/{{id}}", query="?drop", id=other["id"])
-    ).status == 202
+    await api.done("DELETE", LINK, id=accepted["id"])
+    other = await api.done("POST", LINKS, body | {"authority": "urn:other"})
+    assert (await api.send("DELETE", LINK, query="?drop", id=other["id"])).status == 202
 
 
 async def links(api: DescribedPeer, source: Node) -> None:
@@ -192,20 +190,20 @@ async def links(api: DescribedPeer, source: Node) -> None:
     await api.done("GET", LINK, **named)
     await api.done("PUT", LINK, body | {"labels": []}, **named)
     await api.done("PATCH", LINK, {"scope": ["/messagegroups/g"], "map": {}}, **named)
-    await api.done("POST", f"{LINK}/pause", {"reason": "x"}, **named)
-    await api.done("POST", f"{LINK}/resume", **named)
+    await api.done("PATCH", LINK, {"paused": True, "reason": "x"}, **named)
+    await api.done("PATCH", LINK, {"paused": False}, **named)
     await api.done("POST", f"{LINK}/run", **named)
     await api.done("POST", f"{LINK}/run", query="?dryrun", **named)
     await api.done("POST", f"{LINK}/reset", {"full": True}, **named)
-    await api.done("POST", f"{LINK}/pin", {"authority": "urn:another"}, **named)
+    await api.done("PATCH", LINK, {"authority": "urn:another"}, **named)
     async with api.node.database.pool.acquire() as connection:
         await connection.execute(
             "UPDATE links SET state = 'asking', "
             'question = \'{"deletions": 30, "of": 40, "digest": "d", "first": []}\''
         )
-    await api.refused(409, "POST", f"{LINK}/allow", {"digest": "another"}, **named)
-    await api.done("POST", f"{LINK}/allow", {"digest": "d"}, **named)
-    await api.refused(400, "POST", f"{LINK}/allow", {"digest": "d"}, **named)
+    await api.refused(409, "PATCH", LINK, {"allow": "another"}, **named)
+    await api.done("PATCH", LINK, {"allow": "d"}, **named)
+    await api.refused(400, "PATCH", LINK, {"allow": "d"}, **named)
     async with api.node.database.pool.acquire() as connection:
         await connection.execute(
             "INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at) "
@@ -252,10 +250,10 @@ async def recoveries(api: DescribedPeer) -> None:
     sources = {"sources": ["http://127.0.0.1:9"]}
     await api.done("POST", RECOVERY, sources, query="?force")
     await api.done("GET", RECOVERY)
-    for state, command in (("blocked", "resume"), ("blocked", "bury")):
+    for state in ("taking", "burying"):
         async with api.node.database.pool.acquire() as connection:
-            await connection.execute("UPDATE recovery SET state = $1", state)
-        await api.done("POST", f"{RECOVERY}/{command}")
+            await connection.execute("UPDATE recovery SET state = 'blocked'")
+        await api.done("PATCH", RECOVERY, {"state": state})
     await api.done("GET", f"{RECOVERY}/findings")
     await api.done("DELETE", RECOVERY)
     await api.refused(409, "DELETE", RECOVERY)

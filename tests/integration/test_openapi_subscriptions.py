@@ -23,7 +23,7 @@ ALL, ONE = "/subscriptions", "/subscriptions/{id}"
 KEYS, KEY = f"{ONE}/signingkeys", f"{ONE}/signingkeys/{{key}}"
 DEAD, LETTER = f"{ONE}/deadletters", f"{ONE}/deadletters/{{number}}"
 CONSENT = f"{ONE}/consent"
-COURSE = {"pause": {"reason": "x"}, "resume": {}, "replay": {"from": "earliest"}}
+COURSE = ({"paused": True, "reason": "x"}, {"paused": False}, {"cursor": "earliest"})
 OTHER_TAG = {"If-Match": '"0"'}
 
 
@@ -138,8 +138,8 @@ async def unknown_ones(api: DescribedApi) -> None:
     body = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}
     for method, path, status in api.described():
         if status == "404":
-            given = body if path == ONE else COURSE.get(path.rpartition("/")[2])
-            await api.refused(404, method, path, given if method != "GET" else None, **named)
+            given = {"PUT": body, "PATCH": COURSE[0]}.get(method)
+            await api.refused(404, method, path, given, **named)
 
 
 async def definitions(api: DescribedApi, sink: WebHookSink) -> str:
@@ -204,22 +204,21 @@ async def conditions(api: DescribedApi, id: str) -> None:
     body = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}
     for method, path, status in api.described():
         if status == "412":
-            given = body if path == ONE and method == "PUT" else COURSE.get(path.rpartition("/")[2])
+            given = {"PUT": body, "PATCH": COURSE[0]}.get(method)
             named = {"id": id, "key": "x", "number": 1}
             await api.refused(412, method, path, given, headers=OTHER_TAG, **named)
 
 
 async def course(api: DescribedApi, id: str) -> None:
-    for name, body in COURSE.items():
-        await api.done("POST", f"{ONE}/{name}", body, id=id)
-        await api.refused(400, "POST", f"{ONE}/{name}", {"x": 1}, id=id)
+    for body in COURSE:
+        await api.done("PATCH", ONE, body, id=id)
+    await api.refused(400, "PATCH", ONE, {"x": 1}, id=id)
 
 
 async def keys(api: DescribedApi, id: str) -> None:
     await api.refused(400, "POST", KEYS, {"overlapseconds": -1}, id=id)
     await api.done("POST", KEYS, {"overlapseconds": 60}, id=id)
-    new, old = await api.done("GET", KEYS, id=id)
-    await unchanged(api, KEYS, id=id)
+    new, old = (await api.done("GET", ONE, id=id))["signingkeys"]
     await api.refused(409, "POST", KEYS, id=id)
     await api.refused(409, "DELETE", KEY, id=id, key=new["id"])
     await api.done("DELETE", KEY, id=id, key=old["id"])
@@ -258,7 +257,7 @@ async def dead_letters(api: DescribedApi, id: str, sink: WebHookSink) -> None:
             await asyncio.sleep(0.02)  # between two looks at the dead letters
         while not await api.done("GET", f"{ONE}/attempts", id=id):
             await asyncio.sleep(0.02)  # they are saved a little later
-    await api.done("POST", f"{ONE}/pause", id=id)
+    await api.done("PATCH", ONE, {"paused": True}, id=id)
     number, waiting = letters[0]["number"], letters[2]["number"]
     assert letters[2]["state"] == "waiting"
     for path in (DEAD, f"{ONE}/attempts"):
@@ -267,20 +266,20 @@ async def dead_letters(api: DescribedApi, id: str, sink: WebHookSink) -> None:
         await unchanged(api, path, id=id)
     assert (await api.done("GET", LETTER, id=id, number=number))["event"]["specversion"] == "1.0"
     await unchanged(api, LETTER, id=id, number=number)
-    redeliver = f"{LETTER}/redeliver"
-    await api.refused(409, "POST", redeliver, id=id, number=waiting)
-    assert (await api.done("POST", redeliver, id=id, number=number))["accepted"] == 2
-    await api.refused(400, "POST", f"{DEAD}/redeliver", {"since": "yesterday"}, id=id)
+    redeliver = f"{DEAD}/redeliver"
+    await api.refused(409, "POST", redeliver, {"number": waiting}, id=id)
+    assert (await api.done("POST", redeliver, {"number": number}, id=id))["accepted"] == 2
+    await api.refused(400, "POST", redeliver, {"since": "yesterday"}, id=id)
     since = {"since": letters[0]["at"]}
-    assert (await api.done("POST", f"{DEAD}/redeliver", since, id=id))["accepted"] == 2
+    assert (await api.done("POST", redeliver, since, id=id))["accepted"] == 2
     await api.done("DELETE", LETTER, id=id, number=number)
     assert (await api.done("DELETE", DEAD, id=id))["deleted"] == 3
 
 
 async def states_that_do_not_allow_it(api: DescribedApi, id: str) -> None:
     await execute(api.node, "UPDATE subscriptions SET state = 'ended'")
-    for name, body in COURSE.items():
-        await api.refused(409, "POST", f"{ONE}/{name}", body, id=id)
+    for body in COURSE:
+        await api.refused(409, "PATCH", ONE, body, id=id)
     await api.refused(409, "POST", f"{DEAD}/redeliver", id=id)
     await execute(api.node, "UPDATE subscriptions SET state = 'pending'")
     await api.refused(409, "POST", f"{ONE}/test", id=id)
@@ -296,8 +295,8 @@ async def consents(api: DescribedApi, sink: WebHookSink) -> None:
         id = answer.json["id"]
         again = await api.send("PUT", ONE, {**definition, "types": ["x"]}, id=id)
         assert again.status == 202
-        for name in ("pause", "resume"):
-            assert (await api.send("POST", f"{ONE}/{name}", {}, id=id)).status == 202
+        for paused in (True, False):
+            assert (await api.send("PATCH", ONE, {"paused": paused}, id=id)).status == 202
         await sink.has(lambda sink, before=before: len(sink.asked) > before)
         query = "?" + URL(sink.asked[-1].headers["WebHook-Request-Callback"]).raw_query_string
         rate = {"WebHook-Allowed-Rate": "many"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -31,10 +32,17 @@ async def node(idle: Node) -> AsyncIterator[Node]:
         yield idle
 
 
-async def command(node: Node, path: str, name: str, status: int = 200) -> Answer:
-    answer = await node.send(
-        "POST", f"{path}/{name}", {"reason": "at night"} if name == "pause" else None
-    )
+PAUSE, RESUME = {"paused": True, "reason": "at night"}, {"paused": False}
+
+
+async def change(node: Node, path: str, changes: Any, status: int = 200) -> Answer:
+    answer = await node.send("PATCH", path, changes)
+    assert answer.status == status, answer.body
+    return answer
+
+
+async def example(node: Node, path: str, status: int = 200) -> Answer:
+    answer = await node.send("POST", f"{path}/test")
     assert answer.status == status, answer.body
     return answer
 
@@ -43,7 +51,7 @@ async def paused(node: Node, sink: WebHookSink) -> str:
     """The path of a subscription that is paused, and whose sink has consented."""
     path = await subscribe(node, sink)
     await until(node, path, "active")
-    await command(node, path, "pause")
+    await change(node, path, PAUSE)
     return path
 
 
@@ -74,7 +82,7 @@ async def test_a_paused_subscription_that_moves_is_paused_after_the_consent(node
         await node.put("/messagegroups/h")
         await sink.has(lambda sink: sink.events)
         assert {each.headers["ce-subject"] for each in sink.events} == {"/messagegroups/h"}
-        await command(node, path, "resume")
+        await change(node, path, RESUME)
         await sink.has(lambda sink: len(sink.events) == 3)
         assert sink.events[1].headers["ce-subject"] == "/messagegroups/g"
 
@@ -106,15 +114,15 @@ async def test_one_that_waits_for_consent_can_be_paused_and_resumed(idle: Node) 
         ids = [await subscribe(idle, sink) for _ in range(2)]
         for path in ids:
             tag = (await idle.send("GET", path)).headers["ETag"]
-            answer = await command(idle, path, "pause", 202)
+            answer = await change(idle, path, PAUSE, 202)
             assert answer.json["status"]["state"] == "pending"
             assert answer.json["status"]["reason"].endswith("it is paused: at night")
             assert answer.headers["ETag"] != tag
-            again = await command(idle, path, "pause", 202)
+            again = await change(idle, path, PAUSE, 202)
             assert again.headers["ETag"] == answer.headers["ETag"]
-        answer = await command(idle, ids[1], "resume", 202)
+        answer = await change(idle, ids[1], RESUME, 202)
         assert "paused" not in answer.json["status"]["reason"]
-        again = await command(idle, ids[1], "resume", 202)
+        again = await change(idle, ids[1], RESUME, 202)
         assert again.headers["ETag"] == answer.headers["ETag"]
         async with delivering(idle):
             await until(idle, ids[0], "paused", reason="at night")
@@ -125,7 +133,7 @@ async def test_a_pause_ends_with_its_subscription(database_url: str) -> None:
     """Whoever replaces one that ended for lack of consent begins anew."""
     async with open_node(database_url, consent_hours=0.5 / 3600) as node, sink_here() as sink:
         path = await subscribe(node, sink)
-        await command(node, path, "pause", 202)
+        await change(node, path, PAUSE, 202)
         async with delivering(node):
             await until(node, path, "ended")
             sink.on_options = consenting()
@@ -136,7 +144,7 @@ async def test_a_pause_ends_with_its_subscription(database_url: str) -> None:
 async def test_one_that_expires_while_it_waits_begins_anew_when_it_is_replaced(idle: Node) -> None:
     async with sink_here() as sink:
         path = await subscribe(idle, sink)
-        await command(idle, path, "pause", 202)
+        await change(idle, path, PAUSE, 202)
         await execute(idle, "UPDATE subscriptions SET expiresat = now() - interval '1 second'")
         async with delivering(idle):
             await until(idle, path, "expired")
@@ -149,7 +157,7 @@ async def test_a_pause_outlasts_the_end_of_validation(database_url: str) -> None
     async with sink_here() as sink:
         async with open_node(database_url) as node:
             path = await subscribe(node, sink)
-            await command(node, path, "pause", 202)
+            await change(node, path, PAUSE, 202)
         async with open_node(database_url, validate_sinks=False) as node, delivering(node):
             await until(node, path, "paused", reason="at night")
 
@@ -166,7 +174,7 @@ async def test_no_example_is_sent_to_a_sink_that_has_not_consented(
     ):
         path = await subscribe(node, sink)
         await until(node, path, "ended" if is_over else "pending")
-        answer = await command(node, path, "test", 409)
+        answer = await example(node, path, 409)
         assert answer.error == "conflict"
         assert answer.json["subject"] == path
         assert ("PUT" if is_over else "Wait") in answer.json["detail"]
@@ -177,13 +185,13 @@ async def test_no_example_is_sent_to_a_sink_that_a_subscription_has_moved_to(nod
     """Also once it has expired while the consent was missing."""
     async with sink_here(consenting()) as former, sink_here() as sink:
         path = await paused(node, former)
-        await command(node, path, "test")
+        await example(node, path)
         assert len(former.events) == 1
         await move(node, path, sink)
-        await command(node, path, "test", 409)
+        await example(node, path, 409)
         await execute(node, "UPDATE subscriptions SET expiresat = now() - interval '1 second'")
         await until(node, path, "expired")
-        await command(node, path, "test", 409)
+        await example(node, path, 409)
         assert sink.events == []
 
 
@@ -193,7 +201,7 @@ async def test_an_example_is_sent_to_a_sink_that_has_consented_whatever_the_stat
     async with sink_here(consenting()) as sink:
         path = await paused(node, sink)
         for _ in range(2):
-            assert (await command(node, path, "test")).json["outcome"] == "delivered"
+            assert (await example(node, path)).json["outcome"] == "delivered"
             await execute(node, "UPDATE subscriptions SET expiresat = now() - interval '1 second'")
             await until(node, path, "expired")
         assert len(sink.events) == 2

@@ -49,8 +49,8 @@ def authority_of(node: Node) -> str:
 
 async def accept(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
     """Let `target` accept what `source` pushes."""
-    body = {"authority": authority_of(source), **definition}
-    answer = await target.send("POST", "/replication/acceptances", body)
+    body = {"mode": "accept", "authority": authority_of(source), **definition}
+    answer = await target.send("POST", "/replication/links", body)
     assert answer.status == 201, answer.body
     accepted: dict[str, Any] = answer.json
     return accepted
@@ -106,7 +106,7 @@ async def test_a_push_brings_what_is_there_and_then_every_change(nodes: list[Nod
         assert (shown["conflicts"], shown.get("error")) == (0, None)
         assert [event["event"] for event in shown["history"]] == ["copied"]
         assert shown["applied"] >= len(await own_rows(source))
-    [listed] = (await target.get("/replication/acceptances"))["acceptances"]
+    [listed] = (await target.get("/replication/links"))["links"]
     assert (listed["direction"], listed["authority"]) == ("in", authority_of(source))
 
 
@@ -460,8 +460,11 @@ async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
         assert (shown["state"], asked["deletions"], asked["of"]) == ("asking", 22, 60)
         assert question in shown["error"]
         assert await _holds(target, 60)
-        body = {"drop": True} if remedy == "reset" else {"digest": asked["digest"]}
-        assert (await target.send("POST", f"{path}/{remedy}", body)).status == 200
+        if remedy == "reset":
+            answer = await target.send("POST", f"{path}/reset", {"drop": True})
+        else:
+            answer = await target.send("PATCH", path, {"allow": asked["digest"]})
+        assert answer.status == 200, answer.body
         await link_is(source, made["id"], "current")
         assert await _holds(target, 38)
         assert (await target.get(path)).get("error") is None
@@ -494,12 +497,12 @@ async def test_each_side_can_pause_and_goes_on_where_it_was(nodes: list[Node]) -
         await link_is(source, made["id"], "current")
         for node, id in ((target, accepted["id"]), (source, made["id"])):
             path = f"/replication/links/{id}"
-            assert (await node.send("POST", f"{path}/pause", {})).status == 200
+            assert (await node.send("PATCH", path, {"paused": True})).status == 200
             await source.put("/messagegroups/g", {"description": id})
             if node is target:
                 await link_is(source, made["id"], "waiting")
             assert not await _describes(target, "/messagegroups/g", id)
-            assert (await node.send("POST", f"{path}/resume")).status == 200
+            assert (await node.send("PATCH", path, {"paused": False})).status == 200
             await eventually(lambda: carries(target, source))
     history = (await source.get(f"/replication/links/{made['id']}"))["history"]
     assert [event["event"] for event in history] == ["copied"]
@@ -575,12 +578,12 @@ async def test_what_was_pushed_can_be_dropped_with_its_acceptance(nodes: list[No
     made = await push(source, target)
     async with running(source, target):
         await eventually(lambda: carries(target, source))
-        path = f"/replication/acceptances/{accepted['id']}?drop"
+        path = f"/replication/links/{accepted['id']}?drop"
         assert (await target.send("DELETE", path)).status == 202
         await eventually(lambda: _holds(target, 0))
         await source.put("/messagegroups/h", {})
         await link_is(source, made["id"], "refused")
-    assert (await target.get("/replication/acceptances"))["acceptances"] == []
+    assert (await target.get("/replication/links"))["links"] == []
 
 
 async def test_an_acceptance_that_is_reset_is_filled_again(nodes: list[Node]) -> None:
@@ -602,7 +605,7 @@ async def test_a_chain_of_pull_and_push_brings_everything(nodes: list[Node]) -> 
     await write_some(first, "f")
     await write_some(middle, "m")
     await link(middle, first)
-    await accept(last, middle, relays=[authority_of(first)])
+    await accept(last, middle, authorities=[authority_of(middle), authority_of(first)])
     await push(middle, last, authorities=["*"])
     async with running(middle):
         await eventually(lambda: carries(last, first, middle))
@@ -626,7 +629,7 @@ async def test_a_chain_of_push_and_pull_brings_everything(nodes: list[Node]) -> 
 async def test_a_ring_of_pushes_settles_and_then_writes_nothing(nodes: list[Node]) -> None:
     for number, node in enumerate(nodes):
         await write_some(node, f"g{number}")
-        await accept(node, nodes[number - 1], relays=["*"])
+        await accept(node, nodes[number - 1], authorities=["*"])
     for number, node in enumerate(nodes):
         await push(nodes[number - 1], node, authorities=["*"], id="right")
     async with running(*nodes):
@@ -658,18 +661,50 @@ async def _confirmed_again(node: Node) -> None:
 async def test_an_authority_comes_by_one_way_only(nodes: list[Node]) -> None:
     source, target, _ = nodes
     await link(target, source, id="pulled")
-    body = {"authority": authority_of(source)}
-    refused = await target.send("POST", "/replication/acceptances", body)
+    body = {"mode": "accept", "authority": authority_of(source)}
+    refused = await target.send("POST", "/replication/links", body)
     assert (refused.status, refused.error) == (400, "source_unusable")
     await target.send("DELETE", "/replication/links/pulled")
     accepted = await accept(target, source)
-    for path, again in (
-        ("/replication/acceptances", body),
-        (f"/replication/links/{accepted['id']}/pin", {"authority": "urn:other"}),
-        ("/replication/links", {"source": source.url, "mode": "pull"}),
-        ("/replication/acceptances", {"authority": authority_of(target)}),
+    made = f"/replication/links/{accepted['id']}"
+    for method, path, again in (
+        ("POST", "/replication/links", body),
+        ("PATCH", made, {"authority": "urn:other"}),
+        ("PUT", made, {"mode": "accept", "authority": "urn:other"}),
+        ("POST", "/replication/links", {"source": source.url, "mode": "pull"}),
+        ("POST", "/replication/links", body | {"authority": authority_of(target)}),
     ):
-        assert (await target.send("POST", path, again)).status == 400
+        assert (await target.send(method, path, again)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "error"),
+    [
+        ("authority", None, "required_attribute_missing"),
+        ("source", "http://127.0.0.1:9", "invalid_attribute"),
+        ("target", "http://127.0.0.1:9", "invalid_attribute"),
+        ("trust", ["first"], "invalid_attribute"),
+        ("token", "secret", "invalid_attribute"),
+        ("labels", ["a"], "invalid_attribute"),
+        ("dialect", "discovery", "invalid_attribute"),
+    ],
+)
+async def test_a_link_that_accepts_pushes_leads_nowhere(
+    nodes: list[Node], member: str, value: Any, error: str
+) -> None:
+    body = {"mode": "accept", "authority": "urn:other", member: value}
+    refused = await nodes[0].send("POST", "/replication/links", body)
+    assert (refused.status, refused.error) == (400, error), refused.body
+
+
+async def test_a_link_that_brings_by_itself_does_not_become_one_that_accepts_pushes(
+    nodes: list[Node],
+) -> None:
+    target, source, _ = nodes
+    await link(target, source, id="pulled")
+    body = {"mode": "accept", "authority": authority_of(source)}
+    refused = await target.send("PUT", "/replication/links/pulled", body)
+    assert (refused.status, refused.error) == (400, "invalid_attribute")
 
 
 async def test_one_link_pushes_to_a_target_at_a_time(nodes: list[Node]) -> None:

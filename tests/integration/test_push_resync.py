@@ -32,8 +32,8 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
         start_member(one, pull_interval_seconds=0.3) as source,
         start_member(two, pull_interval_seconds=0.3) as target,
     ):
-        body = {"authority": source.database.node.authority, "id": "in"}
-        answer = await target.send("POST", "/replication/acceptances", body)
+        body = {"authority": source.database.node.authority, "id": "in", "mode": "accept"}
+        answer = await target.send("POST", "/replication/links", body)
         assert answer.status == 201, answer.body
         await source.put("/messagegroups/g")
         messages = {f"m{number}": {"description": "as it was"} for number in range(MESSAGES)}

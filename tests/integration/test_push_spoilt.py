@@ -88,8 +88,9 @@ async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
 
 
 async def join(source: Node, target: Node, url: str, **definition: object) -> None:
-    body = {"id": "from", "authority": source.database.node.authority, "relays": ["*"]}
-    answer = await target.send("POST", "/replication/acceptances", body)
+    authority = source.database.node.authority
+    body = {"id": "from", "mode": "accept", "authority": authority, "authorities": ["*"]}
+    answer = await target.send("POST", "/replication/links", body)
     assert answer.status == 201, answer.body
     made = {"id": "to", "target": url, "mode": "push", **definition}
     answer = await source.send("POST", "/replication/links", made)

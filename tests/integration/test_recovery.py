@@ -342,7 +342,7 @@ async def test_what_the_model_has_no_type_for_waits_for_the_operator(urls: list[
             assert "the model here has no type for schemagroups" in findings[0]["detail"]
             assert (await fresh.send("PUT", MESSAGE, {})).status == 503
             await fresh.put("/modelsource", model)
-            assert (await fresh.send("POST", "/replication/recovery/resume", {})).status == 200
+            assert (await fresh.send("PATCH", "/replication/recovery", {})).status == 200
             await recovery_is(fresh, "done")
             assert await own_rows(fresh) == before
 
@@ -384,7 +384,8 @@ async def test_what_cannot_be_taken_is_deleted_everywhere_if_the_operator_says_s
             assert (blocked.exit_code, spoilt in blocked.output) == (1, True), blocked.output
             [finding] = (await fresh.get("/replication/recovery/findings"))["findings"]
             assert finding["detail"] == "no replica sends the copy that it announced"
-            assert (await fresh.send("POST", "/replication/recovery/bury", {})).status == 200
+            body = {"state": "burying"}
+            assert (await fresh.send("PATCH", "/replication/recovery", body)).status == 200
             assert (await recovery_is(fresh, "done"))["buried"] == 1
             epoch, is_deleted, _ = (await own_rows(fresh))[AUTHORITY, spoilt]
             held = (await own_copies(replica))[AUTHORITY, spoilt][0]

@@ -181,7 +181,8 @@ async def test_a_recovery_asks_before_it_deletes_much(urls: list[str]) -> None:
             assert "It is about to delete 25 of the" in told
             assert "concord recover resume --allow 25" in told
             assert await own_rows(restored) == before
-            buried = await restored.send("POST", "/replication/recovery/bury", {})
+            body = {"state": "burying"}
+            buried = await restored.send("PATCH", "/replication/recovery", body)
             assert (buried.status, buried.error) == (409, "conflict")
             again = await concord(restored, "recover", "resume", "--allow", "24")
             assert again.exit_code == 1, again.output

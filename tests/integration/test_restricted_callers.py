@@ -128,7 +128,7 @@ async def test_a_subscription_brings_what_its_creator_may_see_now(
     await until(lambda: subjects(sink) == ["/messagegroups/mine", "/messagegroups/other"])
 
     # What is delivered again is what it may see by now, too.
-    assert (await owner.send("POST", f"{path}/replay", {"from": "earliest"})).status == 200
+    assert (await owner.send("PATCH", path, {"cursor": "earliest"})).status == 200
     await until(lambda: len(sink.events) == 4)
     assert subjects(sink)[2:] == ["/messagegroups/other"] * 2
 
@@ -143,7 +143,7 @@ async def test_the_end_of_a_token_suspends_what_its_holder_subscribed_to(
         await remove_token(connection, whole.id)
     status = (await admin.get(path))["status"]
     assert (status["state"], status["reason"]) == ("suspended", "its creator's token was revoked")
-    refused = await admin.send("POST", f"{path}/resume")
+    refused = await admin.send("PATCH", path, {"paused": False})
     assert refused.status == 409
     assert "Replace it (PUT)" in refused.json["detail"]
 
@@ -178,9 +178,7 @@ async def test_others_subscriptions_do_not_exist(node: Node, admin: Holder) -> N
         if "{id}" not in route.path or route.path.endswith("/consent"):
             continue
         asked = route.path.replace("{number}", "1").replace("{key}", "k")
-        body = definition() if route.method == "PUT" else None
-        if route.path.endswith("/replay"):
-            body = {"from": "now"}
+        body = {"PUT": definition(), "PATCH": {"cursor": "now"}}.get(route.method)
         hidden, missing = [
             await one.send(route.method, asked.replace("{id}", id), body)
             for id in (path.rpartition("/")[2], "missing")
@@ -203,10 +201,11 @@ async def test_dead_letters_are_shown_and_delivered_while_they_may_be_seen(
 
     await owner.may_not("/messagegroups/mine")
     assert await owner.get(f"{path}/deadletters") == []
-    for method, asked in (("GET", one), ("DELETE", one), ("POST", f"{one}/redeliver")):
-        assert (await owner.send(method, asked)).status == 404
+    again = f"{path}/deadletters/redeliver", {"number": letter["number"]}
+    for method, *asked in (("GET", one), ("DELETE", one), ("POST", *again)):
+        assert (await owner.send(method, *asked)).status == 404
     sink.status = 204
-    assert (await admin.send("POST", f"{one}/redeliver")).status == 202
+    assert (await admin.send("POST", *again)).status == 202
 
     async def withheld() -> bool:
         shown = await admin.get(one)
@@ -214,7 +213,7 @@ async def test_dead_letters_are_shown_and_delivered_while_they_may_be_seen(
 
     await until(withheld)
     await owner.may("/messagegroups/mine")
-    assert (await owner.send("POST", f"{one}/redeliver")).status == 202
+    assert (await owner.send("POST", *again)).status == 202
     await until(lambda: subjects(sink).count("/messagegroups/mine") == 2)
 
 

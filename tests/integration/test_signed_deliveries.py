@@ -100,9 +100,8 @@ async def test_a_secret_is_shown_once_and_stored_encrypted(node: Node, capsys: A
         path = path_of(made)
         listed = (await node.send("GET", "/subscriptions")).body
         shown = (await node.send("GET", path)).body
-        keys = await node.send("GET", f"{path}/signingkeys")
         again = (await node.send("PUT", path, definition(sink, "hmac-sha256"))).body
-        assert keys.json == made["signingkeys"]
+        assert (await node.get(path))["signingkeys"] == made["signingkeys"]
         await node.put("/messagegroups/g")
         await sink.has(lambda sink: sink.events)
     encoded = secret.removeprefix("whsec_")
@@ -114,7 +113,7 @@ async def test_a_secret_is_shown_once_and_stored_encrypted(node: Node, capsys: A
     raw = b64decode(encoded)
     assert raw not in row["sealed"]
     printed = "".join(capsys.readouterr())
-    everything = b"".join([listed, shown, keys.body, again]).decode() + text + printed
+    everything = b"".join([listed, shown, again]).decode() + text + printed
     for form in (encoded, raw.hex(), str(raw)):
         assert form not in everything
 
@@ -162,7 +161,7 @@ async def test_a_key_that_became_known_is_ended_at_once(node: Node) -> None:
         await node.send("POST", f"{path}/signingkeys")
         answer = await node.send("POST", f"{path}/signingkeys", {"overlapseconds": 0})
         assert answer.status == 201, answer.body
-        assert [each["id"] for each in await node.get(f"{path}/signingkeys")] == [answer.json["id"]]
+        assert [each["id"] for each in (await node.get(path))["signingkeys"]] == [answer.json["id"]]
         await node.put("/messagegroups/a")
         await sink.has(lambda sink: sink.events)
     [event] = sink.events
@@ -207,8 +206,6 @@ async def test_other_members_and_other_subscriptions_are_refused(node: Node) -> 
         assert (answer.status, answer.error) == (409, "conflict")
         answer = await node.send("POST", "/subscriptions/nothing/signingkeys")
         assert answer.status == 404
-        assert (await node.send("GET", "/subscriptions/nothing/signingkeys")).status == 404
-        assert await node.get(f"{path_of(unsigned)}/signingkeys") == []
         bad = await node.send("POST", "/subscriptions", definition(sink, "rot13"))
         assert bad.error == "invalid_attribute"
 

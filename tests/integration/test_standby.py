@@ -173,8 +173,8 @@ async def test_what_an_asynchronous_standby_lacks_is_noticed_as_lost(
             await link_is(peer, "to-catalog", "asking")
             question = (await peer.get("/replication/links/to-catalog")).get("question")
             assert question["deletions"] == 16 * 2
-            body = {"digest": question["digest"]}
-            await peer.send("POST", "/replication/links/to-catalog/allow", body)
+            body = {"allow": question["digest"]}
+            await peer.send("PATCH", "/replication/links/to-catalog", body)
             await two.put(f"{GROUP}/messages/later")
             await eventually(lambda: has(peer, f"{GROUP}/messages/later"), 30)
             await eventually(lambda: carries(peer, one), 30)

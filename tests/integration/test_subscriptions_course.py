@@ -52,8 +52,11 @@ async def stored(node: Node, path: str) -> Subscription:
     return found
 
 
-async def command(node: Node, path: str, name: str, body: Any = None) -> Any:
-    answer = await node.send("POST", f"{path}/{name}", body)
+PAUSE, RESUME, REPLAY = {"paused": True}, {"paused": False}, {"cursor": "earliest"}
+
+
+async def change(node: Node, path: str, **changes: Any) -> Any:
+    answer = await node.send("PATCH", path, changes)
     assert answer.status == 200, answer.body
     return answer.json
 
@@ -83,7 +86,7 @@ async def test_a_paused_subscription_gets_nothing_until_it_is_resumed(
     await node.put("/messagegroups/a")
     # A request that is under way when its subscription pauses is made again afterwards.
     await until_delivered(node, path, 1)
-    shown = await command(node, path, "pause", {"reason": "the sink moves"})
+    shown = await change(node, path, paused=True, reason="the sink moves")
     assert (shown["status"]["state"], shown["status"]["reason"]) == ("paused", "the sink moves")
     # Once a later subscription is served, the process that delivers has seen the pause; and once
     # that has a later change, the process has seen all changes before.
@@ -94,7 +97,7 @@ async def test_a_paused_subscription_gets_nothing_until_it_is_resumed(
     for group in ("messagegroups/b", "messagegroups/c", "schemagroups/y"):
         await node.put(f"/{group}")
     await until(lambda: subjects(sink)[2:] == ["/schemagroups/y"])
-    shown = await command(node, path, "resume")
+    shown = await change(node, path, paused=False)
     assert shown["status"]["state"] == "active"
     assert "reason" not in shown["status"]
     await until(
@@ -104,9 +107,9 @@ async def test_a_paused_subscription_gets_nothing_until_it_is_resumed(
 
 async def test_pausing_and_resuming_again_changes_nothing(node: Node) -> None:
     path = await subscribed(node)
-    for name in ("resume", "pause"):
-        first = await node.send("POST", f"{path}/{name}")
-        again = await node.send("POST", f"{path}/{name}")
+    for body in (RESUME, PAUSE):
+        first = await node.send("PATCH", path, body)
+        again = await node.send("PATCH", path, body)
         assert (first.status, again.status) == (200, 200)
         assert first.headers["ETag"] == again.headers["ETag"]
         assert first.json["status"]["state"] == again.json["status"]["state"]
@@ -114,7 +117,7 @@ async def test_pausing_and_resuming_again_changes_nothing(node: Node) -> None:
 
 async def test_a_paused_subscription_that_is_replaced_stays_paused(node: Node) -> None:
     path = await subscribed(node)
-    await command(node, path, "pause")
+    await change(node, path, paused=True)
     replaced = await node.put(path, definition(types=["x"]))
     assert replaced["status"]["state"] == "paused"
 
@@ -128,7 +131,7 @@ async def test_a_blocked_subscription_tries_again_at_once_when_it_is_resumed(
     await node.put("/messagegroups/a")
     await eventually_failing(node, path)
     sink.status = 204
-    shown = await command(node, path, "resume")
+    shown = await change(node, path, paused=False)
     assert shown["status"]["state"] == "active"
     await until(lambda: subjects(sink) == ["/messagegroups/a"] * 2)
 
@@ -144,37 +147,37 @@ async def test_a_replay_from_now_leaves_out_what_was_not_delivered(node: Node) -
     await node.put("/messagegroups/a")
     await node.changes()
     assert (await node.get(path))["status"]["lag"] > 0
-    assert (await command(node, path, "replay", {"from": "now"}))["status"]["lag"] == 0
+    assert (await change(node, path, cursor="now"))["status"]["lag"] == 0
 
 
 async def test_a_paused_subscription_stays_paused_when_it_is_replayed(node: Node) -> None:
     path = await subscribed(node)
     await node.put("/messagegroups/a")
     await node.changes()
-    await command(node, path, "pause")
-    shown = await command(node, path, "replay", {"from": "earliest"})
+    await change(node, path, paused=True)
+    shown = await change(node, path, cursor="earliest")
     assert shown["status"]["state"] == "paused"
     assert (await stored(node, path)).cursor == Position(0, 0)
 
 
 OVER: list[State] = ["expired", "ended"]
-REPLAY = ("replay", {"from": "earliest"})
 
 
 @pytest.mark.parametrize(
-    ("state", "name", "body"),
+    ("state", "body"),
     [
-        ("pending", *REPLAY),
-        *((state, *each) for state in OVER for each in (("pause", None), ("resume", None), REPLAY)),
+        ("pending", REPLAY),
+        ("pending", REPLAY | PAUSE),
+        *((state, each) for state in OVER for each in (PAUSE, RESUME, REPLAY)),
     ],
 )
 async def test_the_course_of_a_subscription_that_delivers_nothing_stays(
-    node: Node, state: State, name: str, body: Any
+    node: Node, state: State, body: Any
 ) -> None:
     path = await subscribed(node)
     await execute(node, f"UPDATE subscriptions SET state = '{state}'")
     before = await stored(node, path)
-    answer = await node.send("POST", f"{path}/{name}", body)
+    answer = await node.send("PATCH", path, body)
     assert (answer.status, answer.error) == (409, "conflict")
     assert state in answer.json["title"]
     assert "PUT" in answer.json["detail"]
@@ -193,22 +196,20 @@ async def test_nothing_is_sent_to_a_sink_that_has_not_agreed(
     assert (await node.send("PUT", path, definition(sink.url))).status == 202
 
 
-@pytest.mark.parametrize("name", ["pause", "resume", "replay"])
-async def test_a_command_under_another_tag_changes_nothing(node: Node, name: str) -> None:
+@pytest.mark.parametrize("body", [PAUSE, RESUME, REPLAY])
+async def test_a_change_under_another_tag_changes_nothing(node: Node, body: Any) -> None:
     path = await subscribed(node)
     before = await stored(node, path)
-    body = {"from": "earliest"} if name == "replay" else None
-    answer = await node.send("POST", f"{path}/{name}", body, If_Match='"0"')
+    answer = await node.send("PATCH", path, body, If_Match='"0"')
     assert (answer.status, answer.error) == (412, "precondition_failed")
     assert await stored(node, path) == before
     tag = (await node.send("GET", path)).headers["ETag"]
-    assert (await node.send("POST", f"{path}/{name}", body, If_Match=tag)).status == 200
+    assert (await node.send("PATCH", path, body, If_Match=tag)).status == 200
 
 
 @pytest.mark.parametrize(
     "start",
     [
-        None,
         7,
         "",
         "x",
@@ -231,43 +232,56 @@ async def test_a_place_that_is_not_in_the_log_is_refused(node: Node, start: Any)
     await execute(node, "UPDATE node SET dropped_txid = (SELECT min(txid) FROM changes) - 1")
     path = await subscribed(node)
     before = await stored(node, path)
-    answer = await node.send("POST", f"{path}/replay", {"from": start})
+    answer = await node.send("PATCH", path, {"cursor": start, "paused": True})
     assert answer.status == 400, answer.body
     assert await stored(node, path) == before
 
 
-@pytest.mark.parametrize("body", [None, {}, {"form": "earliest"}, []])
-async def test_a_replay_says_from_where(node: Node, body: Any) -> None:
-    answer = await node.send("POST", f"{await subscribed(node)}/replay", body)
-    assert answer.status == 400, answer.body
-
-
 @pytest.mark.parametrize(
-    "body", [{"reason": "x" * 257}, {"reason": 7}, {"why": "x"}, {"reason": "\u0000"}, 7]
+    "body",
+    [
+        None,
+        [],
+        7,
+        {"from": "earliest"},
+        {"paused": "true"},
+        {"paused": 1},
+        {"paused": True, "reason": "x" * 257},
+        {"paused": True, "reason": 7},
+        {"paused": True, "why": "x"},
+        {"paused": True, "reason": "\u0000"},
+        {"paused": False, "reason": "x"},
+        {"reason": "x"},
+        {"status": {"state": "paused"}},
+    ],
 )
-async def test_a_pause_takes_a_short_reason_only(node: Node, body: Any) -> None:
+async def test_a_change_that_is_none_is_refused(node: Node, body: Any) -> None:
     path = await subscribed(node)
-    answer = await node.send("POST", f"{path}/pause", body)
+    answer = await node.send("PATCH", path, body)
     assert answer.status == 400, answer.body
     assert (await stored(node, path)).state == "active"
 
 
-@pytest.mark.parametrize("body", [{"": "x"}, {"reason": "x"}, []])
-async def test_to_resume_takes_nothing(node: Node, body: Any) -> None:
+async def test_a_subscription_moves_and_goes_on_by_one_change(node: Node) -> None:
     path = await subscribed(node)
-    answer = await node.send("POST", f"{path}/resume", body)
-    assert answer.status == 400, answer.body
+    await node.put("/messagegroups/a")
+    await node.changes()
+    await change(node, path, paused=True)
+    shown = await change(node, path, paused=False, cursor="earliest")
+    assert shown["status"]["state"] == "active"
+    assert (await stored(node, path)).cursor == Position(0, 0)
+
+
+async def test_an_empty_change_changes_nothing(node: Node) -> None:
+    path = await subscribed(node)
+    before = await node.send("GET", path)
+    same = await node.send("PATCH", path, {})
+    assert (same.status, same.headers["ETag"]) == (200, before.headers["ETag"])
 
 
 async def test_dead_letters_are_due_while_the_subscription_is_paused(node: Node) -> None:
     """They are delivered when it is resumed."""
     path = await subscribed(node)
     await bury(node, path, "a1")
-    await command(node, path, "pause")
+    await change(node, path, paused=True)
     assert (await node.send("POST", f"{path}/deadletters/redeliver")).status == 202
-
-
-@pytest.mark.parametrize("name", ["pause", "resume", "replay"])
-async def test_a_command_tells_its_methods(node: Node, name: str) -> None:
-    answer = await node.send("OPTIONS", f"{await subscribed(node)}/{name}")
-    assert answer.headers["Allow"] == "OPTIONS, POST"

@@ -7,7 +7,7 @@ import pytest
 from catalog.store.changes import Position
 from tests.integration.conftest import Node
 from tests.integration.test_subscriptions_course import (
-    command,
+    change,
     delivering,
     node,
     subjects,
@@ -33,8 +33,8 @@ async def test_events_are_delivered_again_from_a_place_in_the_log(
         "position": str(Position(logged[0].position.txid, 0)),
         "time": logged[0].at.isoformat(),
     }[how]
-    shown = await command(node, path, "replay", {"from": start})
+    shown = await change(node, path, cursor=start)
     assert shown["id"] == path.rpartition("/")[2]
     await until(lambda: subjects(sink) == ["/messagegroups/b"])
-    await command(node, path, "replay", {"from": start})
+    await change(node, path, cursor=start)
     await until(lambda: subjects(sink) == ["/messagegroups/b"] * 2)

@@ -346,8 +346,8 @@ async def test_what_a_source_deletes_goes_over_a_topic_and_what_it_lost_is_asked
         await link_is(target, "in", "asking")
         question = (await shown(target, "in")).get("question")
         assert (question["deletions"], question["of"]) == (4, 7)
-        body = {"digest": question["digest"]}
-        answer = await target.send("POST", "/replication/links/in/allow", body)
+        body = {"allow": question["digest"]}
+        answer = await target.send("PATCH", "/replication/links/in", body)
         assert answer.status == 200, answer.body
         await settled(target, source)
         await link_is(target, "in", "current")

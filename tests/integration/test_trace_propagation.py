@@ -120,8 +120,8 @@ async def test_a_copy_brings_the_trace_of_its_write(postgres_url: str, template:
         link = {"id": "hub", "source": hub.context.public_base, "mode": "pull"}
         assert (await east.send("POST", "/replication/links", link)).status == 201
         authority = hub.database.node.authority
-        accepted = {"id": "hub", "authority": authority}
-        answer = await west.send("POST", "/replication/acceptances", accepted)
+        accepted = {"id": "hub", "mode": "accept", "authority": authority}
+        answer = await west.send("POST", "/replication/links", accepted)
         assert answer.status == 201, answer.body
         link = {"id": "west", "target": west.context.public_base, "mode": "push"}
         answer = await hub.send("POST", "/replication/links", link)

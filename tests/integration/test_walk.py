@@ -235,8 +235,8 @@ async def test_a_link_asks_before_it_deletes_much(node: Node) -> None:
             question = link.get("question")
             assert (link["state"], question["deletions"], question["of"]) == ("asking", 21, 36)
 
-            body = {"digest": question["digest"]}
-            answer = await node.send("POST", f"/replication/links/{LINK}/allow", body)
+            body = {"allow": question["digest"]}
+            answer = await node.send("PATCH", f"/replication/links/{LINK}", body)
             assert answer.status == 200
             await walker.walk()
             await assert_equal(node, foreign)

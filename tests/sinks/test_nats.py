@@ -94,7 +94,7 @@ async def test_a_stream_keeps_what_a_replay_sends(node: Node, broker: NatsBroker
         await node.put(f"/messagegroups/{number}")
     first = await broker.read("stored.a", 5)
 
-    answer = await node.send("POST", f"{path}/replay", {"from": "earliest"})
+    answer = await node.send("PATCH", path, {"cursor": "earliest"})
 
     assert answer.status == 200, answer.body
     again = await broker.read("stored.a", 10)

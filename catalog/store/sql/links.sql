@@ -82,11 +82,6 @@ FROM links l WHERE l.id = $1
 SELECT l.*, (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts
 FROM links l WHERE l.id > $1 ORDER BY l.id LIMIT $2
 
--- name: acceptances
--- The links that accept pushes, in the order of their ids, each with the number of its conflicts.
-SELECT l.*, (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts
-FROM links l WHERE l.definition ->> 'mode' = 'accept' AND l.id > $1 ORDER BY l.id LIMIT $2
-
 -- name: accepting
 -- The link that accepts the pushes of an authority.
 SELECT l.*, 0 AS conflicts FROM links l
