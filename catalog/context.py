@@ -15,6 +15,7 @@ from catalog.encryption import KeyRing
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
 from catalog.keyfile import key_ring
 from catalog.longwork import in_thread
+from catalog.model.caller import Caller, node_caller
 from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
@@ -25,15 +26,17 @@ from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_revision, read_stored
-from catalog.store.database import Connection, Database
+from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests
+from catalog.writing.groupcommit import GroupCommit
 from catalog.writing.writer import Writer
 
 # The most capabilities that this server can have.
 OFFERED_HERE = offered_with(FORMATS, COMPATIBILITIES)
 
 _CATCH_UP_SECONDS = 1.0
+_CONFIGURATION = node_caller()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +57,19 @@ class EventDialect:
 
 
 @dataclass(slots=True, kw_only=True)
-class Context:
-    """The shared state of one node.
+class SharedState:
+    """What all callers of one node share. A `Context` uses it for a caller.
 
     `public_base` is the URL that peers and subscribers reach this node at, without a
-    trailing slash: the configured one, else the address that it is bound to. A handler takes
-    `configuration` once: it is replaced as a whole when a client changes it. `offered` are
-    the most capabilities that clients may turn on. `event_dialects` are those whose events a
-    subscription can ask for in place of the native ones. `keys` encrypt what is secret in the
-    database; `signers` are those of this authority's own keys. `metrics` are those of this process,
-    `refusals` those that the audit has yet to get from it, and `tracing` tells its spans.
+    trailing slash: the configured one, else the address that it is bound to. `configuration` is
+    replaced as a whole when a client changes it. `offered` are the most capabilities that clients
+    may turn on. `event_dialects` are those whose events a subscription can ask for in place of the
+    native ones. `keys` encrypt what is secret in the database; `signers` are those of this
+    authority's own keys. `metrics` are those of this process, `refusals` those that the audit has
+    yet to get from it, and `tracing` tells its spans.
     """
 
-    database: Database
+    database: SharedDatabase
     configuration: Configuration
     settings: Settings
     public_base: str
@@ -76,7 +79,7 @@ class Context:
     checker: Checker = field(init=False)
     checked_requests: CheckedRequests = field(init=False)
     signers: OwnSigners = field(init=False)
-    writer: Writer = field(init=False)
+    group_commit: GroupCommit = field(init=False)
     metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
     refusals: Refusals = field(default_factory=Refusals)
     tracing: Tracing = field(default_factory=Tracing)
@@ -90,21 +93,26 @@ class Context:
         )
         self.checked_requests = CheckedRequests(self.checker, limits)
         self.signers = OwnSigners(authority=self.database.node.authority, keys=self.keys)
-        self.writer = Writer(
-            self.database, self.checked_requests, self.signers, self.metrics, self.tracing
-        )
+        self.group_commit = GroupCommit(self.database, self.checked_requests, self.signers)
         self.database.signal.listeners.append(self.metrics.count_changes)
 
-    @property
-    def model(self) -> Model:
-        return self.configuration.model
+    def for_caller(self, caller: Caller) -> Context:
+        """What this node offers to a caller."""
+        return Context(self, caller)
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.configuration.capabilities
+    def for_node(self) -> Context:
+        """What this node offers to its own tasks."""
+        return Context(self, node_caller())
+
+    def adopt(self, configuration: Configuration) -> None:
+        """Use a configuration from now on, unless it is older than the current one."""
+        if configuration.revision > self.configuration.revision:
+            self.configuration = configuration
+            # Readers that wait must not continue with the old one.
+            self.database.signal.hear()
 
     def base_url(self, request: web.Request) -> str:
-        """The registry's root as this client knows it, without a trailing slash.
+        """The registry's root as the client of a request knows it, without a trailing slash.
 
         It is this node's own one for a request whose host was not accepted.
         """
@@ -121,7 +129,7 @@ class Context:
         with contextlib.suppress(ServerBusy, TimeoutError):
             async with (
                 asyncio.timeout(_CATCH_UP_SECONDS),
-                self.database.pool.acquire() as connection,
+                Database(self.database, _CONFIGURATION).acquire() as connection,
             ):
                 revision = await read_revision(connection)
             if revision != self.configuration.revision:
@@ -132,19 +140,106 @@ class Context:
         """Adopt the database's configuration."""
         self.adopt(await read_configuration(self.database, self.offered))
 
-    def adopt(self, configuration: Configuration) -> None:
-        """Use a configuration from now on, unless it is older than the current one."""
-        if configuration.revision > self.configuration.revision:
-            self.configuration = configuration
-            # Readers that wait must not continue with the old one.
-            self.database.signal.hear()
+
+class Context:
+    """What a node offers to one caller: its database as the caller may use it, and what is shared.
+
+    A handler takes `configuration` once.
+    """
+
+    __slots__ = ("database", "shared")
+
+    def __init__(self, shared: SharedState, caller: Caller) -> None:
+        self.shared = shared
+        self.database = Database(shared.database, caller)
+
+    @property
+    def caller(self) -> Caller:
+        return self.database.caller
+
+    @property
+    def writer(self) -> Writer:
+        """Writes for the caller."""
+        shared = self.shared
+        return Writer(
+            self.database,
+            shared.group_commit,
+            shared.checked_requests,
+            shared.signers,
+            shared.metrics,
+            shared.tracing,
+        )
+
+    def for_caller(self, caller: Caller) -> Context:
+        """The same node for another caller."""
+        return Context(self.shared, caller)
+
+    def base_url(self, request: web.Request) -> str:
+        """As `SharedState.base_url`."""
+        return self.shared.base_url(request)
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.shared.configuration
+
+    @property
+    def model(self) -> Model:
+        return self.shared.configuration.model
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.shared.configuration.capabilities
+
+    @property
+    def settings(self) -> Settings:
+        return self.shared.settings
+
+    @property
+    def public_base(self) -> str:
+        return self.shared.public_base
+
+    @property
+    def offered(self) -> Capabilities:
+        return self.shared.offered
+
+    @property
+    def event_dialects(self) -> Sequence[EventDialect]:
+        return self.shared.event_dialects
+
+    @property
+    def keys(self) -> KeyRing:
+        return self.shared.keys
+
+    @property
+    def checker(self) -> Checker:
+        return self.shared.checker
+
+    @property
+    def checked_requests(self) -> CheckedRequests:
+        return self.shared.checked_requests
+
+    @property
+    def signers(self) -> OwnSigners:
+        return self.shared.signers
+
+    @property
+    def metrics(self) -> ProcessMetrics:
+        return self.shared.metrics
+
+    @property
+    def refusals(self) -> Refusals:
+        return self.shared.refusals
+
+    @property
+    def tracing(self) -> Tracing:
+        return self.shared.tracing
 
 
 async def read_configuration(
-    database: Database, offered: Capabilities = OFFERED_HERE
+    database: SharedDatabase, offered: Capabilities = OFFERED_HERE
 ) -> Configuration:
     """Read a database's configuration, limited to the capabilities that this server offers."""
-    stored = await read_stored(database)
+    stored = await read_stored(Database(database, _CONFIGURATION))
     return Configuration(
         model=await in_thread(model_of, stored.modelsource, stored.resolved),
         capabilities=offered.initially
@@ -155,6 +250,11 @@ async def read_configuration(
     )
 
 
-CONTEXT: web.AppKey[Context] = web.AppKey("context", Context)
+SHARED: web.AppKey[SharedState] = web.AppKey("shared", SharedState)
+"""What all requests to a node share."""
+CONTEXT: web.RequestKey[Context] = web.RequestKey("context", Context)
+"""What the node offers to the caller of a request, once the request was admitted."""
 BASE_URL: web.RequestKey[str] = web.RequestKey("base_url", str)
 """The registry's root as the client of a request knows it, once its host was checked."""
+CLIENT: web.RequestKey[str] = web.RequestKey("client", str)
+"""The client whose shares a request uses: its address, and its identity once that is known."""

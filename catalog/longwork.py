@@ -16,10 +16,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
-
-from catalog.model.caller import caller
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,18 +30,41 @@ _SLICE_SECONDS = 0.005
 
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-work")
 _turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-_abandoned: ContextVar[threading.Event | None] = ContextVar("abandoned", default=None)
-_request_bytes: ContextVar[int] = ContextVar("request_bytes", default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """The work of the current task.
+
+    Args:
+        client: takes turns with others; empty for the node's own tasks.
+        request_bytes: the size of the body of the request that the work is for.
+        abandoned: set once nobody waits for the work any more.
+    """
+
+    client: str = ""
+    request_bytes: int = 0
+    abandoned: threading.Event | None = None
+
+
+# Fairness between clients needs it in functions that know of no request.
+_NODES_OWN = _Work()
+_work: ContextVar[_Work] = ContextVar("work", default=_NODES_OWN)
+
+
+def begin_work(client: str) -> None:
+    """Let what the current task does from now on be work for a client."""
+    _work.set(_Work(client=client))
 
 
 def note_request_bytes(count: int) -> None:
     """Let `is_long` know the size of the current request's body."""
-    _request_bytes.set(count)
+    _work.set(replace(_work.get(), request_bytes=count))
 
 
 def is_long(entities: int = 0) -> bool:
     """Whether work is long, by the size of the current request or the entities it concerns."""
-    return _request_bytes.get() > _LARGE_BYTES or entities > _MANY_ENTITIES
+    return _work.get().request_bytes > _LARGE_BYTES or entities > _MANY_ENTITIES
 
 
 class Slices:
@@ -68,7 +90,7 @@ def check_wanted() -> None:
     Raises:
         Abandoned
     """
-    if (abandoned := _abandoned.get()) is not None and abandoned.is_set():
+    if (abandoned := _work.get().abandoned) is not None and abandoned.is_set():
         raise Abandoned
 
 
@@ -90,10 +112,10 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     `check_wanted`), or else when it is done.
     """
     loop = asyncio.get_running_loop()
-    abandoned = threading.Event()
+    work = replace(_work.get(), abandoned=(abandoned := threading.Event()))
     context = contextvars.copy_context()
-    context.run(_abandoned.set, abandoned)
-    turn = _turns.setdefault((id(loop), caller.get()), asyncio.Lock())
+    context.run(_work.set, work)
+    turn = _turns.setdefault((id(loop), work.client), asyncio.Lock())
     async with turn:
         try:
             call = functools.partial(context.run, function, *args, **kwargs)

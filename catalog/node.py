@@ -24,7 +24,7 @@ from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
-from catalog.context import Context, EventDialect, read_configuration
+from catalog.context import Context, EventDialect, SharedState, read_configuration
 from catalog.http.clientconnections import ClientConnections
 from catalog.http.listener import (
     Listening,
@@ -35,6 +35,7 @@ from catalog.http.listener import (
     raise_descriptor_limit,
 )
 from catalog.http.route import Route
+from catalog.model.caller import node_caller
 from catalog.model.errors import ServerBusy
 from catalog.settingsrecord import record_settings
 from catalog.store.connections import PoolSizes
@@ -128,21 +129,22 @@ async def _run(
         contextlib.aclosing(open_tracing(str(database.node.instance))) as tracing,
         asyncio.TaskGroup() as tasks,
     ):
-        context = Context(
-            database=database,
-            configuration=await read_configuration(database),
+        shared = SharedState(
+            database=database.shared,
+            configuration=await read_configuration(database.shared),
             settings=settings,
             public_base="",
             event_dialects=event_dialects,
             tracing=tracing,
         )
-        _log.debug("encryption key in use", id=context.keys.current_id)
+        _log.debug("encryption key in use", id=shared.keys.current_id)
         await check_callers(settings, database)
         record_settings(settings)
         listening = await start_listening(settings) if member is None else member.listening
-        async with context.checker, serve(create_app(context, routes), settings, listening):
-            context.public_base = settings.public_url or listening.url
-            own = (Watch(database, revive).run(), Statistics(database).run())
+        async with shared.checker, serve(create_app(shared, routes), settings, listening):
+            shared.public_base = settings.public_url or listening.url
+            context = shared.for_node()
+            own = (Watch(database.shared, revive).run(), Statistics(database).run())
             auditing = (run_refusal_notes, run_audit_retention)
             bodies = (body(context) for body in (follow_configuration, *auditing, *loops))
             running = [tasks.create_task(body) for body in (*own, *bodies)]
@@ -170,12 +172,12 @@ def _collect_seldom() -> None:
 
 async def follow_configuration(context: Context) -> None:
     """Adopt each configuration that another process of this node puts in force."""
-    changed = context.database.reconfigured
+    changed = context.database.shared.reconfigured
     while True:
         await changed.wait()
         changed.clear()
         try:
-            await context.reload()
+            await context.shared.reload()
         except ServerBusy:
             changed.set()
             await context.database.recovered()
@@ -206,6 +208,7 @@ async def _open_database(
         database = await stack.enter_async_context(
             Database.open(
                 dsn,
+                node_caller(),
                 modelsource=initial.model.source,
                 resolved=initial.resolved,
                 public_url=settings.public_url,

@@ -6,17 +6,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from catalog.context import Context
 from catalog.entitysignature import EntitySigner
-from catalog.model.author import Author, the_node, written_by
+from catalog.model.author import Author
+from catalog.model.caller import EVERYTHING, Everything, WriteScope
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
-from catalog.model.writescope import WriteScope
 from catalog.model.xid import group_path, parent_of
 from catalog.operations.feed import Verdict
 from catalog.store import copies as stored_copies
@@ -77,7 +76,7 @@ class Batch:
         is_repair: compute the digests of the entities here anew.
         mapping: the names that groups get here.
         addresses: the rules for addresses of endpoints.
-        writable: where their sender may write; `None` stands for everywhere.
+        writable: where their sender may write.
     """
 
     copies: Sequence[Incoming]
@@ -90,7 +89,7 @@ class Batch:
     is_repair: bool = False
     mapping: GroupMapping = UNMAPPED
     addresses: AddressRules = NO_RULES
-    writable: WriteScope | None = None
+    writable: WriteScope | Everything = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,26 +122,16 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
         Forbidden, Unauthenticated: nothing was written; the sender may not write all of it.
     """
     by = {} if batch.link is None else {"concord.link": batch.link.id}
-    with (
-        written_by(_link_author(batch.link)),
-        context.tracing.spans_in(
-            "apply", traces_of(batch.copies), kind="consumer", attributes=by
-        ) as spans,
-    ):
+    with context.tracing.spans_in(
+        "apply", traces_of(batch.copies), kind="consumer", attributes=by
+    ) as spans:
         for _ in range(_MOST_ATTEMPTS):
             try:
                 async with asking(context):
                     return await _apply_under(context, context.configuration, batch, spans)
             except ConfigurationChanged:
-                await context.reload()
+                await context.shared.reload()
         raise ServerBusy("/")
-
-
-def _link_author(link: Link | None) -> Author:
-    if link is None:
-        return the_node()
-    address = urlsplit(link.definition.source).hostname or ""
-    return Author(kind="link", name=link.id, address=address, path=f"/replication/links/{link.id}")
 
 
 async def _apply_under(
@@ -185,7 +174,7 @@ async def _apply_once(
         entities, tombstones = await load_local(connection, valid, groups)
         live = {origin_of(e): e.xid for e in entities.values() if e.kind == "group"}
         check_places(batch.mapping, held, {o: live[o] for o in groups if o in live})
-        if batch.writable is not None:
+        if batch.writable is not EVERYTHING:
             await check_writes(connection, batch.writable, [copy.xid for copy in valid])
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
@@ -202,7 +191,15 @@ async def _apply_once(
         if not decision.is_empty:
             if "/" in locked:
                 entities["/"] = locked["/"]
-            changes = await write_decision(connection, decision, entities, model, now, on_loop=True)
+            changes = await write_decision(
+                connection,
+                decision,
+                entities,
+                model,
+                now,
+                author=context.caller.author,
+                on_loop=True,
+            )
         await _record(connection, batch, decision, now)
         # Smaller batches are short: writes that wait for them need no pause afterwards.
         has_delayed = batch.is_bulk and await is_awaited(connection)
@@ -308,6 +305,7 @@ async def write_decision(
     model: Model,
     now: datetime,
     *,
+    author: Author,
     signer: EntitySigner | None = None,
     retold: Callable[[Iterable[Change]], list[Change]] = list,
     on_loop: bool = False,
@@ -332,6 +330,7 @@ async def write_decision(
         Write(
             interaction=uuid.uuid4().hex,
             at=now,
+            author=author,
             entities=[*decision.written, *([registry] if registry else [])],
             tombstones=[*decision.deleted, *decision.remembered],
             changes=changes,

@@ -123,7 +123,7 @@ async def compare(flow: Flow, *, is_whole: bool = False) -> SourceComparison | N
 
 async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     began = datetime.now(UTC)
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         policy = await policy_within(connection, flow.policy, flow.policy.authorities)
     cursor, authorities = await _authorities(flow, policy)
     if not 0 < len(authorities) <= MOST_NAMED:
@@ -137,7 +137,7 @@ async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     found = await find_differences(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         given = await handovers.read_given(connection, policy.sender, began)
     return SourceComparison(
         cursor=cursor or found.cursor,

@@ -193,7 +193,7 @@ async def _check(
         return
     async with (
         asking(context),
-        context.database.pool.acquire(timeout=30) as connection,
+        context.database.acquire() as connection,
     ):
         if found := await _question(context, connection, link, losses, count):
             raise TooManyDeletions(link, found, pending)

@@ -39,7 +39,7 @@ async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamRe
     columns for signatures with `signatures=true`.
     `format=authorities` names the authorities.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     match query.format:
         case "json" if query.bits is not None:
             return await _send_merged(request, context, _selection_of(query), query.bits)

@@ -44,7 +44,7 @@ async def try_link(request: web.Request, link: Link) -> DryRunAnswer:
         SourceUnusable: its source does not answer, or may not be who it claims to be.
         BadRequest: links of its mode bring nothing by themselves.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     if link.definition.mode not in _MODES:
         detail = f'a link of mode "{link.definition.mode}" has no dry run'
         raise BadRequest(request.path, error_detail=detail)

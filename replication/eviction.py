@@ -15,7 +15,6 @@ from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.linkterms import RELAY
-from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies
@@ -44,7 +43,7 @@ async def evict(context: Context, link: Link) -> int:
     own = context.database.node.authority
     named = None if link.drops == RELAY else link.drops
     policy = policy_of(link.definition, own=own, source=link.authority or "")
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         policy = await policy_within(connection, policy, named)
     number = await _evict_groups(context, policy, named)
     await _forget_deletions(context, policy, named)
@@ -95,7 +94,7 @@ async def drop_doubted(
     Raises:
         TooManyDeletions: nothing was dropped; the authority may have lost its data.
     """
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         left = await doubtedcopies.read_left(connection, link.id, policy.sender)
     losses = [Origin(policy.sender, each.origin) for each in left if each.xid is not None]
     if not is_allowed:
@@ -119,7 +118,7 @@ async def _drop_doubted(context: Context, link: Link, authority: str) -> int:
             origins = [copy.origin for copy in left]
             roots = [copy.xid for copy in left if copy.xid is not None]
             before = await load_around(connection, roots, locked.entities)
-            changes = await drop_at(connection, roots, before, context.configuration.model)
+            changes = await drop_at(context, connection, roots, before)
             await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
             await doubtedcopies.settle(connection, link.id, origins)
         number += announce(context, changes)
@@ -145,7 +144,7 @@ async def _evict_groups(context: Context, policy: Policy, named: Sequence[str] |
             )
             locked = await lock_and_load(connection, touched)
             before = await load_around(connection, roots, locked.entities)
-            changes = await drop_at(connection, roots, before, context.configuration.model)
+            changes = await drop_at(context, connection, roots, before)
         number += announce(context, changes)
 
 
@@ -175,7 +174,7 @@ async def load_around(
 
 
 async def drop_at(
-    connection: Connection, roots: Sequence[str], before: Mapping[str, Entity], model: Model
+    context: Context, connection: Connection, roots: Sequence[str], before: Mapping[str, Entity]
 ) -> Sequence[Change]:
     """Drop the entities at and below these paths in a transaction; `before` has all concerned."""
     now, gone = datetime.now(UTC), within(before, roots)
@@ -185,7 +184,7 @@ async def drop_at(
     registry = raised_registry(before["/"], decision, before, now)
     changes = [
         replace(change, digest=before[change.xid].digest) if change.action == "deleted" else change
-        for change in changes_of(decision, before, registry, model)
+        for change in changes_of(decision, before, registry, context.configuration.model)
     ]
     await stored_copies.drop(connection, [entity.xid for entity in gone])
     await write(
@@ -193,6 +192,7 @@ async def drop_at(
         Write(
             interaction=uuid.uuid4().hex,
             at=now,
+            author=context.caller.author,
             entities=[registry] if registry else [],
             changes=changes,
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -17,11 +16,10 @@ from functools import partial
 
 from aiohttp import web
 
-from catalog.context import CONTEXT, Context
+from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.responses import shown_or_none
 from catalog.http.route import Route
 from catalog.http.stream import DEADLINE, LONG_POLLS, in_pieces, send, stream_share
-from catalog.model.caller import caller
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
@@ -33,19 +31,25 @@ from catalog.roles import Permission
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
-from catalog.store.database import Connection, Database
+from catalog.store.database import Connection, SharedDatabase
 from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
 from catalog.web.admit import admit_again
 from replication.feedlines import write_copy, write_end
-from replication.feedpages import FeedPages, LogLost, Page, ServerLeft, read_copies
+from replication.feedpages import (
+    FeedPages,
+    LogLost,
+    Page,
+    ServerLeft,
+    as_seen,
+    read_copies,
+    read_feed,
+)
 from replication.provenance import Copy, CopyFilter
 from replication.selection import paths_to
 
 _HEADERS = {"Content-Type": LINES}
 DOCUMENTS_AT_ONCE = 16
-
-_pages: weakref.WeakKeyDictionary[Database, FeedPages] = weakref.WeakKeyDictionary()
 
 
 async def cursor_at(context: Context, connection: Connection, position: Position) -> str:
@@ -53,12 +57,9 @@ async def cursor_at(context: Context, connection: Connection, position: Position
     return str(await read_cursor(connection, context.database.node.instance, position))
 
 
-def pages_of(database: Database) -> FeedPages:
+def pages_of(database: SharedDatabase) -> FeedPages:
     """The pages that all readers of one node's feed share."""
-    if database not in _pages:
-        # A strong reference to its own key would keep the entry for ever.
-        _pages[database] = FeedPages(weakref.proxy(database))
-    return _pages[database]
+    return database.part(FeedPages, lambda: FeedPages(database))
 
 
 async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamResponse:
@@ -70,21 +71,21 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
     Raises:
         TooManyAtOnce: the client waits with too many requests already.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     wanted = filter_of(query)
     limit = max(1, min(MOST_CHANGES, query.limit))
     wait = min(LONGEST_WAIT, query.wait)
     cursor = _read_cursor(request, query.after, context)
     position, told = cursor.position, query.after
-    pages = pages_of(context.database)
+    pages = pages_of(context.database.shared)
     await pages.check(request.path, cursor)
     if not wait:
-        page = await pages.read(request.path, position, limit)
+        page = await read_feed(context.database, request.path, position, limit)
         told = page.cursor or told
         behind = page.behind if query.behind else None
         return await _send_page(request, context, page.select(wanted), told, behind)
     request[DEADLINE].extend(wait)
-    async with request.app[LONG_POLLS].hold(caller.get(), wait_seconds=0, path=request.path):
+    async with request.app[LONG_POLLS].hold(request[CLIENT], wait_seconds=0, path=request.path):
         page = await _as_seen(request, await pages.read_first(request.path, position, limit))
         copies, seen, behind = page.select(wanted), page.seen, page.behind
         told = page.cursor or told
@@ -109,8 +110,8 @@ async def _as_seen(request: web.Request, page: Page) -> Page:
     """What of a page the client may see now: it may have waited for long."""
     if not page.copies:
         return page
-    await admit_again(request, Permission.FOLLOW)
-    return await pages_of(request.app[CONTEXT].database).as_seen(page)
+    context = await admit_again(request, Permission.FOLLOW)
+    return await as_seen(context.database, page)
 
 
 async def _send_page(
@@ -172,7 +173,7 @@ async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list
 
 async def get_snapshot(request: web.Request, query: CopyQuery) -> web.StreamResponse:
     """Read all copies at one time, and the cursor of that time."""
-    context, wanted = request.app[CONTEXT], filter_of(query)
+    context, wanted = request[CONTEXT], filter_of(query)
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
@@ -214,7 +215,7 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
 
 async def post_fetch(request: web.Request, wanted: WantedOrigins) -> web.StreamResponse:
     """Read single origins in their present state, with their ancestors."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
         copies = await read_copies(connection, wanted.to_origins())

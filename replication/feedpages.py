@@ -8,16 +8,16 @@ from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
 
+from catalog.model.caller import EVERYTHING, node_caller
 from catalog.model.concorderrors import CONCORD
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
-from catalog.model.visibility import visibility
 from catalog.model.xid import Xid, depth
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.copies import load_with_ancestors
-from catalog.store.database import Connection, Database, wait_for
+from catalog.store.database import Connection, Database, SharedDatabase, wait_for
 from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor, why_lost
 from replication.provenance import Copy, CopyFilter
@@ -129,17 +129,69 @@ def ancestors(text: str) -> list[str]:
     return [str(ancestor) for ancestor in found]
 
 
+async def read_feed(database: Database, path: str, after: Position, limit: int) -> Page:
+    """Read the page after a position, as the caller of the database sees it.
+
+    Args:
+        path: the request's.
+
+    Raises:
+        CursorGone
+    """
+    # The entities are read after the log: newer ones come again with a later page.
+    async with database.acquire(database.pools.feed) as connection:
+        log = await read_page(connection, after, limit)
+        if not log.head.reaches(after):
+            raise CursorGone(
+                path,
+                error_detail="the change log does not reach from there to now",
+                detail="Read /replication/snapshot, which ends with a cursor.",
+            )
+        logged = log.changes
+        origins = {
+            Origin(entry.change.authority, entry.change.origin)
+            for entry in logged
+            if entry.change.kind != "registry"
+        }
+        copies, changed = await _read_changed(connection, origins)
+        end = logged[-1].position if logged else after
+        cursor = str(await read_cursor(connection, database.node.instance, end)) if logged else ""
+    copies, is_last = _traced(copies, logged), len(logged) < limit
+    return Page(
+        copies=copies,
+        changed=changed,
+        end=end,
+        seen=log.head.now if is_last else end,
+        # Numbers of the log are counted, not rows: a follower may be millions behind.
+        behind=0 if is_last else max(0, log.newest.seq - end.seq),
+        hides=is_last and log.newest > end,
+        cursor=cursor,
+    )
+
+
+async def as_seen(database: Database, page: Page) -> Page:
+    """A page without what the caller of the database does not see now."""
+    shown = database.caller.sees
+    if shown is EVERYTHING or not page.copies:
+        return page
+    groups = {str(Xid.parse(copy.xid).group) for copy in page.copies}
+    async with database.acquire() as connection:
+        seen = await covered_groups(connection, shown.rules, groups)
+    copies = [copy for copy in page.copies if str(Xid.parse(copy.xid).group) in seen]
+    return replace(page, copies=copies)
+
+
 class FeedPages:
     """The pages of a node's feed.
 
     While there are readers that wait, one task follows the log for all of them, and readers at
     the same position share one page. When the log has grown, they are woken few at a time, and the
-    page that the task has read is theirs. Tasks that they share have contexts of their own, and see
-    everything: `as_seen` leaves out what a client may not see.
+    page that the task has read is theirs. The pages show everything: `as_seen` leaves out what a
+    caller does not see.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = Database(database, node_caller())
         self._follower: asyncio.Task[None] | None = None
         # With each reader that waits, the position up to which it has seen all changes.
         self._waiting: dict[asyncio.Future[Position], Position] = {}
@@ -162,56 +214,15 @@ class FeedPages:
         Raises:
             LogLost
         """
-        key = self._database.servers_left, str(cursor)
+        key = self._database.shared.servers_left, str(cursor)
         if key in self._checked:
             return
-        async with self._database.pool_for(self._database.pools.feed).acquire() as connection:
+        async with self._database.acquire(self._database.pools.feed) as connection:
             if reason := await why_lost(connection, cursor):
                 raise LogLost(path, error_detail=reason)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
         self._checked.add(key)
-
-    async def read(self, path: str, after: Position, limit: int) -> Page:
-        """Read the page after a position.
-
-        Args:
-            path: the request's.
-
-        Raises:
-            CursorGone
-        """
-        # The entities are read after the log: newer ones come again with a later page.
-        pool = self._database.pool_for(self._database.pools.feed)
-        async with pool.acquire() as connection:
-            log = await read_page(connection, after, limit)
-            if not log.head.reaches(after):
-                raise CursorGone(
-                    path,
-                    error_detail="the change log does not reach from there to now",
-                    detail="Read /replication/snapshot, which ends with a cursor.",
-                )
-            logged = log.changes
-            origins = {
-                Origin(entry.change.authority, entry.change.origin)
-                for entry in logged
-                if entry.change.kind != "registry"
-            }
-            copies, changed = await _read_changed(connection, origins)
-            end = logged[-1].position if logged else after
-            instance = self._database.node.instance
-            cursor = str(await read_cursor(connection, instance, end)) if logged else ""
-        copies, is_last = _traced(copies, logged), len(logged) < limit
-        return Page(
-            copies=copies,
-            changed=changed,
-            end=end,
-            seen=log.head.now if is_last else end,
-            # Numbers of the log are counted, not rows: a follower may be millions behind.
-            behind=0 if is_last else max(0, log.newest.seq - end.seq),
-            hides=is_last and log.newest > end,
-            cursor=cursor,
-        )
 
     async def read_first(self, path: str, after: Position, limit: int) -> Page:
         """Read the page after a position for a reader that waits if the page is empty.
@@ -236,23 +247,12 @@ class FeedPages:
         reading = self._shared.get(key)
         if reading is None:
             if len(self._shared) >= _MOST_SHARED:
-                return await self.read(path, *key)
-            reading = asyncio.create_task(self.read(path, *key), context=Context())
+                return await read_feed(self._database, path, *key)
+            reading = asyncio.create_task(read_feed(self._database, path, *key), context=Context())
             self._shared[key] = reading
             reading.add_done_callback(partial(self._forget, key))
         # One of the readers may leave while the others wait.
         return await asyncio.shield(reading)
-
-    async def as_seen(self, page: Page) -> Page:
-        """A page without what the current task's client may not see now."""
-        shown = visibility.get()
-        if shown is None or not page.copies:
-            return page
-        groups = {str(Xid.parse(copy.xid).group) for copy in page.copies}
-        async with self._database.pool.acquire() as connection:
-            seen = await covered_groups(connection, shown.rules, groups)
-        copies = [copy for copy in page.copies if str(Xid.parse(copy.xid).group) in seen]
-        return replace(page, copies=copies)
 
     def _forget(self, key: tuple[Position, int], reading: asyncio.Future[Page]) -> None:
         """Forget a page that was not read, or that nobody would replace when the log grows."""
@@ -279,10 +279,10 @@ class FeedPages:
 
         It ends between two looks, since a connection is lost whose query is cancelled.
         """
-        pause, left = _FIRST_PAUSE, self._database.servers_left
+        pause, left = _FIRST_PAUSE, self._database.shared.servers_left
         try:
             while self._waiting:
-                if self._database.servers_left != left:
+                if self._database.shared.servers_left != left:
                     return self._dismiss()
                 ticket, seen = self._database.signal.ticket(), self._seen
                 try:
@@ -312,7 +312,7 @@ class FeedPages:
 
     async def _look(self) -> Page:
         """Read the page after what was seen; readers that wait share it."""
-        page = await self.read("/replication/changes", self._seen, MOST_CHANGES)
+        page = await read_feed(self._database, "/replication/changes", self._seen, MOST_CHANGES)
         if page.end > self._seen:
             self._shared.clear()
             read: asyncio.Future[Page] = asyncio.get_running_loop().create_future()

@@ -77,16 +77,21 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
         made = await aside(len(entities), succeed, *arguments)
         changes = await aside(len(entities), _changes, entities, made, context.configuration.model)
         # The taker's come first: they take the rows of the giver's, with their documents.
-        interaction = uuid.uuid4().hex
+        interaction, author = uuid.uuid4().hex, context.caller.author
         lives = {successor.origin for successor in made.successors}
         revived = [origin for origin in dead if origin.xid in lives]
         successors = Write(
-            interaction=interaction, at=now, entities=made.successors, revived=revived
+            interaction=interaction,
+            at=now,
+            author=author,
+            entities=made.successors,
+            revived=revived,
         )
         await write(connection, successors)
         ends = Write(
             interaction=interaction,
             at=now,
+            author=author,
             tombstones=[*made.ends, *made.remembered],
             changes=changes,
         )

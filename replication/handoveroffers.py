@@ -35,7 +35,7 @@ _HEADERS = {"Content-Type": LINES}
 async def get_consent(request: web.Request, query: HandoverQuery) -> Consent:
     """Tell whether this node waits for a group of an authority."""
     wanted = query.group, query.authority
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         reserved = await handovers.read_reservations(connection)
     if not any((each.xid, each.authority) == wanted for each in reserved):
         raise NotFound(request.path)
@@ -50,7 +50,7 @@ async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
     Raises:
         HandoverRefused: this node's operator has not consented, or to another one.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     async with context.database.transaction() as connection:
         found = await handovers.find_taken(connection, offer.authority, offer.id, offer.group)
         if found is None:
@@ -75,8 +75,8 @@ async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
 
 async def get_copies(request: web.Request) -> web.StreamResponse:
     """Read what the taker of a handover gets, or would get now: ends, then entities."""
-    context = request.app[CONTEXT]
-    async with context.database.pool.acquire(timeout=30) as connection:
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
         found = await handovers.get(connection, request.match_info["id"])
     if found is None or found.state not in ("offered", "given"):
         raise NotFound(request.path)

@@ -47,8 +47,8 @@ _PROMISED = "this node has promised to take it, and only the giver knows whether
 
 async def list_handovers(request: web.Request, page: PageQuery) -> web.Response:
     """List the handovers in pages."""
-    context, limit = request.app[CONTEXT], page_limit(request, page.limit)
-    async with context.database.pool.acquire(timeout=30) as connection:
+    context, limit = request[CONTEXT], page_limit(request, page.limit)
+    async with context.database.acquire() as connection:
         found = await handovers.page(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
     shown = Handovers(handovers=[_show(each) for each in found[:limit]])
@@ -57,7 +57,7 @@ async def list_handovers(request: web.Request, page: PageQuery) -> web.Response:
 
 async def get_handover(request: web.Request) -> HandoverAnswer:
     """Show a handover, to operators and to the other side."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         return _show(await _existing(connection, request))
 
 
@@ -84,8 +84,8 @@ async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswe
     Raises:
         HandoverRefused
     """
-    context = request.app[CONTEXT]
-    async with context.database.pool.acquire(timeout=30) as connection:
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
         found = await _existing(connection, request)
     if found.state == "promised":
         await _ask_giver(context, found, is_forced=query.force)
@@ -115,7 +115,7 @@ async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswe
 async def _offer(
     request: web.Request, group: str, url: str, credential: PeerCredential
 ) -> web.Response:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     authority = await _meet(request, group, url, credential, asks_consent=True)
     async with context.database.transaction() as connection:
         made = await _add(connection, request, "give", group, url, credential, authority)
@@ -130,7 +130,7 @@ async def _offer(
 async def _consent(
     request: web.Request, group: str, url: str, credential: PeerCredential
 ) -> web.Response:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     authority = await _meet(request, group, url, credential, asks_consent=False)
     touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
     async with context.database.transaction() as connection:
@@ -150,7 +150,7 @@ async def _add(
     credential: PeerCredential,
     authority: str,
 ) -> Handover:
-    id, keys = uuid.uuid4().hex[:12], request.app[CONTEXT].keys
+    id, keys = uuid.uuid4().hex[:12], request[CONTEXT].keys
     if await handovers.count_open(connection) >= _MOST_OPEN:
         things = "handovers under way"
         raise LimitReached(request.path, limit=str(_MOST_OPEN), things=things, setting="fixed")
@@ -178,7 +178,7 @@ async def _meet(
     Raises:
         HandoverRefused
     """
-    context, subject = request.app[CONTEXT], request.path
+    context, subject = request[CONTEXT], request.path
     if (refusal := why_refused(url, context.settings)) is not None:
         name = "to" if asks_consent else "from"
         raise InvalidAttribute(subject, name=name, error_detail=refusal)
@@ -249,7 +249,7 @@ async def _existing(connection: Connection, request: web.Request) -> Handover:
 
 
 def _begun(request: web.Request, made: Handover, **more: int) -> web.Response:
-    base = request.app[CONTEXT].base_url(request)
+    base = request[CONTEXT].base_url(request)
     location = f"{base}/replication/handovers/{made.id}"
     shown = _show(made).model_copy(update=more)
     return model_response(shown, status=201, headers={"Location": location})

@@ -64,7 +64,7 @@ class HandoverRunner:
 
     async def run_once(self) -> int:
         """Take the next step of each handover that is due; return how many there were."""
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             due = await handovers.read_due(connection, datetime.now(UTC))
         async with asyncio.TaskGroup() as group:
             for handover in due:
@@ -72,7 +72,7 @@ class HandoverRunner:
         return len(due)
 
     async def _rest(self) -> float:
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             at = await handovers.read_next_due(connection)
         if at is None:
             return _LOOK_SECONDS
@@ -204,7 +204,7 @@ class HandoverRunner:
     async def _postpone(self, handover: Handover, error: str | None) -> None:
         seconds = self._backoff.delay(handover.failures + 1, self._random)
         at = datetime.now(UTC) + timedelta(seconds=seconds)
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             await handovers.postpone(connection, handover, error, at)
 
     async def _peer(self, handover: Handover) -> Client:

@@ -62,7 +62,7 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
     if not is_whole:
         raise Unreachable(f"The answer of {peer.url} broke off.", is_doubtful=True)
     database = context.database
-    async with database.pool.acquire(timeout=30) as connection:
+    async with database.acquire() as connection:
         trust = await read_trust(database, connection, {handover.authority})
     expected = Expectation(
         xid=handover.xid,
@@ -94,7 +94,7 @@ async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> 
             continue
         except ConfigurationChanged:
             # What was checked may not fit the model of now.
-            await context.reload()
+            await context.shared.reload()
             raise Unfit(_CHANGING) from None
         context.database.signal.set(changes)
         return
@@ -104,7 +104,7 @@ async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> 
 async def _places(context: Context, handover: Handover) -> frozenset[str]:
     """The paths that change: that of the group, and that of its replica if there is one."""
     origin = Origin(handover.authority, handover.xid)
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         held = await store.load_by_origin(connection, [origin])
     return frozenset({handover.xid, *(entity.xid for entity in held.values())})
 
@@ -143,6 +143,7 @@ async def _take_at(
             entities,
             configuration.model,
             now,
+            author=context.caller.author,
             signer=signer,
             retold=partial(taking_told, own=database.node.authority),
         )

@@ -46,9 +46,9 @@ FORCE = "If it is going to be there later, add the link with `?force` (`--force`
 
 async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshake:
     """Tell this node's identity, and the range of its log."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     database = context.database
-    async with database.pool.acquire(timeout=30) as connection:
+    async with database.acquire() as connection:
         head = await read_head(connection)
         return Handshake(
             instance=database.node.instance,

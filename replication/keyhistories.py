@@ -6,7 +6,6 @@ A history proves itself to whoever trusts a key in it, so relays may pass it on.
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -54,16 +53,13 @@ class _KnownKeys:
     asked: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
 
-_known: weakref.WeakKeyDictionary[Database, _KnownKeys] = weakref.WeakKeyDictionary()
-
-
 async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
     """List the histories of keys that are known here.
 
     That of this node's own authority comes first, if it has keys.
     """
-    context, named = request.app[CONTEXT], query.authority
-    async with context.database.pool.acquire(timeout=30) as connection:
+    context, named = request[CONTEXT], query.authority
+    async with context.database.acquire() as connection:
         found = await store.load_histories(connection, named or None, _MOST_SHOWN)
         own = context.database.node.authority
         if not named and own not in found:
@@ -87,7 +83,7 @@ async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
         for history in _read_all(told.keys)
         if listed == ("*",) or history.authority in listed
     ]
-    number = await learn(request.app[CONTEXT], histories, sender=link.authority or "")
+    number = await learn(request[CONTEXT], histories, sender=link.authority or "")
     return LearntKeys(learnt=number)
 
 
@@ -149,7 +145,7 @@ async def tell_histories(context: Context, peer: Client, authorities: Collection
     Raises:
         ClientError
     """
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         found = await store.load_histories(connection, authorities)
     node, shown = context.database.node, _show_all(found.values())
     for start in range(0, len(shown), _TOLD_AT_ONCE):
@@ -227,14 +223,14 @@ async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[st
     unread = {authority for authority, id in signed if id not in ids.get(authority, ())}
     if not unread:
         return set()
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         histories = await store.load_histories(connection, unread)
     ids.update({authority: history.ids for authority, history in histories.items()})
     return {(authority, id) for authority, id in signed if id not in ids.get(authority, ())}
 
 
 def _of(database: Database) -> _KnownKeys:
-    return _known.setdefault(database, _KnownKeys())
+    return database.shared.part(_KnownKeys, _KnownKeys)
 
 
 def _read_all(keys: Iterable[object]) -> list[KeyHistory]:

@@ -57,7 +57,7 @@ async def pull_labelled(flow: Flow, cursor: str, *, wait_seconds: float) -> Brou
             brought.add(await apply_by(flow, [], end))
         return brought
     units = {origin for copy in copies for origin in _units_of(copy)}
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         held = await store.load_by_origin(connection, units)
     page = _sort(copies, held, flow.link.definition.labels)
     for start in range(0, len(page.ask), _SCOPES_AT_ONCE):

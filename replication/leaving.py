@@ -57,7 +57,7 @@ async def leave(context: Context, link: Link, policy: Policy) -> int:
     ]
     if not former:
         return 0
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         others = await links.bringing_beside(connection, link)
     kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
     leaving = await _find(context, former, kept)
@@ -82,7 +82,7 @@ async def leave_unlabelled(
     named = None if policy.authorities is None else sorted(policy.authorities)
     # The group of what has left may be empty after that.
     for _ in range(2):
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             others = await links.bringing_beside(connection, link)
             found = await stored_copies.read_unlabelled(
                 connection, policy.own, named, labels, units
@@ -113,7 +113,7 @@ async def _find(
     named = _authorities(former)
     own = context.database.node.authority
     while True:
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             held = await stored_copies.page_replicas(connection, own, named, after, _READ_AT_ONCE)
         if not held:
             return leaving
@@ -130,7 +130,7 @@ async def _drop(context: Context, roots: Sequence[str]) -> int:
     async with context.database.transaction() as connection:
         locked = await lock_and_load(connection, touched)
         before = await load_around(connection, roots, locked.entities)
-        changes = await drop_at(connection, roots, before, context.configuration.model)
+        changes = await drop_at(context, connection, roots, before)
     return announce(context, changes)
 
 

@@ -29,7 +29,7 @@ _KEPT = (
 
 def created_link(request: web.Request, link: LinkAnswer) -> web.Response:
     """The answer to the request that made a link."""
-    location = f"{request.app[CONTEXT].base_url(request)}/replication/links/{quote(link.id)}"
+    location = f"{request[CONTEXT].base_url(request)}/replication/links/{quote(link.id)}"
     return model_response(link, status=201, headers={"Location": location})
 
 

@@ -45,9 +45,9 @@ async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery
     another `source` or `target` that is asked first whether it is the same catalog, unless
     `?force` is given.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     given = members_of(body, request.path)
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         found = await existing_link(connection, request)
     moved: Mapping[str, Any] = moved_peer(body, found, request.path)
     if moved and not query.force:
@@ -73,7 +73,7 @@ async def _pin(
     connection: Connection, request: web.Request, before: Link, authority: str
 ) -> Link | None:
     """Let the source of a link speak for another authority from now on."""
-    check_authority(request.app[CONTEXT], authority, request.path)
+    check_authority(request[CONTEXT], authority, request.path)
     check_not_accepted(before.definition, request.path)
     await check_pin(connection, request, before.id, before.definition, authority)
     return await links.restart(
@@ -89,7 +89,7 @@ async def _redefine(
     given: Mapping[str, Any],
     moved: Mapping[str, Any],
 ) -> Link | None:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     definition = replace(before.definition, **moved, **given)
     check_selection(definition, request.path)
     credential = given_credential(body, definition, context.settings, request.path)

@@ -157,7 +157,7 @@ class LinkRunner:
         """Wait until an operator answers the question of the link, if it asks one."""
         while True:
             self.wakeup.clear()
-            async with self._database.pool.acquire(timeout=30) as connection:
+            async with self._database.acquire() as connection:
                 link = await links.get(connection, self.id)
             if link is None or link.revision != self.revision:
                 raise LinkReplaced(self.id)
@@ -351,7 +351,7 @@ class LinkRunner:
         if self._unmeasured < limits.link_copies // _MEASURED_AGAIN:
             return
         policy = flow.policy
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             held = await count_replicas(connection, policy.authorities, own=policy.own)
         if held > limits.link_copies:
             raise too_many_copies(limits, "Of its authorities, this node has")
@@ -466,7 +466,7 @@ class LinkRunner:
     ) -> None:
         """Store the state of the link; see `links.save_state`."""
         slowed, self._peer.slowed = self._peer.slowed, 0
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             await links.save_state(
                 connection,
                 self.link,
@@ -485,7 +485,7 @@ class LinkRunner:
 
     async def _remember(self, event: str, detail: str) -> None:
         _log.info("link", link=self.id, event_=event, detail=detail)
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             await links.remember(connection, self.link, datetime.now(UTC), event, detail[:500])
 
 

@@ -17,7 +17,6 @@ from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import model_response
-from catalog.model.author import name_target
 from catalog.model.concorderrors import (
     LimitReached,
     SourceUnusable,
@@ -71,7 +70,7 @@ from replication.walkprobe import check_walk
 async def list_links(request: web.Request, page: PageQuery) -> web.Response:
     """List the links in pages."""
     limit = page_limit(request, page.limit)
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         found = await links.page(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
     answer = LinkAnswers(links=[link_answer(link) for link in found[:limit]])
@@ -84,7 +83,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
     The source is pinned to the authority in the body, or to the one that it claims when it is
     asked, here or at the first contact. A link of mode `accept` takes what an authority pushes.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     given = given_credential(body, definition, context.settings, request.path)
@@ -127,13 +126,13 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         is_named = body.authority is not None
         await check_pin(connection, request, id, definition, authority, is_named=is_named)
         await trust_with_link(connection, definition, authority, request.path)
-        name_target(f"/replication/links/{id}")
+        context.caller.author.name_target(f"/replication/links/{id}")
     return created_link(request, link_answer(link).model_copy(update={"found": found}))
 
 
 async def get_link(request: web.Request) -> LinkAnswer:
     """Show a link."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         return answer_link(request, await links.get(connection, request.match_info["id"]))
 
 
@@ -143,7 +142,7 @@ async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
     One that selects other entities, or names them otherwise, reconsiders what is here. It stays
     pinned to its authority unless the body names another one.
     """
-    context, id = request.app[CONTEXT], request.match_info["id"]
+    context, id = request[CONTEXT], request.match_info["id"]
     if body.id not in (None, id):
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
     definition = _checked(context, body, request.path)
@@ -172,10 +171,10 @@ async def run_link(request: web.Request, query: RunQuery) -> LinkAnswer | DryRun
     One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it is.
     """
     if query.dryrun:
-        async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        async with request[CONTEXT].database.acquire() as connection:
             found = await existing_link(connection, request)
         return await try_link(request, found)
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
         check_not_paused(link, request.path)
         return answer_link(request, await run_now(connection, link))
@@ -187,7 +186,7 @@ async def reset_link(request: web.Request, body: LinkReset) -> LinkAnswer:
     With `drop`, the replicas of the authorities that the link may bring are dropped first, or those
     of some of them.
     """
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         before = await existing_link(connection, request)
         drops = _droppable(before, body.authorities, request.path) if body.drop else before.drops
         reset = await links.restart(
@@ -206,7 +205,7 @@ async def delete_link(request: web.Request, query: DropQuery) -> LinkAnswer | we
 
     With `?drop` they are dropped, and then the link is deleted.
     """
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         if not query.drop:
             return answer_link(request, await links.delete(connection, request.match_info["id"]))
         before = await existing_link(connection, request)
@@ -222,7 +221,7 @@ async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Respo
     id, limit = request.match_info["id"], page_limit(request, page.limit)
     authority, _, xid = page.after.partition("\n")
     after = Origin(authority, xid) if page.after else None
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         link = await existing_link(connection, request)
         found = await linkconflicts.load(connection, id, after, limit + 1)
     headers = {}
@@ -454,7 +453,7 @@ def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
 
 
 def next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
-    url = f"{request.app[CONTEXT].base_url(request)}{request.path}"
+    url = f"{request[CONTEXT].base_url(request)}{request.path}"
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 

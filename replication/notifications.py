@@ -40,9 +40,9 @@ async def post_notification(request: web.Request, query: NotificationQuery) -> N
 
     The event itself is not read. If there is no such link, 410 ends the subscription.
     """
-    context, id = request.app[CONTEXT], query.link
+    context, id = request[CONTEXT], query.link
     await read_body(request)
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         link = await links.get(connection, id)
         if link is None or link.definition.mode != "events":
             raise LinkGone(request.path, id=id)
@@ -56,8 +56,8 @@ async def grant_notifications(request: web.Request) -> web.Response:
     that nobody asked for.
     """
     headers = {"Allow": "POST,OPTIONS"}
-    context, id = request.app[CONTEXT], request.query.get("link", "")
-    async with context.database.pool.acquire(timeout=30) as connection:
+    context, id = request[CONTEXT], request.query.get("link", "")
+    async with context.database.acquire() as connection:
         link = await links.get(connection, id)
     if link is not None and link.definition.mode == "events":
         headers |= {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
@@ -82,7 +82,7 @@ async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
     created = (await _subscribe(peer, wanted)).get("id")
     if not isinstance(created, str):
         raise BadAnswer(f"{peer.url}/subscriptions", "a subscription without an id")
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         await links.save_subscription(connection, link, created)
     return created
 

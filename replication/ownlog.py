@@ -19,7 +19,7 @@ async def next_page(
     database: Database, wakeup: asyncio.Event, seen: Position, seconds: float
 ) -> Page | None:
     """Wait for the page after a position; `None` if something else is to be done first."""
-    reading = pages_of(database).read_next(LOG, seen, MOST_CHANGES)
+    reading = pages_of(database.shared).read_next(LOG, seen, MOST_CHANGES)
     try:
         async with asyncio.timeout(seconds) as waiting:
             return await until_woken(reading, wakeup)

@@ -127,7 +127,7 @@ class Publication:
 
     async def _cursor_at(self, position: Position) -> LogCursor:
         database = self.context.database
-        async with database.pools.feed.acquire() as connection:
+        async with database.acquire(database.pools.feed) as connection:
             return await read_cursor(connection, database.node.instance, position)
 
     def _mark(self, *, is_current: bool) -> Mark:

@@ -16,8 +16,7 @@ from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition, LinkReplaced
 from catalog.store.loghistory import why_lost
-from replication.feed import pages_of
-from replication.feedpages import CursorGone, Page, ServerLeft
+from replication.feedpages import CursorGone, Page, ServerLeft, read_feed
 from replication.ownlog import LOG, next_page
 from replication.publish import (
     Publication,
@@ -70,7 +69,7 @@ class PublishRunner(PushRunner):
         found = await newest_mark(topic, bounds)
         mark = None if found is None else found[0]
         context = self._resources.context
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             link = await links.get(connection, self.id)
             if link is None or link.revision != self.revision:
                 raise LinkReplaced(self.id)
@@ -110,7 +109,7 @@ class PublishRunner(PushRunner):
             return ""
         if mark.position is None:
             return mark.loss
-        async with self._database.pools.tasks.acquire() as connection:
+        async with self._database.acquire(self._database.pools.tasks) as connection:
             return await why_lost(connection, mark.position)
 
     async def _reaches(self, written: Written | None) -> bool:
@@ -122,17 +121,17 @@ class PublishRunner(PushRunner):
 
     async def _publish_changes(self, topic: Topic, publication: Publication) -> None:
         """Publish the pages of the log as it grows, for ever."""
-        loop, pages = asyncio.get_running_loop(), pages_of(self._database)
+        loop = asyncio.get_running_loop()
         interval = self._resources.context.settings.pull_interval_seconds
         page: Page | None = None
-        left = self._database.servers_left
+        left = self._database.shared.servers_left
         position, told_at = publication.position, loop.time() - interval
         assert position is not None, "everything was published"
         while True:
             self.wakeup.clear()
-            if self._database.servers_left != left:
+            if self._database.shared.servers_left != left:
                 raise ServerLeft(LOG)
-            page = page or await pages.read(LOG, position, MOST_CHANGES)
+            page = page or await read_feed(self._database, LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
             if await publish_page(publication, page, is_current=is_last):
                 told_at = loop.time()
@@ -228,7 +227,7 @@ async def probe_topic_to_publish(
             await prepare(topic)
             found = await newest_mark(topic, await topic.bounds(await topic.partitions()))
             mark = None if found is None else found[0]
-            async with context.database.pool.acquire(timeout=30) as connection:
+            async with context.database.acquire() as connection:
                 if rival := await find_rival(connection, context, definition, mark):
                     raise rival
     except ClientError as error:

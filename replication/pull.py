@@ -170,7 +170,7 @@ async def retry_conflicts(flow: Flow) -> RetriedConflicts:
     retried = RetriedConflicts()
     after: Origin | None = None
     while True:
-        async with flow.context.database.pool.acquire(timeout=30) as connection:
+        async with flow.context.database.acquire() as connection:
             found = await linkconflicts.load(connection, flow.link.id, after, MOST_ORIGINS // 2)
         if not found:
             return retried

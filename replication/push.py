@@ -99,7 +99,7 @@ class PushFlow:
     async def cursor_of(self, position: Position) -> str:
         """The cursor of a position in this node's log, for the target to keep."""
         database = self.context.database
-        async with database.pools.feed.acquire() as connection:
+        async with database.acquire(database.pools.feed) as connection:
             cursor = await read_cursor(connection, database.node.instance, position)
         return write_push_cursor(database.node.instance, cursor, self.link.id)
 
@@ -166,7 +166,7 @@ class PushFlow:
 
     async def begin(self, copies: int, *, is_whole: bool = True) -> None:
         """Tell the target that a complete copy comes, or what differs, of so many copies."""
-        async with self.context.database.pool.acquire(timeout=30) as connection:
+        async with self.context.database.acquire() as connection:
             await links.expect(connection, self.link, copies)
         begin = "" if is_whole else DIFFERING
         lost = [("lost", self.loss)] if self.loss else []
@@ -286,7 +286,7 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
     number, batch = 0, [Origin("", "")]
     database = flow.context.database
     while batch:
-        async with database.pool.acquire(timeout=30) as connection:
+        async with database.acquire() as connection:
             found = await linkconflicts.load(connection, flow.link.id, batch[-1], _ORIGINS_AT_ONCE)
         batch = [conflict.origin for conflict in found]
         again = [c.origin for c in found if with_refused or c.verdict != Verdict.REFUSED]

@@ -17,8 +17,7 @@ from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
 from catalog.store.loghistory import why_lost
 from replication.confirmations import SAVE_SECONDS
-from replication.feed import pages_of
-from replication.feedpages import CursorGone, Page, ServerLeft
+from replication.feedpages import CursorGone, Page, ServerLeft, read_feed
 from replication.handshake import describe, shake_hands
 from replication.linkerrors import class_of
 from replication.linkrunner import LinkRunner, SnapshotNeeded
@@ -158,16 +157,16 @@ class PushRunner(LinkRunner):
 
     async def _push_changes(self, flow: PushFlow, position: Position) -> None:
         """Push the pages of the log as it grows, for ever."""
-        loop, pages = asyncio.get_running_loop(), pages_of(self._database)
+        loop = asyncio.get_running_loop()
         interval = self._resources.context.settings.pull_interval_seconds
         page: Page | None = None
-        left = self._database.servers_left
+        left = self._database.shared.servers_left
         told_at, reported_at = -interval, float("-inf")
         while True:
             self.wakeup.clear()
-            if self._database.servers_left != left:
+            if self._database.shared.servers_left != left:
                 raise ServerLeft(LOG)
-            page = page or await pages.read(LOG, position, MOST_CHANGES)
+            page = page or await read_feed(self._database, LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
             number = await push_page(flow, page)
             position = page.end

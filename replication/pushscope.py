@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from catalog.model.caller import WriteScope
 from catalog.model.concorderrors import Forbidden
-from catalog.model.writescope import WriteScope
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from catalog.writing.permission import check_writes

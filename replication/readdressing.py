@@ -36,7 +36,7 @@ async def readdress_endpoints(context: Context, link: Link, policy: Policy) -> i
     rules, after, number = rules_of(link.definition), f"/{ENDPOINTS}/", 0
     named = None if policy.authorities is None else sorted(policy.authorities)
     while True:
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             policy = await policy_within(connection, policy, named)
             groups = await stored_copies.page_groups(
                 connection, policy.own, named, after, _READ_AT_ONCE
@@ -77,6 +77,7 @@ async def _write(context: Context, rules: AddressRules, endpoints: Sequence[Enti
             Write(
                 interaction=uuid.uuid4().hex,
                 at=datetime.now(UTC),
+                author=context.caller.author,
                 entities=written,
                 changes=changes,
             ),

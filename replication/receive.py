@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import uuid
-import weakref
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
 from catalog.http.route import Route
+from catalog.model.caller import EVERYTHING, Everything, WriteScope
 from catalog.model.concorderrors import (
     LimitExceeded,
     PushAwaitsAnswer,
@@ -37,13 +37,11 @@ from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import State, is_authority
 from catalog.model.printable import counted, printable
-from catalog.model.writescope import WriteScope
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
 from catalog.operations.operation import LINES
 from catalog.roles import Permission
 from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store.copies import count_replicas
-from catalog.store.database import Database
 from catalog.store.links import Link, LinkReplaced
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
@@ -78,9 +76,6 @@ class _Intake:
     gate: LinkGate
     unmeasured: Counter[str] = field(default_factory=Counter)
     reported: dict[str, float] = field(default_factory=dict)
-
-
-_intakes: weakref.WeakKeyDictionary[Database, _Intake] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +136,12 @@ async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
         PushAwaitsAnswer: much would be deleted, and an operator has to decide.
         Forbidden, Unauthenticated: the sender may not write wherever that could come.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     pusher = _read_pusher(request)
     link = await _accepted(context, pusher, request.path)
     writable = identity_of(request).scope_of(Permission.PUSH)
-    if writable is not None:
-        async with context.database.pool.acquire(timeout=30) as connection:
+    if writable is not EVERYTHING:
+        async with context.database.acquire() as connection:
             await check_acceptance(connection, writable, link.definition)
     if link.question is not None:
         raise _asked(pusher, link.error or "", request.path)
@@ -190,7 +185,7 @@ async def accepted_pusher(request: web.Request) -> Link:
         BadRequest: the sender does not say who it is.
         PushNotAccepted, ServerBusy
     """
-    return await _accepted(request.app[CONTEXT], _read_pusher(request), request.path)
+    return await _accepted(request[CONTEXT], _read_pusher(request), request.path)
 
 
 def _asked(pusher: _Pusher, question: str, subject: str) -> PushAwaitsAnswer:
@@ -232,7 +227,7 @@ async def _accepted(context: Context, pusher: _Pusher, subject: str) -> Link:
         ServerBusy: the link is paused, or its replicas are being dropped.
     """
     node = context.database.node
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         link = await links.get_acceptance(connection, pusher.authority)
     if link is None or pusher.instance == node.instance:
         # The authority is another party's text, and operators copy commands into their shells.
@@ -268,7 +263,7 @@ async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
         BadRequest: its parameters or its last line are senseless; the errors of `read_body`.
         LimitExceeded: it has too many copies.
     """
-    body = await read_body(request, most=request.app[CONTEXT].settings.push_bytes)
+    body = await read_body(request, most=request[CONTEXT].settings.push_bytes)
     if body.count(b"\n") > MOST_PUSHED + 1:
         raise LimitExceeded(limit=str(MOST_PUSHED), things="copies", setting="fixed")
     copies: list[Incoming] = []
@@ -330,7 +325,7 @@ async def _begin(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
 
 
 async def _apply(
-    context: Context, link: Link, policy: Policy, pushed: _Pushed, writable: WriteScope | None
+    context: Context, link: Link, policy: Policy, pushed: _Pushed, writable: WriteScope | Everything
 ) -> AppliedBatch:
     """Apply a batch of a link when the gate lets it pass."""
     if not pushed.copies and pushed.cursor is None:
@@ -354,7 +349,7 @@ async def _apply(
         turn.has_delayed = applied.has_delayed
     _intake_of(context).unmeasured[link.id] += applied.changes
     if pushed.ends_copy:
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             at = datetime.now(UTC)
             await links.remember(
                 connection, link, at, "copied", "the pusher sent all that was missing"
@@ -365,7 +360,7 @@ async def _apply(
 async def _drop_doubted(context: Context, link: Link, policy: Policy) -> None:
     if number := await drop_doubted(context, link, policy):
         detail = f"{counted(number, 'replicas')} not at their authority"
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             await links.remember(connection, link, datetime.now(UTC), "dropped", detail)
 
 
@@ -373,7 +368,7 @@ async def _conflicts(context: Context, link: Link, last: str | None) -> list[Cop
     """The copies that a link could not apply, after the one that the request names."""
     authority, _, xid = (last or "").partition("\n")
     after = None if last is None else Origin(authority, xid)
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         found = await linkconflicts.load(connection, link.id, after, MOST_PUSHED)
     return [
         CopyFinding(
@@ -396,7 +391,7 @@ async def _check_held(context: Context, link: Link, policy: Policy) -> None:
     most, unmeasured = context.settings.link_copies, _intake_of(context).unmeasured
     if unmeasured.get(link.id, most) < most // _MEASURED_AGAIN:
         return
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         held = await count_replicas(connection, policy.authorities, own=policy.own)
     if held > most:
         raise too_many_copies(context.settings, "Of its authorities, this node has")
@@ -404,10 +399,9 @@ async def _check_held(context: Context, link: Link, policy: Policy) -> None:
 
 
 def _intake_of(context: Context) -> _Intake:
-    if context.database not in _intakes:
-        gate = LinkGate(context.settings.link_busy_share)
-        _intakes[context.database] = _Intake(gate=gate)
-    return _intakes[context.database]
+    return context.database.shared.part(
+        _Intake, lambda: _Intake(gate=LinkGate(context.settings.link_busy_share))
+    )
 
 
 async def _report(
@@ -419,7 +413,7 @@ async def _report(
     currentat: datetime | None = None,
     copies: int | None = None,
 ) -> None:
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         await links.save_state(
             connection,
             link,
@@ -447,7 +441,7 @@ async def _needs_all(context: Context, link: Link) -> bool:
         return True
     if link.cursor is not None:
         return False
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         return await doubtedcopies.has_overruled(connection, link.id)
 
 

@@ -56,7 +56,7 @@ async def take_once(context: Context, replicas: Replicas) -> int:
         ClientError: a source does not answer.
         CatalogRecovering: the recovery has ended.
     """
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         wanted = await recoveries.next_wanted(connection, _PAGES * _AT_ONCE)
     by_source: dict[int | None, list[WantedCopy]] = defaultdict(list)
     for copy in wanted:
@@ -76,7 +76,7 @@ async def bury_orphans(context: Context) -> None:
     deleted.
     """
     while True:
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             authority = context.database.node.authority
             orphans = await recoveries.orphans(connection, authority, _AT_ONCE)
         if not orphans:
@@ -87,7 +87,7 @@ async def bury_orphans(context: Context) -> None:
 async def bury_refused(context: Context) -> None:
     """Delete what cannot be taken, here and thereby at every replica."""
     while True:
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             refused = await recoveries.refused(connection, _AT_ONCE)
         if not refused:
             return

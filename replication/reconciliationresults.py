@@ -19,13 +19,13 @@ from catalog.store import reconciliations
 
 async def list_reconciliations(request: web.Request) -> Reconciliations:
     """List the latest reports of each outcome."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         return Reconciliations(reconciliations=await reconciliations.read_all(connection))
 
 
 async def post_reconciliation(request: web.Request, told: NewReconciliation) -> None:
     """Tell what a comparison found here; a report that comes twice is kept once."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         await reconciliations.add(connection, told)
 
 

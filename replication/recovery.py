@@ -56,7 +56,7 @@ _EVERYTHING = Touched(catalog_exclusive=True)
 
 async def get_recovery(request: web.Request) -> RecoveryAnswer:
     """Show the recovery under way, or the last one."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     async with context.database.snapshot() as connection:
         return _answer(context, await _existing(connection, request))
 
@@ -70,7 +70,7 @@ async def begin_recovery(
     this one. What the sources send has to be signed by the keys of this authority, unless
     `unsigned` is true.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     sources = list(dict.fromkeys(wanted.sources))
     shown = {url: peer_credential(wanted.credentials.get(url), request.path) for url in sources}
     for url, credential in shown.items():
@@ -99,7 +99,7 @@ async def abort_recovery(request: web.Request) -> RecoveryAnswer:
     What it has taken stays. What clients write from now on may have epochs that replicas have
     already.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         recovery = await _unended(connection, request)
@@ -109,7 +109,7 @@ async def abort_recovery(request: web.Request) -> RecoveryAnswer:
 
 async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> RecoveryAnswer:
     """Go on now, and try again what could not be taken, or delete that everywhere."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     state: RecoveryState = wanted.state
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
@@ -140,7 +140,7 @@ async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
     What could not be taken or not as a whole, what was deleted, and of what copies differed.
     """
     limit = page_limit(request, page.limit)
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         found = await recoveries.findings(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
     shown = RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])

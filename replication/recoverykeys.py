@@ -50,7 +50,7 @@ async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client
 
 async def _known_here(context: Context, recovery: Recovery) -> dict[str, bytes] | None:
     """The keys that were here before, and those that were named; `None` if nothing was signed."""
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         own = await authoritykeys.load_keys_of_own(connection)
         state = await authoritykeys.read_signing(connection)
     named = {key.id: key.key for key in map(PublicKey.parse, recovery.named)}

@@ -62,7 +62,7 @@ class RecoveryRunner:
 
     async def _run_once(self) -> None:
         self.wakeup.clear()
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             recovery = await recoveries.read(connection)
         if recovery is None or recovery.state not in UNDER_WAY:
             if recovery is not None and recovery.state == "awaited":
@@ -139,7 +139,7 @@ class RecoveryRunner:
     async def _conclude(self, recovery: Recovery) -> None:
         """End a recovery that has taken everything, unless something was refused."""
         await bury_orphans(self._context)
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             is_blocked = await recoveries.refused(connection, 1)
         if not is_blocked:
             await self._end(recovery)
@@ -159,7 +159,7 @@ class RecoveryRunner:
     async def _fail(self, recovery: Recovery, message: str) -> None:
         seconds = self._backoff.delay(recovery.failures + 1, self._random)
         at = datetime.now(UTC) + timedelta(seconds=seconds)
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             await recoveries.fail(connection, recovery, message[:1000], at)
         await wait_for(self.wakeup, seconds)
 

@@ -48,7 +48,7 @@ async def _unknown_of(flow: Flow) -> Mapping[str, str]:
     told, database = flow.source.allowances, flow.context.database
     if not told or flow.link.definition.labels:
         return {}
-    async with database.pool.acquire(timeout=30) as connection:
+    async with database.acquire() as connection:
         known = await allowances.read(connection)
         policy = await policy_within(connection, flow.policy, told)
         trust = await read_trust(database, connection, told)

@@ -66,7 +66,7 @@ async def _find(context: Context, link: Link, policy: Policy) -> tuple[list[_Ren
     named = None if policy.authorities is None else sorted(policy.authorities)
     renames: list[_Rename] = []
     faults: list[str] = []
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         policy = await policy_within(connection, policy, named)
         while groups := await stored_copies.page_groups(
             connection, policy.own, named, after, _GROUPS_AT_ONCE
@@ -148,6 +148,7 @@ async def _move(
         Write(
             interaction=uuid.uuid4().hex,
             at=now,
+            author=context.caller.author,
             entities=[raised] if raised else [],
             changes=changes,
         ),

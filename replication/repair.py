@@ -62,7 +62,7 @@ class Repaired:
 
 async def post_repair(request: web.Request, wanted: WantedOrigins) -> Repairs:
     """Fetch these origins again; the source is right."""
-    repaired = await repair(request.app[CONTEXT], wanted.to_origins())
+    repaired = await repair(request[CONTEXT], wanted.to_origins())
     return Repairs(
         verdicts=repaired.verdicts,
         unresolved=[
@@ -80,7 +80,7 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
     here when it was asked, whatever the epochs; older copies of relays are not applied. Links to
     the origin's authority are asked before relays.
     """
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         by_id = await links.page(connection, "", _MOST_LINKS)
     reason = "no link of this node brings this authority"
     repaired = Repaired(unresolved=dict.fromkeys(origins, reason))
@@ -160,7 +160,7 @@ async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[by
 
     A copy that comes meanwhile is not among them: it may be later than the authority's answer.
     """
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         live = await store.load_by_origin(connection, origins)
         deleted = await store.load_tombstones(connection, origins)
     here = {entity.digest for entity in live.values()} | {end.digest for end in deleted.values()}

@@ -74,7 +74,7 @@ async def resynchronise(flow: Flow, *, is_allowed: bool = False) -> Resynchronis
 
 
 async def _expect(flow: Flow, copies: int) -> None:
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         await links.expect(connection, flow.link, copies)
 
 

@@ -45,8 +45,8 @@ async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAud
     `false` signature or is `damaged`, and says where the next part begins. `pinned` are the
     authorities whose keys are trusted here; those of others are as they or relays have told.
     """
-    context = request.app[CONTEXT]
-    async with context.database.pool.acquire(timeout=30) as connection:
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
         part = await _read(connection, query.after)
         authorities = {copy.authority for copy, _ in part.copies}
         pinned = Trust.of(await load_trusted(connection, authorities))

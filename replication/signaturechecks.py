@@ -6,7 +6,6 @@ Decisions verify by themselves. What was verified ahead is remembered, and costs
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import filterfalse
@@ -35,8 +34,10 @@ _MANY = 32
 # The thread waits for the process, which takes a core. With more, one source would take all.
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="signatures")
 _process = SignatureProcess()
-# The trust that was read last, of each authority that any was read of.
-_seen: weakref.WeakKeyDictionary[Database, dict[str, Trust]] = weakref.WeakKeyDictionary()
+
+
+class _SeenTrust(dict[str, Trust]):
+    """The trust that was read last, of each authority that any was read of."""
 
 
 async def read_trust(
@@ -44,7 +45,7 @@ async def read_trust(
 ) -> Trust:
     """The keys that are trusted now, of some authorities."""
     trust = Trust.of(await load_trusted(connection, authorities)) if authorities else Trust()
-    seen = _seen.setdefault(database, {})
+    seen = database.shared.part(_SeenTrust, _SeenTrust)
     for authority in authorities:
         seen[authority] = trust
     return trust
@@ -59,8 +60,8 @@ def begin_ahead(database: Database, copies: Sequence[Incoming]) -> None:
 async def verify_ahead(database: Database, copies: Sequence[SignedCopy]) -> None:
     """Verify copies, those among them that were begun before."""
     authorities = {copy.authority for copy in copies}
-    if not authorities <= _seen.get(database, {}).keys():
-        async with database.pool.acquire(timeout=30) as connection:
+    if not authorities <= database.shared.part(_SeenTrust, _SeenTrust).keys():
+        async with database.acquire() as connection:
             await read_trust(database, connection, authorities)
     if (found := _to_verify(database, copies)) and len(found) > 1:
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
@@ -73,7 +74,7 @@ async def verify_all(trust: Trust, copies: Sequence[SignedCopy]) -> None:
 
 
 def _to_verify(database: Database, copies: Iterable[Incoming]) -> list[SignatureOfCopy]:
-    seen = _seen.get(database, {})
+    seen = database.shared.part(_SeenTrust, _SeenTrust)
     return [
         wanted
         for copy in copies

@@ -47,13 +47,13 @@ _TOMBSTONES = "deleted:"
 
 async def get_signing(request: web.Request) -> Signing:
     """Show whether this authority signs, and its keys."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        return await _show(request.app[CONTEXT], connection)
+    async with request[CONTEXT].database.acquire() as connection:
+        return await _show(request[CONTEXT], connection)
 
 
 async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
     """Begin to sign, by the last key or a first one, or end it."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     async with context.database.transaction() as connection:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
         state = await store.read_signing(connection)
@@ -71,7 +71,7 @@ async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
 
     With `revoke`, nothing is valid any more that the old key has signed: it is signed anew.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     async with context.database.transaction() as connection:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
         state = await store.read_signing(connection)
@@ -107,7 +107,7 @@ async def run_signing(context: Context) -> None:
 
 async def sign_once(context: Context) -> bool:
     """Sign a batch of what has no valid signature; say whether there may be more."""
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         state = await store.read_signing(connection)
         if state.number is None or state.after is None:
             return False
@@ -137,7 +137,13 @@ async def _sign_batch(context: Context) -> bool:
         signed = await aside(len(found), _signed, found, signer)
         changes = signatures_of(signed)
         at = datetime.now(UTC)
-        made = Write(interaction=uuid.uuid4().hex, at=at, signed=signed, changes=changes)
+        made = Write(
+            interaction=uuid.uuid4().hex,
+            at=at,
+            author=context.caller.author,
+            signed=signed,
+            changes=changes,
+        )
         await write(connection, made)
         await store.note_signed(connection, next_after)
     if changes:

@@ -183,7 +183,7 @@ class TopicFlow:
         found: list[Origin] = []
         after: Origin | None = None
         while True:
-            async with self.context.database.pool.acquire(timeout=30) as connection:
+            async with self.context.database.acquire() as connection:
                 page = await linkconflicts.load(connection, self.link.id, after, _ORIGINS_AT_ONCE)
             if not page:
                 return found

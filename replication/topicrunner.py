@@ -212,7 +212,7 @@ class TopicRunner(LinkRunner):
         if requested == self._retried and asyncio.get_running_loop().time() < self._again_at:
             return
         self._retried = requested
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             link = await links.get(connection, self.id)
         self._note_conflicts(await flow.go_over_conflicts() if link and link.conflicts else 0)
 

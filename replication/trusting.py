@@ -12,7 +12,6 @@ from aiohttp import web
 from catalog.client import Client, ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.route import Route
-from catalog.model.author import name_target
 from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.model.linkterms import RELAY, TRUST_FIRST
@@ -34,33 +33,33 @@ from replication.keytrust import is_consistent
 
 async def list_trust(request: web.Request) -> TrustedAuthorities:
     """List the authorities that are held to their keys, with these."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         found = await store.load_trusted(connection, None)
     return TrustedAuthorities(trusted=_show(found))
 
 
 async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
     """Trust a key of an authority, and take nothing more of it without its signature."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     if wanted.authority == context.database.node.authority:
         fault = "it is the authority of this node"
         raise InvalidAttribute(request.path, name="authority", error_detail=fault)
     async with context.database.transaction() as connection:
         await _trust_named(connection, wanted.authority, PublicKey.parse(wanted.key), request.path)
         found = await store.load_trusted(connection, [wanted.authority])
-        name_target(wanted.authority)
+        context.caller.author.name_target(wanted.authority)
     return _show(found)[0]
 
 
 async def remove_trust(request: web.Request, query: AuthorityQuery) -> None:
     """Take anything of an authority again, signed or not."""
-    authority = query.authority
-    async with request.app[CONTEXT].database.transaction() as connection:
+    context, authority = request[CONTEXT], query.authority
+    async with context.database.transaction() as connection:
         await store.lock_histories(connection)
         if not await store.load_trusted(connection, [authority]):
             raise NotFound(request.path)
         await store.distrust(connection, authority)
-        name_target(authority)
+        context.caller.author.name_target(authority)
 
 
 async def trust_with_link(
@@ -93,7 +92,7 @@ async def trust_first(context: Context, peer: Client, authority: str) -> None:
     Raises:
         ClientError: it shows none.
     """
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with context.database.acquire() as connection:
         if await store.load_trusted(connection, [authority]):
             return
     shown = [each for each in await fetch_histories(peer, [authority]) if is_consistent(each)]

@@ -30,7 +30,7 @@ async def find_absent(flow: Flow, is_expected: Callable[[str], bool]) -> list[st
     absent: list[str] = []
     after = Origin("", "")
     while True:
-        async with flow.context.database.pool.acquire(timeout=30) as connection:
+        async with flow.context.database.acquire() as connection:
             found = await stored_copies.page_entities(
                 connection, [flow.source.authority], after, _AT_ONCE
             )
@@ -38,7 +38,7 @@ async def find_absent(flow: Flow, is_expected: Callable[[str], bool]) -> list[st
             break
         absent += [origin.xid for origin in found if not is_expected(origin.xid)]
         after = found[-1]
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         given = await handovers.read_given(connection, flow.source.authority, datetime.now(UTC))
     return [xid for xid in absent if group_path(xid) not in given]
 
@@ -92,5 +92,5 @@ async def _is_gone(server: WalkedServer, model: Model, xid: str) -> bool:
 
 async def _load(flow: Flow, xids: Sequence[str]) -> list[Entity]:
     origins = [Origin(flow.source.authority, xid) for xid in xids]
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         return [*(await store.load_by_origin(connection, origins)).values()]

@@ -51,7 +51,7 @@ class CopyMaker:
         """The copies to apply: of what differs from what is here, and of what is malformed."""
         entities = [item.entity for item in items if isinstance(item, WalkedEntity)]
         origins = [Origin(entity.authority, entity.origin) for entity in entities]
-        async with self.database.pool.acquire(timeout=30) as connection:
+        async with self.database.acquire() as connection:
             live = await store.load_by_origin(connection, origins)
             held: _Held = {**await store.load_tombstones(connection, origins), **live}
             copies: list[Incoming] = await _ends_of_versions(connection, entities, live)

@@ -132,7 +132,7 @@ class WriteBatch:
         hashed = [each.entity.xid for each in items if each.entity.document_sha256 is not None]
         if not hashed:
             return True
-        async with self._flow.context.database.pool.acquire(timeout=30) as connection:
+        async with self._flow.context.database.acquire() as connection:
             found = await entities.load_documents(connection, hashed)
         if len(found) < len(hashed) or sum(map(len, found.values())) > _SMALL_BYTES:
             return False
@@ -257,7 +257,7 @@ class WriteBatch:
         if item.entity.document_sha256 is None:
             return None
         xid = item.entity.xid
-        async with self._flow.context.database.pool.acquire(timeout=30) as connection:
+        async with self._flow.context.database.acquire() as connection:
             return (await entities.load_documents(connection, [xid])).get(xid)
 
     def _refuse(self, copy: Copy, verdict: Verdict, reason: str) -> None:

@@ -83,7 +83,7 @@ async def write_again(flow: WriteLink) -> int:
     database, wanted = flow.context.database, flow.wanted
     number, after = 0, Origin("", "")
     while True:
-        async with database.pool.acquire(timeout=30) as connection:
+        async with database.acquire() as connection:
             found = await linkconflicts.load(connection, flow.link.id, after, _ORIGINS_AT_ONCE)
         if not found:
             return number

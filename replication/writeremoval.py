@@ -34,7 +34,7 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
         return 0
     origins = {origin_of(copy) for copy in gone}
     places = {place_of(copy.xid) for copy in gone}
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         rows = await writtenentities.load_at(connection, flow.link.id, places)
         for group in sorted(place for place in places if not Xid.parse(place).rid):
             rows += await writtenentities.load_below(connection, flow.link.id, group)
@@ -58,7 +58,7 @@ async def check_absent(flow: WriteLink) -> None:
     absent: list[Origin] = []
     async for rows in _pages(flow):
         origins = [row.origin for row in rows if not (row.is_here or row.is_adopted)]
-        async with flow.context.database.pool.acquire(timeout=30) as connection:
+        async with flow.context.database.acquire() as connection:
             deleted = await store.load_tombstones(connection, origins)
         absent += [origin for origin in origins if origin not in deleted]
     await check_written_losses(flow.context, flow.link, absent)
@@ -78,7 +78,7 @@ async def remove_unwanted(flow: WriteLink, is_gone: IsGone) -> int:
 async def _pages(flow: WriteLink) -> AsyncIterator[list[WrittenEntity]]:
     after = Origin("", "")
     while True:
-        async with flow.context.database.pool.acquire(timeout=30) as connection:
+        async with flow.context.database.acquire() as connection:
             rows = await writtenentities.page(connection, flow.link.id, after, _ROWS_AT_ONCE)
         if not rows:
             return
@@ -96,7 +96,7 @@ async def _remove_from(flow: WriteLink, places: Iterable[str], is_gone: IsGone) 
 
 async def _remove_at(flow: WriteLink, place: str, is_gone: IsGone) -> int:
     """Delete what is gone of one group or resource."""
-    async with flow.context.database.pool.acquire(timeout=30) as connection:
+    async with flow.context.database.acquire() as connection:
         rows = await writtenentities.load_at(connection, flow.link.id, [place])
     going = [row for row in rows if is_gone(row)]
     brought = [row for row in going if not row.is_adopted]

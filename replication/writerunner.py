@@ -11,8 +11,7 @@ from catalog.store import links, writtenentities
 from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkReplaced
 from replication.deletionlimit import TooManyDeletions
-from replication.feed import pages_of
-from replication.feedpages import CursorGone, Page
+from replication.feedpages import CursorGone, Page, read_feed
 from replication.linkrunner import LinkRunner
 from replication.ownlog import LOG, next_page
 from replication.targets.probe import open_target
@@ -115,11 +114,10 @@ class WriteRunner(LinkRunner):
     async def _write_changes(self, flow: WriteLink, position: Position) -> None:
         """Write the pages of the log as it grows, for ever."""
         interval = self._resources.context.settings.pull_interval_seconds
-        pages = pages_of(self._database)
         page: Page | None = None
         while True:
             self.wakeup.clear()
-            page = page or await pages.read(LOG, position, MOST_CHANGES)
+            page = page or await read_feed(self._database, LOG, position, MOST_CHANGES)
             if page.end != position and await write_page(flow, page):
                 self._pause = interval
             position = page.end

@@ -31,7 +31,7 @@ async def read_audit(request: web.Request, query: AuditQuery) -> web.Response:
         interaction=query.interaction,
         outcome=query.outcome,
     )
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         if after is None:
             found = await read_newest_first(connection, wanted, before or _END, limit + 1)
         else:
@@ -57,7 +57,7 @@ def _next_page(request: web.Request, limit: int, name: str, sequence: str) -> st
     """The link to the page that goes on from an entry, under the same conditions."""
     kept = {each: value for each, value in request.query.items() if each not in _PLACES}
     query = urlencode({**kept, "limit": limit, name: sequence})
-    return f"<{request.app[CONTEXT].base_url(request)}/audit?{query}>;rel=next"
+    return f"<{request[CONTEXT].base_url(request)}/audit?{query}>;rel=next"
 
 
 _PLACES = ("after", "before", "limit")

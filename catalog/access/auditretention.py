@@ -37,7 +37,7 @@ async def drop_once(
 ) -> int:
     """Drop a batch, unless another process does so; return the number of rows."""
     async with (
-        database.pool.acquire() as connection,
+        database.acquire() as connection,
         take_over(connection, "audit retention") as is_alone,
     ):
         if not is_alone:

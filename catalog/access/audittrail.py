@@ -10,7 +10,7 @@ import structlog
 from aiohttp import hdrs, web
 
 from catalog.access.identity import identity_of
-from catalog.context import CONTEXT, Context
+from catalog.context import SHARED, Context
 from catalog.http.clientconnections import client_address, source_of
 from catalog.model.author import Author
 from catalog.model.errors import ServerBusy, XRegistryError
@@ -58,7 +58,7 @@ def note_refusal(request: web.Request, error: XRegistryError) -> None:
         status=error.status,
         reason=error.type.rpartition("#")[2].rpartition(":")[2],
     )
-    refusals = request.app[CONTEXT].refusals
+    refusals = request.app[SHARED].refusals
     now = datetime.now(UTC)
     refusals.add(kind, lambda: author_of(request), at=now, now=time.monotonic())
 
@@ -77,7 +77,7 @@ async def note_last_refused(app: web.Application) -> None:
     """Write the rest, once the last request was answered."""
     try:
         async with asyncio.timeout(_LAST_SECONDS):
-            await note_refused(app[CONTEXT], all=True)
+            await note_refused(app[SHARED].for_node(), all=True)
     except (ServerBusy, TimeoutError) as error:
         _log.warning("the audit lacks the last refusals", error=described(error))
 

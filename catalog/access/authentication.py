@@ -21,10 +21,11 @@ from catalog.access.owntokens import caller_with, is_own
 from catalog.config import Settings
 from catalog.http.clientconnections import client_address, source_of
 from catalog.limiter import Rate
+from catalog.model.caller import node_caller
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
 from catalog.rolerules import RoleRule
 from catalog.roles import Grant
-from catalog.store.database import Database
+from catalog.store.database import Database, SharedDatabase
 
 _log = structlog.get_logger(__name__)
 
@@ -114,12 +115,12 @@ def wrong_credentials(number: int, *, clock: Callable[[], float] = time.monotoni
 class Authentication:
     """Knows the callers of a node, as its settings and its tokens name them."""
 
-    def __init__(self, settings: Settings, database: Database, begin: Begin) -> None:
+    def __init__(self, settings: Settings, database: SharedDatabase, begin: Begin) -> None:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
         self.rules = known_rules(database)
         self.wrong = wrong_credentials(settings.wrong_credentials)
-        self._database = database
+        self._database = Database(database, node_caller())
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
         self._jwts = JwtVerifier(settings, begin)

@@ -26,7 +26,7 @@ async def check_callers(settings: Settings, database: Database) -> None:
     by_names = settings.tls_client_ca and settings.certificate_roles
     if settings.is_open or by_claims or by_names or settings.anonymous_role:
         return
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         _, usable = await count_tokens(connection, datetime.now(UTC))
         rules = await read_known_rules(connection)
     if not usable and not any(_can_be_met(Who.parse(text), settings) for text, _ in rules):

@@ -8,12 +8,11 @@ from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
-from catalog.access.knownrules import known_rules
+from catalog.access.knownrules import KnownRules
 from catalog.config import Settings
 from catalog.model.creator import Creator
 from catalog.rolerules import RoleRule, grants_from
 from catalog.roles import Grant
-from catalog.store.database import Database
 
 
 def creator_of(request: web.Request) -> Creator | None:
@@ -36,9 +35,9 @@ class CreatorRights:
     That their tokens are still valid is not asked: their subscriptions are suspended if not.
     """
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, rules: KnownRules) -> None:
         self._settings = settings
-        self._rules = known_rules(database)
+        self._rules = rules
         self._claimed = tuple(map(RoleRule.parse, settings.oidc_roles))
         self._certified = tuple(map(RoleRule.parse, settings.certificate_roles))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from catalog.access.identity import Identity
-from catalog.model.author import name_target
+from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import Forbidden, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.operations.access import NewRule
@@ -41,7 +41,7 @@ async def check_grantable(
     is_more = not PATH_PERMISSIONS[role] <= PATH_PERMISSIONS["admin"]
     for permission in (Permission.GRANT, *PATH_PERMISSIONS[role]):
         scope = identity.scope_of(permission)
-        if scope is None:
+        if scope is EVERYTHING:
             continue
         covered = await store.covered_groups(connection, scope.rules, paths)
         for path in paths:
@@ -87,7 +87,6 @@ async def grant(
     )
     is_new = await store.add_rule(connection, made, rule.paths)
     assert is_new, "its id is random"
-    name_target(f"/access/rules/{made.id}")
     return made
 
 

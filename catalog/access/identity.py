@@ -9,10 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
+from catalog.model.caller import EVERYTHING, Everything, Visibility, WriteScope
 from catalog.model.concorderrors import Forbidden, Unauthenticated
 from catalog.model.errors import XRegistryError
-from catalog.model.visibility import Visibility
-from catalog.model.writescope import WriteScope
 from catalog.rolerules import IdentityKind
 from catalog.roles import (
     WHOLE_CATALOG,
@@ -66,21 +65,21 @@ class Identity:
         return tuple(each.rule for each in self.rules if permission in each.permissions)
 
     @property
-    def visibility(self) -> Visibility | None:
+    def visibility(self) -> Visibility | Everything:
         """What it may see."""
         if Permission.READ in self.permissions:
-            return None
+            return EVERYTHING
         return Visibility(self.rules_with(Permission.READ))
 
     @property
-    def writescope(self) -> WriteScope | None:
+    def writescope(self) -> WriteScope | Everything:
         """Where it may write entities."""
         return self.scope_of(Permission.WRITE)
 
-    def scope_of(self, permission: Permission) -> WriteScope | None:
+    def scope_of(self, permission: Permission) -> WriteScope | Everything:
         """Where it may do something that writes."""
         if permission in self.permissions:
-            return None
+            return EVERYTHING
         refusal_of = partial(refusal_at, self, permission)
         return WriteScope(self.rules_with(permission), refusal_of)
 

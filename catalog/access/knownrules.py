@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from catalog.model.caller import node_caller
 from catalog.rolerules import ANY, ISSUER, IdentityKind, Who, values_of
 from catalog.roles import RuleGrant
 from catalog.store.accessrules import read_access_revision, read_known_rules
-from catalog.store.database import Database
+from catalog.store.database import Database, SharedDatabase
 
 # So late a process may learn of a rule that another one has changed.
 _SECONDS = 2.0
@@ -52,8 +52,8 @@ def _most_telling(who: Who) -> tuple[str, str]:
 class KnownRules:
     """The rules of a node, which are read anew once they have changed."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = Database(database, node_caller())
         self._table = RuleTable()
         self._revision = -1
         self._until = 0.0
@@ -74,7 +74,7 @@ class KnownRules:
             begun = time.monotonic()
             if begun < self._until:
                 return  # Another request has read them meanwhile.
-            async with self._database.pools.requests.acquire() as connection:
+            async with self._database.acquire(self._database.pools.requests) as connection:
                 revision = await read_access_revision(connection)
                 if revision != self._revision:
                     self._table = RuleTable(await read_known_rules(connection))
@@ -82,12 +82,6 @@ class KnownRules:
             self._until = begun + _SECONDS
 
 
-_known: weakref.WeakKeyDictionary[Database, KnownRules] = weakref.WeakKeyDictionary()
-
-
-def known_rules(database: Database) -> KnownRules:
+def known_rules(database: SharedDatabase) -> KnownRules:
     """The rules of a node, as all of this process know them."""
-    if database not in _known:
-        # A strong reference to its own key would keep the entry for ever.
-        _known[database] = KnownRules(weakref.proxy(database))
-    return _known[database]
+    return database.part(KnownRules, lambda: KnownRules(database))

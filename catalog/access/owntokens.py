@@ -84,7 +84,7 @@ async def caller_with(database: Database, credential: str) -> Identity | None:
     Each takes the same work: one digest, and one row that is looked up by it.
     """
     now = datetime.now(UTC)
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         token = await find_token(connection, _digest(credential))
         if token is None or not token.is_valid(now):
             return None

@@ -16,6 +16,7 @@ from catalog.access.identity import identity_of
 from catalog.context import CONTEXT
 from catalog.http.flags import page_limit
 from catalog.http.route import Route, model_response
+from catalog.model.caller import EVERYTHING
 from catalog.model.errors import NotFound
 from catalog.operations import access
 from catalog.operations.access import GrantingRule, GrantingRules, NewRule, RuleChanges
@@ -31,10 +32,10 @@ MOST_LISTED_PATHS = 10
 
 async def list_rules(request: web.Request, page: PageQuery) -> web.Response:
     """List the rules in pages, each rule with its first paths."""
-    context, limit = request.app[CONTEXT], page_limit(request, page.limit)
+    context, limit = request[CONTEXT], page_limit(request, page.limit)
     scope = identity_of(request).scope_of(Permission.GRANT)
-    within = None if scope is None else scope.rules
-    async with context.database.pool.acquire() as connection:
+    within = None if scope is EVERYTHING else scope.rules
+    async with context.database.acquire() as connection:
         found = await store.list_rules(connection, after=page.after, limit=limit + 1, within=within)
         shown = found[:limit]
         ids = [rule.id for rule in shown]
@@ -49,7 +50,7 @@ async def list_rules(request: web.Request, page: PageQuery) -> web.Response:
 
 async def create_rule(request: web.Request, wanted: NewRule) -> web.Response:
     """Give a role in groups to each caller that meets a condition."""
-    context, identity = request.app[CONTEXT], identity_of(request)
+    context, identity = request[CONTEXT], identity_of(request)
     async with context.database.transaction() as connection:
         await check_grantable(connection, identity, wanted.role, wanted.paths)
         made = await grant(
@@ -57,8 +58,9 @@ async def create_rule(request: web.Request, wanted: NewRule) -> web.Response:
             wanted,
             by=str(identity),
             subject=request.path,
-            is_owner=identity.scope_of(Permission.GRANT) is not None,
+            is_owner=identity.scope_of(Permission.GRANT) is not EVERYTHING,
         )
+        context.caller.author.name_target(f"/access/rules/{made.id}")
     _forget(request)
     location = f"{context.base_url(request)}{request.path}/{made.id}"
     shown = rule_of(made, sorted(wanted.paths))
@@ -67,14 +69,14 @@ async def create_rule(request: web.Request, wanted: NewRule) -> web.Response:
 
 async def get_rule(request: web.Request) -> GrantingRule:
     """Show a rule with all of its paths."""
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         rule, content = await _existing(connection, request)
     return rule_of(rule, content.paths)
 
 
 async def change_rule(request: web.Request, wanted: RuleChanges) -> GrantingRule:
     """Replace the members of a rule that the body names; the others stay."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         before, content = await _existing(connection, request)
         content = content.model_copy(update=wanted.model_dump(exclude_none=True))
         await check_grantable(connection, identity_of(request), content.role, content.paths)
@@ -85,7 +87,7 @@ async def change_rule(request: web.Request, wanted: RuleChanges) -> GrantingRule
 
 async def delete_rule(request: web.Request) -> None:
     """Take back what a rule gives, within two seconds everywhere."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         rule, _ = await _existing(connection, request)
         await store.remove_rule(connection, rule.id)
     _forget(request)
@@ -99,7 +101,9 @@ async def _existing(connection: Connection, request: web.Request) -> tuple[Acces
     """
     id, scope = request.match_info["id"], identity_of(request).scope_of(Permission.GRANT)
     rule = await store.find_rule(connection, id)
-    if rule is None or not (scope is None or await store.is_within(connection, id, scope.rules)):
+    if rule is None or not (
+        scope is EVERYTHING or await store.is_within(connection, id, scope.rules)
+    ):
         raise NotFound(request.path)
     paths = tuple(await store.read_paths(connection, id))
     return rule, NewRule.model_construct(who=rule.who, role=rule.role, paths=paths)

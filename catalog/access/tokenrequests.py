@@ -12,7 +12,6 @@ from catalog.access.identity import identity_of
 from catalog.access.owntokens import end_token, make_token
 from catalog.context import CONTEXT
 from catalog.http.route import Route, model_response
-from catalog.model.author import name_target
 from catalog.model.errors import NotFound
 from catalog.operations import access
 from catalog.operations.access import NewToken, PathGrant, Token, Tokens, Whoami
@@ -29,7 +28,7 @@ _MOST_SHOWN = 1000
 async def get_whoami(request: web.Request) -> Whoami:
     """Tell how the caller is known here, and its roles."""
     identity = identity_of(request)
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         in_groups, has_more = await _grants_in_groups(connection, identity.rules)
     return Whoami(
         kind=identity.kind,
@@ -55,16 +54,18 @@ async def _grants_in_groups(
 
 async def get_tokens(request: web.Request) -> Tokens:
     """List the tokens, without their secrets, the newest first."""
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         return Tokens(tokens=await read_tokens(connection))
 
 
 async def create_token(request: web.Request, wanted: NewToken) -> web.Response:
     """Make a token, whose `token` is told this once."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    context = request[CONTEXT]
+    async with context.database.transaction() as connection:
         made = await add_token(connection, wanted, by=str(identity_of(request)))
+        context.caller.author.name_target(f"/access/tokens/{made.id}")
     request.app[AUTHENTICATION].rules.forget()
-    location = f"{request.app[CONTEXT].base_url(request)}{request.path}/{made.id}"
+    location = f"{context.base_url(request)}{request.path}/{made.id}"
     return model_response(made, status=201, headers={"Location": location})
 
 
@@ -78,13 +79,12 @@ async def add_token(connection: Connection, wanted: NewToken, *, by: str) -> Tok
     made, text = await make_token(
         connection, name=wanted.name, grants=grants, expiresat=wanted.expiresat, by=by
     )
-    name_target(f"/access/tokens/{made.id}")
     return _token_of(made, grants, text)
 
 
 async def delete_token(request: web.Request) -> None:
     """End a token: it is not valid any more, and its rules are gone."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         found = await end_token(connection, request.match_info["id"])
     if found is None:
         raise NotFound(request.path)

@@ -18,12 +18,13 @@ from typing import TypeAlias
 from aiohttp import web
 from multidict import CIMultiDict
 
+from catalog.model.caller import node_caller
 from catalog.model.change import Change
 from catalog.model.record import record
 from catalog.model.xid import depth
 from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.changes import RecentWrites, read_written
-from catalog.store.database import Connection, Database
+from catalog.store.database import Connection, Database, SharedDatabase
 
 _MOST_ENDINGS = 50_000
 # To remove all answers is quicker than to look for those of so many entities.
@@ -57,8 +58,10 @@ class AnswerCache:
         staleness_seconds: how long a write of a process on another host may go unnoticed.
     """
 
-    def __init__(self, database: Database, *, most_bytes: int, staleness_seconds: float) -> None:
-        self._database = database
+    def __init__(
+        self, database: SharedDatabase, *, most_bytes: int, staleness_seconds: float
+    ) -> None:
+        self._database = Database(database, node_caller())
         self._most_bytes = most_bytes
         self.bytes = self.hits = self.misses = 0
         self._staleness = staleness_seconds
@@ -104,7 +107,7 @@ class AnswerCache:
         if not self._is_current(asked_at):
             async with asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS), self._confirming:
                 if not self._is_current(asked_at):
-                    async with self._database.pool.acquire() as connection:
+                    async with self._database.acquire() as connection:
                         await self._confirm(connection)
         answer = self._use(key)
         if answer is None:

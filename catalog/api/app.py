@@ -15,7 +15,7 @@ from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
 from catalog.api.routes import entity_routes
 from catalog.api.routes import routes as native_routes
-from catalog.context import CONTEXT, Context
+from catalog.context import CONTEXT, SHARED, SharedState
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.body import BODY_MEMORY, BodyMemory
 from catalog.http.clientconnections import protocol_options
@@ -30,33 +30,33 @@ from catalog.web.door import Door
 from catalog.web.finish import finish
 
 
-def create_app(context: Context, routes: Iterable[Route] = ()) -> web.Application:
+def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Application:
     """Build the application: the native API, and other routes at its root.
 
     Args:
-        context: shared by all handlers.
+        shared: what all requests share.
         routes: those of the dialects and of replication.
     """
-    app = web.Application(handler_args=protocol_options(context.settings))
-    app[CONTEXT] = context
+    app = web.Application(handler_args=protocol_options(shared.settings))
+    app[SHARED] = shared
     app[CALLBACK_RATE] = callback_rate()
-    app[BODY_MEMORY] = BodyMemory(context.settings)
-    add_stream_shares(app, context.settings)
-    app[LINK_WAITS] = LinkWaits(context.database)
+    app[BODY_MEMORY] = BodyMemory(shared.settings)
+    add_stream_shares(app, shared.settings)
+    app[LINK_WAITS] = LinkWaits(shared.database)
     app[ANSWERS] = AnswerCache(
-        context.database,
-        most_bytes=context.settings.cache_bytes,
-        staleness_seconds=context.settings.staleness_seconds,
+        shared.database,
+        most_bytes=shared.settings.cache_bytes,
+        staleness_seconds=shared.settings.staleness_seconds,
     )
-    app[ANSWERS].tell_in(context.metrics)
-    tell_usage(context)
+    app[ANSWERS].tell_in(shared.metrics)
+    tell_usage(shared)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.on_cleanup.append(note_last_refused)
-    app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
-    app[RATE_LIMITS] = RateLimits(context.settings)
+    app[AUTHENTICATION] = Authentication(shared.settings, shared.database, background.begin)
+    app[RATE_LIMITS] = RateLimits(shared.settings)
     app[ROUTES] = all_routes(routes)
-    door = Door(context)
+    door = Door(shared)
     for route in app[ROUTES]:
         operation, handler = route.operation, door.handler_of(route)
         app.router.add_route(operation.method, operation.path, handler)
@@ -92,7 +92,7 @@ def _refusal_beside(operations: Sequence[Operation[Any, Any]]) -> Route:
         defined.add(hdrs.METH_HEAD)
 
     async def refuse(request: web.Request) -> web.StreamResponse:
-        able = request.app[CONTEXT].capabilities
+        able = request[CONTEXT].capabilities
         allow = methods_of_route(known.capability, defined, able)
         if request.method == hdrs.METH_OPTIONS:
             return answer_options(allow)

@@ -30,7 +30,7 @@ _IGNORABLE = frozenset({"epoch", "readonly"})
 
 async def get_apply(request: web.Request) -> web.Response:
     """Answer with the limits of an apply: the bytes and JSON values of a body, and its nesting."""
-    settings = request.app[CONTEXT].settings
+    settings = request[CONTEXT].settings
     return json_response(
         {
             "maxbodybytes": settings.max_body_bytes,
@@ -47,7 +47,7 @@ async def post_apply(request: web.Request) -> web.Response:
     deleted: see `Ownership`; `$keep` lists the xids of further entities to keep. With `dryrun`,
     all is planned and checked, and nothing is written.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     if not context.capabilities.is_mutable("entities"):
         raise ActionNotSupported(request.path, action=request.method, allow=READING)
     apply = await _read(request, context)
@@ -67,10 +67,11 @@ async def _read(request: web.Request, context: Context) -> Apply:
     query = request.query
     body = await read_registry(request)
     interaction = Interaction(
+        caller=request[CONTEXT].caller,
         path=request.path,
         writes_only_changes=True,
         ignore=_ignored(request),
-        most_entities=request.app[CONTEXT].settings.max_request_entities,
+        most_entities=request[CONTEXT].settings.max_request_entities,
     )
     ownership = Ownership(
         prunes="prune" in query,
@@ -134,7 +135,7 @@ def _xids(request: web.Request, texts: Iterable[str]) -> tuple[Xid, ...]:
 
 
 async def _shown(request: web.Request, apply: Apply, done: Outcome, model: Model) -> dict[str, Any]:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     base_url = context.base_url(request)
     notes = await find_notes(context, model, base_url, apply.interaction, done)
     differences = await aside(len(done.after), differences_between, done.before, done.after, model)

@@ -15,7 +15,6 @@ from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.responses import JSON_TYPE, to_json
 from catalog.http.stream import in_search_time
 from catalog.model.errors import CannotDocXref, NotFound
-from catalog.model.visibility import visibility
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.find import Count, FoundPage, find_page
@@ -184,7 +183,7 @@ async def cached_count(plan: ReadPlan, connection: Connection, collection: str) 
     Args:
         connection: not in a transaction.
     """
-    if visibility.get() is not None:
+    if plan.context.caller.is_restricted:
         return await count_all(connection, collection)
     answers = plan.request.app[ANSWERS]
     key: Key = ("", collection, plan.configuration.revision)

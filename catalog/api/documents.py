@@ -42,7 +42,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     text = await read_body(request)
     if not text:
         raise MissingBody(request.path)
-    settings = request.app[CONTEXT].settings
+    settings = request[CONTEXT].settings
     if request.content_type.lower() == DOCUMENT_YAML:
         parse = parse_yaml
         _check_yaml_bytes(text, settings.max_yaml_bytes)
@@ -56,7 +56,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     if not isinstance(source, dict):
         raise ParsingData(request.path, error_detail="an object is needed")
     migrated = await aside(0, migrate, source, keep_unknown=True)
-    groups = request.app[CONTEXT].model.groups
+    groups = request[CONTEXT].model.groups
     if request.method == hdrs.METH_POST:
         return {name: value for name, value in migrated.document.items() if name in groups}
     return root_of(migrated.document)

@@ -15,7 +15,6 @@ from catalog.http.positionwait import WAIT_FOR
 from catalog.http.stream import bounded
 from catalog.model.errors import NotFound, XRegistryError
 from catalog.model.shortpath import key_in
-from catalog.model.visibility import visibility
 from catalog.store.entities import find_by_key
 
 
@@ -38,7 +37,7 @@ async def _answer(request: web.Request) -> web.StreamResponse:
 
 @bounded
 async def _handle(request: web.Request) -> web.StreamResponse:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     target = parse_path(request.rel_url.raw_path, context.model)
     allow = methods_of(target, context.capabilities)
     check_method(request, target, allow)
@@ -61,9 +60,9 @@ async def _cached(request: web.Request) -> web.Response | None:
     """
     if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
         return None
-    if WAIT_FOR in request.headers or visibility.get() is not None:
+    context = request[CONTEXT]
+    if WAIT_FOR in request.headers or context.caller.is_restricted:
         return None
-    context = request.app[CONTEXT]
     key = (context.base_url(request), request.raw_path, context.configuration.revision)
     answer = await request.app[ANSWERS].get(key)
     if answer is None:
@@ -82,7 +81,7 @@ async def redirect(request: web.Request) -> web.Response:
     Raises:
         NotFound: no entity has this URL, or the capability `shortself` is off.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     if not context.capabilities.shortself:
         raise NotFound(request.path)
     key, below = request.match_info["key"], request.match_info["below"]
@@ -96,7 +95,7 @@ async def redirect(request: web.Request) -> web.Response:
 async def _find(request: web.Request, text: str) -> str:
     key = key_in(text)
     if key is not None:
-        async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        async with request[CONTEXT].database.acquire() as connection:
             if (xid := await find_by_key(connection, key)) is not None:
                 return xid
     raise NotFound(request.path)

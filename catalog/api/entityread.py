@@ -21,7 +21,6 @@ from catalog.http.responses import JSON_TYPE, UNTYPED, encode_url, json_response
 from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.shortpath import short_path
-from catalog.model.visibility import visibility
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.loaded import Loaded
@@ -36,7 +35,7 @@ async def answer_read(
     """Answer a GET or HEAD; an answer to GET is cached."""
     configuration = context.configuration
     flags = read_flags(request, target, configuration)
-    is_cached = request.method == hdrs.METH_GET and visibility.get() is None
+    is_cached = request.method == hdrs.METH_GET and not context.caller.is_restricted
     ticket = request.app[ANSWERS].ticket() if is_cached else None
     plan = ReadPlan(
         request=request,
@@ -61,7 +60,7 @@ async def _answer_plainly(plan: ReadPlan) -> web.Response | None:
     cross reference, or a resource whose default version is missing or damaged.
     """
     context, xid = plan.context, str(plan.xid)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         found = await store.load_shown(connection, [xid])
     if not found:
         raise NotFound(xid)

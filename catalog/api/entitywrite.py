@@ -70,7 +70,7 @@ async def answer_write(
         configuration, interaction, reconfiguration, condition=condition
     )
     if reconfiguration is not None:
-        context.adopt(reconfiguration.configuration)
+        context.shared.adopt(reconfiguration.configuration)
     plan = ReadPlan(
         request=request,
         context=context,
@@ -85,6 +85,7 @@ def _interaction(
     request: web.Request, context: Context, target: RequestTarget, ignore: frozenset[str]
 ) -> Interaction:
     return Interaction(
+        caller=context.caller,
         at=target.xid,
         path=request.path,
         is_collection=target.kind == "collection",
@@ -179,7 +180,7 @@ async def answer_delete(
 async def _owner(context: Context, target: RequestTarget) -> Entity:
     """The entity that a collection belongs to; if it is absent, so is the collection."""
     xid = str(target.xid)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         owner = (await store.load(connection, [xid])).get(xid)
     if owner is None:
         raise NotFound(xid)
@@ -190,7 +191,7 @@ async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[s
     """All ids that a collection shows now, also through a cross reference."""
     xref = owner.attributes.get("xref") if target.xid.rid else None
     path = target.path if xref is None else f"{xref}/versions"
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         return {id: {} for id in await store.load_ids(connection, path)}
 
 

@@ -68,7 +68,7 @@ async def notes_on(
     request: web.Request, model: Model, interaction: Interaction, outcome: Outcome
 ) -> dict[str, str]:
     """The header for an answer to a write; empty if no rule is broken."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     found = await find_notes(context, model, context.base_url(request), interaction, outcome)
     return {NOTES: _written(found)} if found else {}
 
@@ -93,7 +93,7 @@ async def find_notes(
         faults = shown_or_none(str(subject.xid), partial(_examine, rules, subject, touched))
         found += ((subject.xid, fault) for fault in faults or ())
     with contextlib.suppress(XRegistryError):  # Too many checks are under way.
-        answers = context.checked_requests.begin().answers
+        answers = context.checked_requests.begin(context.caller.client).answers
         found += await rules.examine_schemas(subjects[:_MOST_CHECKED], answers)
     for xid, given in islice(_given(interaction), _MOST_EXAMINED):
         if PROVENANCE.isdisjoint(given):
@@ -166,7 +166,7 @@ def _subject(entity: Entity) -> Subject:
 
 async def _load_bases(context: Context, model: Model, subject: Subject, touched: _Touched) -> None:
     """Load the bases of a message that this interaction did not touch."""
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         base: Subject | None = subject
         for _ in range(_MOST_BASES):
             named = (base.text(name) for name in BASES) if base is not None else ()

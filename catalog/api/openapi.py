@@ -48,7 +48,7 @@ _ANY = Xid()
 
 async def get_openapi(request: web.Request) -> web.Response:
     """Answer with this description of the node."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     base = context.base_url(request)
     document = await in_thread(describe, context.configuration, request.app[ROUTES], base)
     return json_response(document)

@@ -87,7 +87,7 @@ class ReadPlan:
         database = self.context.database
         if self.may_show_documents or not is_one_query:
             return database.snapshot()
-        return database.pool.acquire()
+        return database.acquire()
 
     def renderer(self, loaded: Loaded, visible: Visible = EVERYTHING) -> EntityRenderer:
         return EntityRenderer(

@@ -129,15 +129,17 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
     Returns:
         the configuration in force now.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     configuration = context.configuration
     async with asyncio.timeout(context.settings.reconfiguration_timeout_seconds):
         base = context.base_url(request)
         reconfiguration = await read_reconfiguration(context, configuration, base=base, **wanted)
-        touching = Interaction(registry=RegistryUpsert(body=None, patch=True))
+        touching = Interaction(
+            caller=context.caller, registry=RegistryUpsert(body=None, patch=True)
+        )
         outcome = await context.writer.apply(configuration, touching, reconfiguration)
     if reconfiguration is not None:
-        context.adopt(reconfiguration.configuration)
+        context.shared.adopt(reconfiguration.configuration)
         configuration = reconfiguration.configuration
     return configuration, outcome
 

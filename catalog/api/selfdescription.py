@@ -26,28 +26,28 @@ _EXPORTED = ("*", "capabilities", "modelsource")
 
 async def get_model(request: web.Request) -> web.Response:
     # Of a large model, it takes a tenth of a second.
-    return json_response(await in_thread(request.app[CONTEXT].model.expanded))
+    return json_response(await in_thread(request[CONTEXT].model.expanded))
 
 
 async def get_modelsource(request: web.Request) -> web.Response:
-    return json_response(request.app[CONTEXT].model.source)
+    return json_response(request[CONTEXT].model.source)
 
 
 async def put_modelsource(request: web.Request) -> web.Response:
     """Replace the model (core/http.md, "PUT /modelsource")."""
-    check_tag(request, strong_tag(to_json(request.app[CONTEXT].model.source)))
+    check_tag(request, strong_tag(to_json(request[CONTEXT].model.source)))
     source = await read_object(request)
     configuration, outcome = await reconfigure(request, modelsource=source)
     return json_response(configuration.model.source, headers=interaction_headers(outcome))
 
 
 async def get_capabilities(request: web.Request) -> web.Response:
-    return json_response(request.app[CONTEXT].capabilities.as_json())
+    return json_response(request[CONTEXT].capabilities.as_json())
 
 
 async def put_capabilities(request: web.Request) -> web.Response:
     """Replace all capabilities, or some (core/http.md, "PATCH and PUT /capabilities")."""
-    check_tag(request, strong_tag(to_json(request.app[CONTEXT].capabilities.as_json())))
+    check_tag(request, strong_tag(to_json(request[CONTEXT].capabilities.as_json())))
     given = await read_object(request)
     configuration, outcome = await reconfigure(
         request, capabilities=given, patch=request.method == hdrs.METH_PATCH
@@ -57,12 +57,12 @@ async def put_capabilities(request: web.Request) -> web.Response:
 
 
 async def get_offered(request: web.Request) -> web.Response:
-    return json_response(describe(request.app[CONTEXT].offered))
+    return json_response(describe(request[CONTEXT].offered))
 
 
 async def get_registries(request: web.Request) -> web.Response:
     """This registry and those of the setting (core/spec.md, "xRegistry Discovery")."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     urls = [context.base_url(request), *context.settings.registries]
     return json_response({"registries": list(dict.fromkeys(urls))})
 
@@ -73,7 +73,7 @@ async def get_export(request: web.Request) -> web.StreamResponse:
 
 
 async def _export(request: web.Request) -> web.StreamResponse:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     target, configuration = RequestTarget("registry", Xid()), context.configuration
     available = configuration.capabilities.available
     exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}

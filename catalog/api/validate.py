@@ -43,7 +43,7 @@ _MOST_BASES = 16
 
 async def post_message(request: web.Request) -> web.Response:
     """Check a message against its definition; both verdicts are answered with 200."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     xid = _target(request, context.model)
     body = await read_body(request)
     inherited = Violations()
@@ -76,7 +76,7 @@ def _read_message(request: web.Request, body: bytes, definition: MessageDefiniti
         raise MissingBody(request.path)
     if media_type not in (_EVENT, "application/json", "application/octet-stream"):
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
-    value = parse_json(body, request.app[CONTEXT].settings)
+    value = parse_json(body, request[CONTEXT].settings)
     return read_json_message(value, definition.protocol)
 
 
@@ -97,7 +97,7 @@ async def _check_payload(
         contenttype = data.contenttype or _implied(definition, data.content)
         payload = data.encoded(contenttype)
         try:
-            fault = await context.checked_requests.begin().conform(
+            fault = await context.checked_requests.begin(context.caller.client).conform(
                 schema.format, schema.document, payload, contenttype, schema.part
             )
         except UnusableSchema as error:

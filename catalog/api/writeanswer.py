@@ -48,12 +48,12 @@ async def answer_written(
         return await answer_owner(plan, CIMultiDict(headers), status=status)
     loaded = await _load_written(plan, outcome)
     if plan.shows_document:
-        async with plan.context.database.pool.acquire() as connection:
+        async with plan.context.database.acquire() as connection:
             await _load_documents(connection, loaded, [version_shown(loaded, plan.xid)])
         return answer_document(plan, loaded, status=status, headers=headers)
     visible = EVERYTHING
     if plan.flags.filters is not None and plan.target.kind not in ("version", "meta"):
-        async with plan.context.database.pool.acquire() as connection:
+        async with plan.context.database.acquire() as connection:
             visible = await plan.visible(connection)
     body = await aside(len(outcome.after), shown, plan.renderer(loaded, visible), plan)
     return json_response(body, status=status, headers=headers)

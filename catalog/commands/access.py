@@ -33,6 +33,7 @@ from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
     from catalog.client import Client
+    from catalog.model.author import Author
     from catalog.operations.access import GrantingRule, NewRule
     from catalog.store.database import Connection
 
@@ -71,7 +72,7 @@ def list_(
     Example: concord access list
     """
     place = ("list", url, data_dir, database_url)
-    rules = _do(place, lambda client: client.rules(), _list)
+    rules = _do(place, lambda client: client.rules(), lambda connection, _: _list(connection))
     if as_json:
         print_json(rules)
         return
@@ -98,7 +99,7 @@ def show(
     Example: concord access show 5be21f09aa
     """
     place = ("show", url, data_dir, database_url)
-    rule = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
+    rule = _do(place, lambda client: client.rule(id), lambda connection, _: _show(connection, id))
     if as_json:
         print_json(rule)
         return
@@ -143,7 +144,9 @@ def grant(
     rule = wanted(NewRule, who=to, role=role, paths=group)
     place = ("grant", url, data_dir, database_url)
     made = _do(
-        place, lambda client: client.grant(rule), lambda connection: _grant(connection, rule)
+        place,
+        lambda client: client.grant(rule),
+        lambda connection, operator: _grant(connection, operator, rule),
     )
     if as_json:
         print_json(made)
@@ -174,18 +177,18 @@ def revoke(
     from catalog.operations.access import RuleChanges
 
     place = ("revoke", url, data_dir, database_url)
-    rule = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
+    rule = _do(place, lambda client: client.rule(id), lambda connection, _: _show(connection, id))
     left = _without(rule.paths, group) if group else []
     if left:
         changes = wanted(RuleChanges, paths=left)
         _do(
             place,
             lambda client: client.change_rule(id, changes),
-            lambda connection: _change(connection, id, left),
+            lambda connection, _: _change(connection, id, left),
         )
         out.print(f"Rule [bold]{cell(id)}[/] is for {len(left)} groups or patterns of groups now.")
         return
-    _do(place, lambda client: client.remove_rule(id), lambda connection: _remove(connection, id))
+    _do(place, lambda client: client.remove_rule(id), lambda connection, _: _remove(connection, id))
     out.print(f"Rule [bold]{cell(id)}[/] is gone.")
 
 
@@ -199,7 +202,7 @@ def _without(paths: list[str], taken: list[str]) -> list[str]:
 def _do(
     place: tuple[str, str | None, Path | None, str | None],
     ask: Callable[[Client], Awaitable[T]],
-    work: Callable[[Connection], Awaitable[T]],
+    work: Callable[[Connection, Author], Awaitable[T]],
 ) -> T:
     """Ask the node at a URL, or work on the database of a node.
 
@@ -211,11 +214,11 @@ def _do(
         return on_node(url, ask)
     settings = settings_of(data_dir, database_url)
 
-    async def attempt(connection: Connection) -> T:
+    async def attempt(connection: Connection, operator: Author) -> T:
         from catalog.model.errors import XRegistryError
 
         try:
-            return await work(connection)
+            return await work(connection, operator)
         except XRegistryError as error:
             raise CommandError(error.title, error.detail) from error
 
@@ -246,11 +249,12 @@ async def _show(connection: Connection, id: str) -> GrantingRule:
     return rule_of(rule, await read_paths(connection, id))
 
 
-async def _grant(connection: Connection, rule: NewRule) -> GrantingRule:
+async def _grant(connection: Connection, operator: Author, rule: NewRule) -> GrantingRule:
     from catalog.access.delegation import grant as keep
     from catalog.access.rulerequests import rule_of
 
     made = await keep(connection, rule, by=BY_COMMAND, subject="/access/rules")
+    operator.name_target(f"/access/rules/{made.id}")
     return rule_of(made, sorted(rule.paths))
 
 

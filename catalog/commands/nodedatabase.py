@@ -67,7 +67,7 @@ async def in_database(settings: Settings, call: Callable[[Connection], Awaitable
     try:
         async with (
             open_database(settings) as database,
-            database.pool.acquire(timeout=30) as connection,
+            database.acquire() as connection,
         ):
             return await call(connection)
     except (EmbeddedPostgresError, KeysUnusable) as error:
@@ -78,21 +78,20 @@ async def in_database(settings: Settings, call: Callable[[Connection], Awaitable
 
 
 async def in_audited_transaction(
-    settings: Settings, command: str, call: Callable[[Connection], Awaitable[T]]
+    settings: Settings, command: str, call: Callable[[Connection, Author], Awaitable[T]]
 ) -> T:
     """As `in_database`, in one transaction with the entry of the audit that names the operator.
 
     Args:
         command: what the operator runs, as `concord token create`.
+        call: names what it makes or changes as targets of the author, the operator.
     """
-    from catalog.model.author import written_by
     from catalog.store.auditnotes import note_author
 
     async def transact(connection: Connection) -> T:
         operator = operator_of(command)
         async with connection.transaction():
-            with written_by(operator):
-                result = await call(connection)
+            result = await call(connection, operator)
             await note_author(connection, operator)
         return result
 

@@ -36,6 +36,7 @@ from catalog.commands.nodedatabase import (
 )
 
 if TYPE_CHECKING:
+    from catalog.model.author import Author
     from catalog.operations.access import NewToken, PathGrant, Token
     from catalog.store.database import Connection
 
@@ -103,7 +104,9 @@ def create(
         settings = settings_of(data_dir, database_url)
         made = run(
             lambda: in_audited_transaction(
-                settings, "concord token create", lambda connection: _create(connection, token)
+                settings,
+                "concord token create",
+                lambda connection, operator: _create(connection, operator, token),
             )
         )
     if as_json:
@@ -160,7 +163,9 @@ def revoke(
         settings = settings_of(data_dir, database_url)
         is_revoked = run(
             lambda: in_audited_transaction(
-                settings, "concord token revoke", lambda connection: _revoke(connection, id)
+                settings,
+                "concord token revoke",
+                lambda connection, operator: _revoke(connection, operator, id),
             )
         )
         if not is_revoked:
@@ -227,14 +232,16 @@ def _end(text: str) -> str:
     return format_time(end)
 
 
-async def _create(connection: Connection, token: NewToken) -> Token:
+async def _create(connection: Connection, operator: Author, token: NewToken) -> Token:
     from catalog.access.tokenrequests import add_token
     from catalog.model.errors import XRegistryError
 
     try:
-        return await add_token(connection, token, by=BY_COMMAND)
+        made = await add_token(connection, token, by=BY_COMMAND)
     except XRegistryError as error:
         raise CommandError(error.title, error.detail) from error
+    operator.name_target(f"/access/tokens/{made.id}")
+    return made
 
 
 async def _list(connection: Connection) -> list[Token]:
@@ -243,9 +250,8 @@ async def _list(connection: Connection) -> list[Token]:
     return await read_tokens(connection)
 
 
-async def _revoke(connection: Connection, id: str) -> bool:
+async def _revoke(connection: Connection, operator: Author, id: str) -> bool:
     from catalog.access.owntokens import end_token
-    from catalog.model.author import name_target
 
-    name_target(f"/access/tokens/{id}")
+    operator.name_target(f"/access/tokens/{id}")
     return await end_token(connection, id) is not None

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from catalog.configuring.revalidation import Revalidation
 from catalog.entitysignature import EntitySigner
+from catalog.model.author import Author
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
@@ -47,6 +48,7 @@ class ConfigurationChange:
         *,
         results: KnownResults,
         interaction: str,
+        author: Author,
         now: datetime,
         signer: EntitySigner | None,
     ) -> None:
@@ -68,6 +70,7 @@ class ConfigurationChange:
             authority=self.authority,
             results=results,
             interaction=interaction,
+            author=author,
             now=now,
             signer=signer,
         ).run()

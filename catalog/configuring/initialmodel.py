@@ -81,4 +81,12 @@ async def ensure_registry(database: Database, registry_id: str) -> None:
             createdat=now,
             modifiedat=now,
         ).sealed()
-        await write(connection, Write(interaction=uuid.uuid4().hex, at=now, entities=[registry]))
+        await write(
+            connection,
+            Write(
+                interaction=uuid.uuid4().hex,
+                at=now,
+                author=database.caller.author,
+                entities=[registry],
+            ),
+        )

@@ -14,6 +14,8 @@ from catalog.configuring.adaptation import displaced, has_rules, review_group, r
 from catalog.configuring.modelimpact import ModelImpact
 from catalog.entitysignature import EntitySigner
 from catalog.model.attributes import check_attributes
+from catalog.model.author import Author
+from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import (
@@ -41,6 +43,8 @@ from catalog.writing.outcome import outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 
 # Errors that core/model.md names for "hasdocument" and "maxversions".
+# Documents that the client of a reconfiguration does not see are checked as well.
+_REVALIDATION = node_caller()
 _NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
 
 
@@ -51,7 +55,8 @@ class Revalidation:
     Args:
         before: the configuration that was in force, as `after` will be.
         authority: this node's.
-        interaction: the id of the one that changes the configuration, as `now` is its time.
+        interaction: the id of the one that changes the configuration, as `now` is its time and
+            `author` its author.
         signer: signs what is adapted.
     """
 
@@ -61,6 +66,7 @@ class Revalidation:
     authority: str
     results: KnownResults
     interaction: str
+    author: Author
     now: datetime
     signer: EntitySigner | None
     violations: list[XRegistryError] = field(default_factory=list)
@@ -181,7 +187,7 @@ class Revalidation:
         """Collect violations and due checks; while there are none, write adapted entities."""
         try:
             await run_checks(
-                StoredContent(self.connection),
+                StoredContent(self.connection, _REVALIDATION),
                 drafts,
                 resources,
                 self.after.capabilities,
@@ -196,6 +202,6 @@ class Revalidation:
         self.results.raise_part()
         if self.violations or not self.results.are_complete:
             return
-        outcome = outcome_of(drafts, self.interaction)
+        outcome = outcome_of(drafts, self.interaction, self.author)
         if outcome.after:
             await write(self.connection, outcome, signer=self.signer)

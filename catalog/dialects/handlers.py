@@ -41,7 +41,7 @@ def next_link(
     """
     if not after:
         return {}
-    base = request.app[CONTEXT].base_url(request)
+    base = request[CONTEXT].base_url(request)
     url = request.rel_url.update_query({"limit": str(limit), "after": after})
     counted = "" if count is None else f";count={count}"
     return {hdrs.LINK: f"<{base}{url}>;rel=next{counted}"}
@@ -61,7 +61,7 @@ async def apply(
     """
     request[DEADLINE].extend_for(interaction)
     condition = condition_on(request, reading, str(interaction.at))
-    writer = request.app[CONTEXT].writer
+    writer = request[CONTEXT].writer
     outcome = await writer.apply(configuration, interaction, condition=condition)
     await find_notes(request, configuration.model, interaction, outcome)
     return outcome
@@ -75,11 +75,13 @@ async def delete_members(
     Raises:
         NotFound: the collection's owner does not exist.
     """
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         if owner.gid and not await store.load(connection, [str(owner)]):
             raise NotFound(str(owner))
         ids = await store.load_ids(connection, f"{str(owner).rstrip('/')}/{plural}")
-    interaction = Interaction(at=owner, path=request.path, is_collection=True)
+    interaction = Interaction(
+        caller=request[CONTEXT].caller, at=owner, path=request.path, is_collection=True
+    )
     members: dict[str, Any] = {id: {} for id in ids}
     await aside(len(ids), interaction.delete_from, configuration.model, owner, plural, members)
     return answer_deleted(await apply(request, configuration, interaction))

@@ -59,7 +59,7 @@ class Audience:
         rules = identity.rules_with(Permission.READ)
         if not rules:
             return ()
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             return await covered_groups(connection, rules, groups)
 
     def _is_others(self, entry: LogEntry) -> bool:

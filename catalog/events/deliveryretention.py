@@ -43,7 +43,7 @@ async def trim_once(database: Database, settings: Settings, now: datetime) -> tu
         how many attempts and how many dead letters were dropped.
     """
     async with (
-        database.pool.acquire() as connection,
+        database.acquire() as connection,
         take_over(connection, "delivery retention") as is_alone,
     ):
         if not is_alone:

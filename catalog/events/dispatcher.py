@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from catalog.access.creatorrights import CreatorRights
+from catalog.access.knownrules import known_rules
 from catalog.context import Context
 from catalog.events.delivery import Delivery, DeliveryResources
 from catalog.events.deliveryslots import DeliverySlots
@@ -87,7 +88,7 @@ async def _deliver(
             ),
             backoff=backoff_from(settings),
             timing=timing,
-            rights=CreatorRights(settings, database),
+            rights=CreatorRights(settings, known_rules(database.shared)),
             timeout_seconds=settings.delivery_timeout_seconds,
             most_dead_letters=settings.dead_letters,
             tracing=context.tracing,
@@ -118,7 +119,7 @@ async def _run_expiry(database: Database, timing: LoopTiming) -> None:
     """Expire subscriptions when their time has come, for ever."""
     while True:
         try:
-            async with database.pool.acquire(timeout=30) as connection:
+            async with database.acquire() as connection:
                 await expire(connection, timing.now())
         except (ServerBusy, TimeoutError):
             await database.recovered()

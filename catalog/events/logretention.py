@@ -45,7 +45,7 @@ async def drop_once(
 ) -> int:
     """Drop a batch of each log, unless another process does so; return the number of changes."""
     async with (
-        database.pool.acquire() as connection,
+        database.acquire() as connection,
         take_over(connection, "log retention") as is_alone,
     ):
         if not is_alone:

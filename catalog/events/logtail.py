@@ -151,7 +151,7 @@ class Tail:
         if not is_wanted:
             self._wanted.clear()
             return
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             head = await read_head(connection)
         self._begin_at(head.now)
         self._wanted.set()
@@ -273,11 +273,11 @@ class Tail:
         self, subscription: str, cursor: Position, after: str, limit: int
     ) -> Sequence[LogEntry]:
         """Up to `limit` entities after an xid as entries; see `LogReader.read_initial`."""
-        async with self._readers, self._database.pool.acquire(timeout=30) as connection:
+        async with self._readers, self._database.acquire() as connection:
             return await self.log.read_initial(connection, subscription, cursor, after, limit)
 
     async def _read(self, position: Position, limit: int) -> list[LogEntry]:
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             return await self.log.read(connection, position, limit)
 
 

@@ -110,7 +110,7 @@ class ProgressWriter:
                 self._has_records.clear()
             try:
                 if due:
-                    async with self._database.pool.acquire() as connection:
+                    async with self._database.acquire() as connection:
                         await save_progress(connection, due)
             except BaseException:
                 for progress in due:
@@ -127,7 +127,7 @@ class ProgressWriter:
         try:
             async with (
                 asyncio.timeout(_SAVE_TIMEOUT_SECONDS),
-                self._database.pool.acquire() as connection,
+                self._database.acquire() as connection,
             ):
                 await add_attempts(connection, attempts, most=self._most_attempts)
         except BaseException:

@@ -73,5 +73,5 @@ class ShardLeases:
         """Give all leases back; nothing is delivered any more."""
         self.held = frozenset()
         with contextlib.suppress(ServerBusy, TimeoutError, *DatabaseFailure):
-            async with asyncio.timeout(_LEAVING_SECONDS), database.pool.acquire() as connection:
+            async with asyncio.timeout(_LEAVING_SECONDS), database.acquire() as connection:
                 await end_leases(connection, self._process)

@@ -108,7 +108,7 @@ class SinkValidation:
     async def _pause(self) -> float:
         if self._busy.total() >= _MOST_AT_ONCE:
             return _LONGEST_WAIT_SECONDS
-        async with self._context.database.pool.acquire(timeout=30) as connection:
+        async with self._context.database.acquire() as connection:
             at = await next_at(connection)
         if at is None:
             return _LONGEST_WAIT_SECONDS

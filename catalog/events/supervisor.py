@@ -109,7 +109,7 @@ async def _serve_once(
     """
     is_database_up = True
     try:
-        async with database.pool.acquire(timeout=30) as connection:
+        async with database.acquire() as connection:
             await serve(connection)
     except* ServerBusy:
         is_database_up = False
@@ -188,14 +188,14 @@ class Supervisor(Generic[ChildT]):
 
     async def compare_all_once(self) -> int:
         """Start, replace and stop children as the rows have changed; return how many."""
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             wanted = await self.read_revisions(connection)
         changed = {id for id, revision in wanted.items() if self._revision(id) != revision}
         return await self.compare_once(changed | (self.children.keys() - wanted.keys()))
 
     async def compare_once(self, ids: Collection[str]) -> int:
         """The same for these rows only, whether or not they exist."""
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             found = {child.id: child for child in await self.load(connection, ids)}
         coming = [child for child in found.values() if child.revision != self._revision(child.id)]
         outdated = {child.id for child in coming} | (set(ids) - found.keys())

@@ -118,7 +118,7 @@ class TokenRefresher:
         counts = Counter(self._running.values())
         busy = [endpoint for endpoint, count in counts.items() if count >= _MOST_PER_ENDPOINT]
         ending = now + timedelta(seconds=self._settings.token_warning_seconds)
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             await warn_of_ending(connection, ending)
             due = await claim_due(
                 connection,

@@ -91,7 +91,7 @@ class UndeliveredEvents:
         return {each.number: event for each, event in zip(letters, events, strict=False)}
 
     async def _read_due(self, most: int) -> list[DeadLetter]:
-        async with self._database.pool.acquire(timeout=30) as connection:
+        async with self._database.acquire() as connection:
             letters = await read_due(connection, self._id, most)
             if not letters and self._is_ordered:
                 self._blocked = await blocked_subjects(connection, self._id)

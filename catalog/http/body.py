@@ -10,13 +10,12 @@ from typing import Any
 from aiohttp import web
 
 from catalog.config import Settings
-from catalog.context import CONTEXT
+from catalog.context import CLIENT, CONTEXT
 from catalog.documents import serialization
 from catalog.http.characters import check_json_texts
 from catalog.limiter import Bytes, Things
 from catalog.limits import Limits
 from catalog.longwork import aside, note_request_bytes
-from catalog.model.caller import caller
 from catalog.model.concorderrors import (
     LimitExceeded,
     RequestTimeout,
@@ -51,10 +50,10 @@ class BodyMemory(Bytes):
 class HeldBody:
     """The body of one request, as it grows."""
 
-    def __init__(self, memory: BodyMemory) -> None:
+    def __init__(self, memory: BodyMemory, client: str) -> None:
         self.content: bytes | None = None
         self._memory = memory
-        self._client = caller.get()
+        self._client = client
         self._counted = 0
 
     def grow(self, size: int) -> None:
@@ -81,7 +80,7 @@ _HELD: web.RequestKey[HeldBody] = web.RequestKey("held_body", HeldBody)
 def held_body(request: web.Request) -> HeldBody:
     """The body of a request, which is empty at first."""
     if _HELD not in request:
-        request[_HELD] = HeldBody(request.app[BODY_MEMORY])
+        request[_HELD] = HeldBody(request.app[BODY_MEMORY], request[CLIENT])
     return request[_HELD]
 
 
@@ -156,7 +155,7 @@ async def read_body(request: web.Request, *, most: int | None = None) -> bytes:
     held = held_body(request)
     if held.content is None:
         coding = _content_coding(request)
-        most = most or request.app[CONTEXT].settings.max_body_bytes
+        most = most or request[CONTEXT].settings.max_body_bytes
         sent = await _receive(request, held, most)
         is_coded = bool(sent and coding)
         held.content = await _inflated(request, held, sent, coding, most) if is_coded else sent
@@ -178,7 +177,7 @@ def _content_coding(request: web.Request) -> str:
 async def _receive(request: web.Request, held: HeldBody, most: int) -> bytes:
     """The body as it is sent. It is inflated only when it is complete: a client that stalls
     costs what it has sent, and no more."""
-    settings = request.app[CONTEXT].settings
+    settings = request[CONTEXT].settings
     if (request.content_length or 0) > most:
         raise RequestTooLarge(request.path, limit=str(most))
     received = bytearray()
@@ -263,7 +262,7 @@ async def _read_json(request: web.Request, most_values: int | None = None) -> tu
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
     if most_values is not None:
         check_number_of_values(body, most_values, "fixed")
-    return await aside(0, parse_json, body, request.app[CONTEXT].settings), body
+    return await aside(0, parse_json, body, request[CONTEXT].settings), body
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:

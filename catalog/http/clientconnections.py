@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from catalog.config import Settings
-from catalog.context import CONTEXT
+from catalog.context import SHARED
 from catalog.http.problems import (
     answer_unexpected,
     cut_short,
@@ -68,7 +68,7 @@ def client_address(request: web.Request) -> str:
     a trusted proxy's is the last one that nobody could invent.
     """
     sender = request.remote or ""
-    trusted = request.app[CONTEXT].settings.trusted_proxies
+    trusted = request.app[SHARED].settings.trusted_proxies
     if not trusted:
         return sender
     hops = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")

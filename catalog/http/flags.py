@@ -60,7 +60,7 @@ def read_page(request: web.Request) -> tuple[str, int]:
 
 def page_limit(request: web.Request, wanted: int | None) -> int:
     """The most items of a page: as many as the client wants, as far as the node lets it."""
-    most = request.app[CONTEXT].settings.page_size
+    most = request[CONTEXT].settings.page_size
     return most if wanted is None else min(wanted, most)
 
 

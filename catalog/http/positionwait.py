@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 
-from catalog.context import CONTEXT
+from catalog.context import CLIENT, CONTEXT
 from catalog.http.responses import POSITION
 from catalog.http.stream import WAITING_READS
-from catalog.model.caller import caller
+from catalog.model.caller import node_caller
 from catalog.model.concorderrors import PositionNotReached, UnknownPosition
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.store import links
-from catalog.store.database import Database, wait_for
+from catalog.store.database import Database, SharedDatabase, wait_for
 from catalog.store.linkprogress import LinkProgress, NodeProgress, read_progress
 from catalog.store.logcursor import LogCursor
 
@@ -59,8 +59,8 @@ class LinkWaits:
     whenever that is signalled.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = Database(database, node_caller())
         self._waiting: set[_Waiting] = set()
         self._wakes: dict[str, _Wake] = {}
         self._follower: asyncio.Task[None] | None = None
@@ -69,11 +69,6 @@ class LinkWaits:
     def waiting(self) -> int:
         """The number of reads that wait."""
         return len(self._waiting)
-
-    async def read(self, cursors: Sequence[LogCursor]) -> NodeProgress:
-        """Read the progress of this node and of the links that follow these instances."""
-        async with self._database.pool.acquire() as connection:
-            return await read_progress(connection, {cursor.instance for cursor in cursors})
 
     async def wait(
         self, cursor: LogCursor, behind: Sequence[LinkProgress], seconds: float
@@ -117,7 +112,7 @@ class LinkWaits:
 
     async def _look(self) -> None:
         instances = {reader.cursor.instance for reader in self._waiting}
-        async with self._database.pools.tasks.acquire() as connection:
+        async with self._database.acquire() as connection:
             progress = await read_progress(connection, instances)
             behind = self._settle(progress)
             for id in self._due(behind):
@@ -171,25 +166,33 @@ async def wait_for_positions(request: web.Request) -> None:
     """
     if WAIT_FOR not in request.headers or request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
         return
-    context, waits = request.app[CONTEXT], request.app[LINK_WAITS]
+    context, waits = request[CONTEXT], request.app[LINK_WAITS]
     cursors, seconds = _positions(request), _seconds(request)
     until = asyncio.get_running_loop().time() + seconds
-    progress = await waits.read(cursors)
+    progress = await _read_progress(context.database, cursors)
     for cursor in cursors:
         missing = _behind(request, cursor, progress)
         if not missing:
             continue
-        async with request.app[WAITING_READS].hold(caller.get(), wait_seconds=0, path=request.path):
+        async with request.app[WAITING_READS].hold(
+            request[CLIENT], wait_seconds=0, path=request.path
+        ):
             left = until - asyncio.get_running_loop().time()
             behind = await waits.wait(cursor, missing, left)
         if behind:
             raise _not_reached(request, cursor, behind[0], seconds)
-        progress = await waits.read(cursors)
+        progress = await _read_progress(context.database, cursors)
         _behind(request, cursor, progress)  # Raises, if it waited for a link that is gone.
     if progress.revision > context.configuration.revision:
-        await context.reload()
+        await context.shared.reload()
     now = LogCursor.at(context.database.node.instance, progress.newest)
     request[READ_AS_OF] = str(now)
+
+
+async def _read_progress(database: Database, cursors: Sequence[LogCursor]) -> NodeProgress:
+    """Read the progress of this node and of the links that follow the instances of cursors."""
+    async with database.acquire() as connection:
+        return await read_progress(connection, {cursor.instance for cursor in cursors})
 
 
 def _behind(request: web.Request, cursor: LogCursor, progress: NodeProgress) -> list[LinkProgress]:
@@ -198,7 +201,7 @@ def _behind(request: web.Request, cursor: LogCursor, progress: NodeProgress) -> 
     Raises:
         UnknownPosition: no link does, or it is one of this node that its log does not have.
     """
-    if cursor.is_of(request.app[CONTEXT].database.node.instance):
+    if cursor.is_of(request[CONTEXT].database.node.instance):
         if cursor.position.txid < progress.next_txid:
             return []
         detail = "the log of this node does not reach there"
@@ -233,7 +236,7 @@ def _positions(request: web.Request) -> Sequence[LogCursor]:
 
 def _seconds(request: web.Request) -> float:
     """The time that a client wants to wait, as far as the node lets it."""
-    most = request.app[CONTEXT].settings.read_wait_seconds
+    most = request[CONTEXT].settings.read_wait_seconds
     for preference in ",".join(request.headers.getall(_PREFER, ())).split(","):
         name, _, value = preference.partition(";")[0].partition("=")
         if name.strip().lower() == "wait" and _SECONDS.fullmatch(value.strip()):

@@ -13,7 +13,7 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.http import StreamWriter
 
-from catalog.context import Context
+from catalog.context import CONTEXT, Context
 from catalog.http.browsers import SHOWN_ONLY
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
@@ -28,7 +28,6 @@ from catalog.model.errors import (
 )
 from catalog.model.masking import described
 from catalog.store.authoritybases import read_bases
-from catalog.store.database import has_committed
 
 _WEB = ("http://", "https://")
 # The URL is from another catalog or its operator, and stands in a header.
@@ -48,7 +47,7 @@ async def _point(context: Context, error: XRegistryError) -> None:
     if not refusals:
         return
     authorities = {each.arguments["authority"] for each in refusals}
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         bases = await read_bases(connection, authorities)
     for each in refusals:
         authority = each.arguments["authority"]
@@ -131,7 +130,9 @@ def answer_unexpected(request: web.BaseRequest, error: BaseException | None) -> 
 
 def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUnavailable:
     """The error of this request, whose write may have been committed."""
-    is_unknown = isinstance(error, OutcomeUnknown) or has_committed.get()
+    is_unknown = isinstance(error, OutcomeUnknown) or (
+        CONTEXT in request and request[CONTEXT].database.has_committed
+    )
     return (OutcomeUnknown if is_unknown else DatabaseUnavailable)(request.path)
 
 

@@ -11,10 +11,9 @@ from typing import Any, TypeAlias
 from aiohttp import hdrs, web
 
 from catalog.config import Settings
-from catalog.context import CONTEXT
+from catalog.context import CLIENT, CONTEXT
 from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
 from catalog.limiter import Share, Things
-from catalog.model.caller import caller
 from catalog.model.concorderrors import ReadTooSlowly, SearchTooCostly
 from catalog.model.errors import ServerBusy, TooLarge
 from catalog.model.interaction import Interaction
@@ -173,7 +172,7 @@ def bounded(handler: Handler) -> Handler:
         # A deadline around another one would end a stream that the inner one lets go on.
         if DEADLINE in request:
             return await handler(request)
-        async with Deadline(request, request.app[CONTEXT].settings):
+        async with Deadline(request, request[CONTEXT].settings):
             return await handler(request)
 
     return handle
@@ -193,7 +192,7 @@ async def in_search_time(request: web.Request) -> AsyncIterator[None]:
     Raises:
         SearchTooCostly
     """
-    seconds = request.app[CONTEXT].settings.search_timeout_seconds
+    seconds = request[CONTEXT].settings.search_timeout_seconds
     try:
         async with asyncio.timeout(seconds) as bound:
             yield
@@ -217,8 +216,8 @@ async def stream_share(request: web.Request) -> AsyncIterator[None]:
         TooManyAtOnce: the client has its share of the streams under way.
         ServerBusy: there are too many streams of all clients.
     """
-    seconds = request.app[CONTEXT].settings.request_timeout_seconds / 2
-    streams, key = request.app[STREAMS], caller.get()
+    seconds = request[CONTEXT].settings.request_timeout_seconds / 2
+    streams, key = request.app[STREAMS], request[CLIENT]
     async with streams.hold(key, wait_seconds=seconds, path=request.path):
         yield
 
@@ -245,7 +244,7 @@ async def send(
     """
     most = _LARGEST_AT_ONCE
     if WHOLE in request:
-        most = request.app[CONTEXT].settings.max_body_bytes
+        most = request[CONTEXT].settings.max_body_bytes
     async with contextlib.aclosing(pieces):
         begun, size = [], 0
         async for piece in pieces:

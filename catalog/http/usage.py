@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from catalog.context import Context
+from catalog.context import SharedState
 from catalog.formats import Checker
 from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.connections import Pools
 
 
-def tell_usage(context: Context) -> None:
+def tell_usage(shared: SharedState) -> None:
     """Read, whenever the metrics of a process are read, what counts for itself."""
-    _tell_pools(context.metrics, context.database.pools)
-    _tell_checks(context.metrics, context.checker)
+    _tell_pools(shared.metrics, shared.database.pools)
+    _tell_checks(shared.metrics, shared.checker)
 
 
 def _tell_pools(metrics: ProcessMetrics, pools: Pools) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from catalog.formats import COMPATIBILITIES, FORMATS, Check
 from catalog.lint.declaredentities import entity_of
 from catalog.lint.memorycatalog import MemoryCatalog
+from catalog.model.caller import node_caller
 from catalog.model.capabilities import offered_with
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -73,7 +74,7 @@ class LintedCatalog:
 
     def _read(self, groups: Mapping[str, Any]) -> tuple[Interaction, list[XRegistryError]]:
         model, found = self.configuration.model, list[XRegistryError]()
-        interaction = Interaction(ignore=frozenset({"epoch"}))
+        interaction = Interaction(caller=node_caller(), ignore=frozenset({"epoch"}))
         for plural, collection in groups.items():
             try:
                 interaction.post_registry(model, {plural: collection})

@@ -1,11 +1,8 @@
-"""The author of what the current task writes, as the audit tells it."""
+"""The author of what a caller writes, as the audit tells it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -71,34 +68,3 @@ def _harmless(text: str, most: int) -> str:
         return text
     known = text[: most * _ROOM].encode(errors="replace").decode()
     return printable(_TOKEN.sub(MASK, known))[:most]
-
-
-def the_node() -> Author:
-    """The author of what a node does by itself."""
-    return Author(kind="node")
-
-
-author: ContextVar[Author | None] = ContextVar("author", default=None)
-"""The author of the current task; `None` in tasks of the node itself."""
-
-
-def name_target(target: str) -> None:
-    """Name what the current request makes or changes, for the audit, by a path or as an authority.
-
-    It is called in the transaction, before its end.
-    """
-    if (current := author.get()) is not None:
-        current.name_target(target)
-
-
-@contextmanager
-def written_by(who: Author) -> Iterator[None]:
-    """Be the author of what is written meanwhile, unless a request is."""
-    if author.get() is not None:
-        yield
-        return
-    token = author.set(who)
-    try:
-        yield
-    finally:
-        author.reset(token)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.model.caller import Caller
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import (
     BadFlag,
@@ -25,8 +26,6 @@ from catalog.model.errors import (
 )
 from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
-from catalog.model.visibility import Visibility, visibility
-from catalog.model.writescope import WriteScope, writescope
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 
 Body = Mapping[str, Any]
@@ -125,10 +124,10 @@ class Interaction:
     updated, its epoch is not checked, and it may be a replica.
     `violations` are errors in single entities of a larger request; they refuse it after the
     rest was checked as well. More entities than `most_entities` refuse it at once.
-    `writable` and `visible` are what the client may write and see whose task makes it: the task
-    that applies it may be another one.
+    `caller` is who writes: what is read for the interaction is what the caller sees.
     """
 
+    caller: Caller
     at: Xid = field(default_factory=Xid)
     path: str = "/"
     is_collection: bool = False
@@ -141,8 +140,6 @@ class Interaction:
     deletes: list[Delete] = field(default_factory=list)
     violations: FirstViolations = field(default_factory=FirstViolations)
     most_entities: int = 100_000
-    writable: WriteScope | None = field(default_factory=writescope.get)
-    visible: Visibility | None = field(default_factory=visibility.get)
     _entities: int = field(default=0, init=False)
 
     def _count(self, entities: int) -> None:

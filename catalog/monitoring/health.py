@@ -29,7 +29,7 @@ async def get_ready(request: web.Request) -> web.Response:
     The disk is full if a write found it so since there was space last, or if that of the node's own
     database has less than 32 MiB left.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     if reason := await _reason_to_wait(context):
         headers = {"Retry-After": "1"}
         return json_response({"status": "waiting", "reason": reason}, status=503, headers=headers)
@@ -38,13 +38,13 @@ async def get_ready(request: web.Request) -> web.Response:
 
 async def _reason_to_wait(context: Context) -> str:
     """Why the node can do nothing for clients; "" if it can."""
-    availability = context.database.availability
+    availability = context.database.shared.availability
     if availability.is_full or _lacks_space(context.settings):
         return "the disk of the database is full: free space there"
     if availability.is_away:
         return "the database is away"
     try:
-        async with asyncio.timeout(_MOST_SECONDS), context.database.pool.acquire() as connection:
+        async with asyncio.timeout(_MOST_SECONDS), context.database.acquire() as connection:
             await ping(connection)
     except (ServerBusy, TimeoutError):
         return f"the database does not answer within {_MOST_SECONDS:.0f} seconds"

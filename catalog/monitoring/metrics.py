@@ -21,7 +21,6 @@ from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.longwork import in_thread
 from catalog.model.errors import ServerBusy
-from catalog.model.visibility import visibility
 from catalog.monitoring.machinechecks import certificate_ends
 from catalog.monitoring.storedmetrics import StoredMetrics
 from catalog.store.monitoring import StoredFigures, read_figures
@@ -33,7 +32,7 @@ _MOST_SECONDS = 5.0
 
 async def get_metrics(request: web.Request) -> web.Response:
     """`GET /metrics`: what this process counts, and what the database tells of the whole node."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     context.metrics.read()
     registry = CollectorRegistry()
     is_up, figures = await _read_figures(context)
@@ -96,8 +95,8 @@ async def _read_figures(context: Context) -> tuple[bool, StoredFigures | None]:
     others.
     """
     try:
-        async with asyncio.timeout(_MOST_SECONDS), context.database.pool.acquire() as connection:
-            if visibility.get() is not None:
+        async with asyncio.timeout(_MOST_SECONDS), context.database.acquire() as connection:
+            if context.caller.is_restricted:
                 await connection.fetchval("SELECT 1")
                 return True, None
             return True, await read_figures(connection, most=_MOST_TOLD)

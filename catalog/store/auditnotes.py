@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from catalog.model.author import Author, the_node
+from catalog.model.author import Author
 from catalog.model.change import Change
 from catalog.model.refusals import RefusedAttempts
 from catalog.store.connections import Connection
@@ -17,13 +17,12 @@ _MOST_TARGETS = 20
 
 
 def interaction_row(
-    author: Author | None, interaction: str, at: datetime, changes: Sequence[Change]
+    author: Author, interaction: str, at: datetime, changes: Sequence[Change]
 ) -> dict[str, Any]:
     """The row about an interaction, for the statement that writes its changes.
 
     From now on, the author is noted: unless its transaction fails, no other row is needed.
     """
-    author = author or the_node()
     author.is_noted = True
     first = changes[:_MOST_TARGETS]
     return {

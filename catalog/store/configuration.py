@@ -35,7 +35,7 @@ class StoredConfiguration:
 
 async def read_stored(database: Database) -> StoredConfiguration:
     """Read the configuration in force."""
-    async with database.pool.acquire(timeout=30) as connection:
+    async with database.acquire() as connection:
         row = await connection.fetchrow(_queries.read)
     return StoredConfiguration(
         modelsource=orjson.loads(row["modelsource"]),

@@ -27,10 +27,9 @@ from asyncpg.exceptions import (
 )
 
 from catalog.limiter import Share
-from catalog.model.caller import caller
+from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.concorderrors import DatabaseUnavailable, StorageFull
 from catalog.model.errors import ServerBusy
-from catalog.model.visibility import Visibility, visibility
 from catalog.store.queries import Queries
 
 _log = structlog.get_logger(__name__)
@@ -54,7 +53,7 @@ _LOST = (
 )
 # These mean a lost connection only if it is closed: an OSError may be about an HTTP client.
 _LOST_IF_CLOSED = (OSError, InterfaceError, InternalClientError)
-_ACQUIRE_SECONDS = 30.0
+ACQUIRE_SECONDS = 30.0
 _RELEASE_SECONDS = 2.0
 _CLOSE_SECONDS = 1.0
 
@@ -154,31 +153,21 @@ class Connections:
     def waiting(self) -> int:
         return self._places.waiting
 
-    def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> Loan:
-        """Lend a connection for the time of a context, and translate its loss.
-
-        Raises:
-            DatabaseUnavailable: there is no connection, or it was lost meanwhile.
-            ServerBusy: none became free within `timeout` seconds.
-            StorageFull: the disk of the database is full.
-        """
-        return Loan(self, timeout)
-
-    async def lend(self, client: str, timeout_seconds: float) -> Connection:
-        """A connection for a client; see `acquire`."""
+    async def lend(self, caller: Caller, timeout_seconds: float) -> Connection:
+        """A connection for a caller; see `Database.acquire`."""
         if self._availability.is_away:
             raise StorageFull("/") if self._availability.is_full else DatabaseUnavailable("/")
-        await self._places.take(client, wait_seconds=timeout_seconds)
+        await self._places.take(caller.client, wait_seconds=timeout_seconds)
         try:
             connection = await self._take(timeout_seconds)
         except BaseException as error:
-            self._places.give_back(client)
+            self._places.give_back(caller.client)
             self.tell_failure(error)
             raise
         self._lent.add(connection)
         return connection
 
-    async def take_back(self, client: str, connection: Connection, *, is_sound: bool) -> None:
+    async def take_back(self, caller: Caller, connection: Connection, *, is_sound: bool) -> None:
         """End a loan; a connection that is not sound goes back to the pool, which resets it."""
         self._lent.discard(connection)
         try:
@@ -187,7 +176,7 @@ class Connections:
             else:
                 await self._release(connection)
         finally:
-            self._places.give_back(client)
+            self._places.give_back(caller.client)
 
     async def _take(self, timeout_seconds: float) -> Connection:
         while self._idle:
@@ -239,32 +228,32 @@ class Loan:
     It is a class since every request has one: generators as contexts would cost a tenth of a read.
     """
 
-    __slots__ = ("_client", "_connection", "_pool", "_timeout")
+    __slots__ = ("_caller", "_connection", "_pool", "_timeout")
 
-    def __init__(self, pool: Connections, timeout_seconds: float) -> None:
+    def __init__(self, pool: Connections, caller: Caller, timeout_seconds: float) -> None:
         self._pool = pool
+        self._caller = caller
         self._timeout = timeout_seconds
-        self._client = caller.get()
 
     async def __aenter__(self) -> Connection:
-        self._connection = await self._pool.lend(self._client, self._timeout)
+        self._connection = await self._pool.lend(self._caller, self._timeout)
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         if error is None:
-            await self._pool.take_back(self._client, self._connection, is_sound=True)
+            await self._pool.take_back(self._caller, self._connection, is_sound=True)
             return
         told = _told(self._connection, error)
         self._pool.tell_failure(told)
-        await self._pool.take_back(self._client, self._connection, is_sound=False)
+        await self._pool.take_back(self._caller, self._connection, is_sound=False)
         if told is not error:
             raise told
 
 
 class RestrictedConnections(Connections):
-    """A pool whose connections show what the current task's `visibility` shows, and no more.
+    """A pool whose connections show what the caller sees to whom they are lent, and no more.
 
     Their `search_path` begins with the schema `visible`, whose views fail without settings.
     """
@@ -274,17 +263,17 @@ class RestrictedConnections(Connections):
         # By the id of each connection that skips the pool, the rules that it was given.
         self._given: dict[int, tuple[str, ...]] = {}
 
-    async def lend(self, client: str, timeout_seconds: float) -> Connection:
-        shown = visibility.get()
-        assert shown is not None, "only restricted clients are lent these"
-        connection = await super().lend(client, timeout_seconds)
+    async def lend(self, caller: Caller, timeout_seconds: float) -> Connection:
+        shown = caller.sees
+        assert shown is not EVERYTHING, "only restricted callers are lent these"
+        connection = await super().lend(caller, timeout_seconds)
         try:
             if self._given.pop(id(connection), None) != shown.rules:
                 await connection.execute(_queries.restrict, [*shown.rules])
         except BaseException as error:
             told = _told(connection, error)
             self.tell_failure(told)
-            await self.take_back(client, connection, is_sound=False)
+            await self.take_back(caller, connection, is_sound=False)
             if told is error:
                 raise
             raise told from error
@@ -297,12 +286,12 @@ class RestrictedConnections(Connections):
 
 
 @contextlib.asynccontextmanager
-async def seen_by(connection: Connection, visible: Visibility | None) -> AsyncIterator[None]:
-    """Have a transaction read what a client may see until the block ends, and then all again."""
-    if visible is None:
+async def seen_by(connection: Connection, caller: Caller) -> AsyncIterator[None]:
+    """Have a transaction read what a caller sees until the block ends, and then all again."""
+    if caller.sees is EVERYTHING:
         yield
         return
-    before = await connection.fetchval(_queries.restrict_within, [*visible.rules])
+    before = await connection.fetchval(_queries.restrict_within, [*caller.sees.rules])
     try:
         yield
     except (PostgresError, InterfaceError, ServerBusy, TimeoutError, OSError):

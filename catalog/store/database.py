@@ -8,27 +8,27 @@ import random
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import orjson
 from asyncpg.exceptions import UniqueViolationError
 
-from catalog.model.author import Author, author
-from catalog.model.caller import caller
+from catalog.model.author import Author
+from catalog.model.caller import Caller
 from catalog.model.change import Change
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown, StorageFull
 from catalog.model.errors import BadRequest, ServerBusy
-from catalog.model.visibility import visibility
 from catalog.store.auditnotes import note_author
 from catalog.store.connections import (
+    ACQUIRE_SECONDS,
     Availability,
     Connections,
     DatabaseFailure,
     DatabaseUnusable,
+    Loan,
     Pools,
     PoolSizes,
     RestrictedConnections,
@@ -44,6 +44,8 @@ from catalog.store.servers import connect
 from catalog.store.sessioncheck import check_sessions, why_unusable
 from catalog.store.sharedwrites import SharedWrites
 
+T = TypeVar("T")
+
 _queries = Queries("database")
 # The duplicate key in PostgreSQL's error detail, in any language.
 _SIBLING = re.compile(r"=\((.*), ([^,()]*)\)")
@@ -52,8 +54,6 @@ _ROLLBACK_SECONDS = 2.0
 _SETTLING_SECONDS = 0.1
 _SIZES = PoolSizes()
 
-# Whether the current task has committed anything for the request that it answers.
-has_committed: ContextVar[bool] = ContextVar("has_committed", default=False)
 # The settings of every connection.
 SETTINGS = {
     "synchronous_commit": "on",
@@ -133,32 +133,69 @@ async def wait_for(ticket: asyncio.Event, timeout_seconds: float) -> bool:
     return ticket.is_set()
 
 
-class Database:
-    """One node's database. Use `Database.open`; everything else goes through its pools."""
+@dataclass(slots=True, kw_only=True)
+class SharedDatabase:
+    """What all callers of a node's database share. Only a `Database` reads and writes.
 
-    def __init__(
-        self,
-        dsn: str,
-        pools: Pools,
-        availability: Availability,
-        node: Node,
-        shared: SharedWrites | None = None,
-    ) -> None:
-        self.dsn = dsn
-        self.pools = pools
-        self.availability = availability
-        self.node = node
-        self.signal = Signal(shared)
-        # How often another server answered than before, or the same one after a restart.
-        self.servers_left = 0
-        # Set when some process may have changed the configuration.
-        self.reconfigured = asyncio.Event()
+    Args:
+        servers_left: how often another server answered than before, or the same one after a
+            restart.
+        reconfigured: set when some process may have changed the configuration.
+    """
+
+    dsn: str
+    pools: Pools
+    availability: Availability
+    node: Node
+    signal: Signal
+    servers_left: int = 0
+    reconfigured: asyncio.Event = field(default_factory=asyncio.Event)
+    _parts: dict[type, Any] = field(init=False, default_factory=dict)
+
+    def part(self, kind: type[T], make: Callable[[], T]) -> T:
+        """The one object of a class that all callers share: made when it is first asked for."""
+        if kind not in self._parts:
+            self._parts[kind] = make()
+        found: T = self._parts[kind]
+        return found
+
+
+class Database:
+    """One node's database, as a caller may read and write it.
+
+    Use `Database.open`, and `for_caller` for others.
+    """
+
+    __slots__ = ("caller", "has_committed", "shared")
+
+    def __init__(self, shared: SharedDatabase, caller: Caller) -> None:
+        self.shared = shared
+        self.caller = caller
+        # Whether anything was committed through this object.
+        self.has_committed = False
+
+    def for_caller(self, caller: Caller) -> Database:
+        """The same database for another caller."""
+        return Database(self.shared, caller)
+
+    @property
+    def node(self) -> Node:
+        return self.shared.node
+
+    @property
+    def signal(self) -> Signal:
+        return self.shared.signal
+
+    @property
+    def pools(self) -> Pools:
+        return self.shared.pools
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
         cls,
         dsn: str,
+        caller: Caller,
         *,
         modelsource: Mapping[str, Any],
         resolved: Mapping[str, Any] | None = None,
@@ -172,6 +209,7 @@ class Database:
 
         Args:
             dsn: a PostgreSQL URL.
+            caller: for whom the database is read and written.
             modelsource: the model of a fresh node.
             resolved: the same with its `$include`s resolved, if it has any.
             public_url: becomes the authority of a fresh node; without one it is
@@ -190,8 +228,8 @@ class Database:
         pools = await _connect(dsn, sizes, availability)
         try:
             try:
-                await check_sessions(pools.tasks, dsn, SETTINGS)
-                async with pools.tasks.acquire() as connection:
+                await check_sessions(Loan(pools.tasks, caller, ACQUIRE_SECONDS), dsn, SETTINGS)
+                async with Loan(pools.tasks, caller, ACQUIRE_SECONDS) as connection:
                     await migrate(connection)
                     name = authority or public_url
                     await _create(connection, modelsource, resolved, name, awaits_recovery)
@@ -201,19 +239,41 @@ class Database:
             if authority not in (None, node.authority):
                 raise DatabaseUnusable(f"it is that of the authority {node.authority}")
             with _open_shared(shared_writes) as shared:
-                yield cls(dsn, pools, availability, node, shared)
+                yield cls(
+                    SharedDatabase(
+                        dsn=dsn,
+                        pools=pools,
+                        availability=availability,
+                        node=node,
+                        signal=Signal(shared),
+                    ),
+                    caller,
+                )
         finally:
             await pools.close()
 
-    @property
-    def pool(self) -> Connections:
-        """The pool of the current task, which shows what its client may see."""
-        return self._own if visibility.get() is None else self.pools.restricted
+    def acquire(self, pool: Connections | None = None, *, timeout: float = ACQUIRE_SECONDS) -> Loan:
+        """Lend a connection that shows what the caller sees, for the time of a context.
+
+        Args:
+            pool: lends the connection, unless the caller is restricted.
+
+        Raises:
+            DatabaseUnavailable: there is no connection, or it was lost meanwhile.
+            ServerBusy: none became free within `timeout` seconds.
+            StorageFull: the disk of the database is full.
+        """
+        if self.caller.is_restricted:
+            pool = self.pools.restricted
+        return Loan(pool or self._own, self.caller, timeout)
 
     @property
     def _own(self) -> Connections:
-        """The pool that shows everything: that of requests if the task works for a client."""
-        return self.pools.requests if caller.get() else self.pools.tasks
+        """The pool that shows everything: that of requests if the caller is a client."""
+        return self.pools.requests if self.caller.client else self.pools.tasks
+
+    def _acquire_all(self) -> Loan:
+        return Loan(self._own, self.caller, ACQUIRE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, is_noted: bool = True) -> AsyncIterator[Connection]:
@@ -228,18 +288,18 @@ class Database:
             OutcomeUnknown: the database was lost while it committed.
             BadRequest: an id differs from a sibling's in case only.
         """
-        who, is_committing = author.get(), False
+        who, is_committing = self.caller.author, False
         try:
             async with (
                 _forgotten_on_failure(who),
-                self._own.acquire() as connection,
+                self._acquire_all() as connection,
                 _in_transaction(connection),
             ):
                 yield connection
-                if is_noted and who is not None and who.method and not who.is_noted:
+                if is_noted and who.method and not who.is_noted:
                     await note_author(connection, who)
                 is_committing = not is_closed(connection)
-            has_committed.set(True)
+            self.has_committed = True
         except UniqueViolationError as error:
             if getattr(error, "constraint_name", "") != "entities_sibling":
                 raise
@@ -260,48 +320,37 @@ class Database:
         """Open a read-only transaction in which every statement sees the same state.
 
         Args:
-            pool: lends the connection; by default the pool of the current task, which is always
-                the one for a restricted client.
+            pool: as for `acquire`.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away.
         """
         async with (
-            self.pool_for(pool).acquire() as connection,
+            self.acquire(pool) as connection,
             _in_transaction(connection, isolation="repeatable_read", readonly=True),
         ):
             yield connection
 
     @contextlib.asynccontextmanager
     async def overview(self) -> AsyncIterator[Connection]:
-        """Open a `snapshot` that shows everything, whatever the client of the task may see.
+        """Open a `snapshot` that shows everything, whatever the caller sees.
 
         Raises:
             ServerBusy: as `snapshot`.
         """
         try:
             async with (
-                self._own.acquire() as connection,
+                self._acquire_all() as connection,
                 _in_transaction(connection, isolation="repeatable_read", readonly=True),
             ):
                 yield connection
         except TimeoutError as error:
             raise ServerBusy("/") from error
 
-    def pool_for(self, wanted: Connections | None) -> Connections:
-        """The pool that lends to the current task: the wanted one, unless its client is restricted.
-
-        Args:
-            wanted: `None` stands for the pool of the current task.
-        """
-        if wanted is None or visibility.get() is not None:
-            return self.pool
-        return wanted
-
     async def recovered(self) -> None:
         """Wait until the database may be used again, in a loop that met `ServerBusy`."""
         await asyncio.sleep(_SETTLING_SECONDS * (0.5 + random.random()))
-        await self.availability.wait()
+        await self.shared.availability.wait()
 
 
 @contextlib.contextmanager
@@ -320,14 +369,13 @@ def _open_shared(file: Path | None) -> Iterator[SharedWrites | None]:
 
 
 @contextlib.asynccontextmanager
-async def _forgotten_on_failure(who: Author | None) -> AsyncIterator[None]:
+async def _forgotten_on_failure(who: Author) -> AsyncIterator[None]:
     """Note an author again later if the transaction fails that would have noted it."""
-    was_noted = who is not None and who.is_noted
+    was_noted = who.is_noted
     try:
         yield
     except BaseException:
-        if who is not None:
-            who.is_noted = was_noted
+        who.is_noted = was_noted
         raise
 
 

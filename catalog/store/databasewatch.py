@@ -11,7 +11,7 @@ from asyncpg.exceptions import ConnectionDoesNotExistError, DiskFullError
 
 from catalog.model.backoff import Backoff
 from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
-from catalog.store.database import SETTINGS, Database, wait_for
+from catalog.store.database import SETTINGS, SharedDatabase, wait_for
 from catalog.store.queries import Queries
 from catalog.store.servers import connect
 
@@ -45,7 +45,7 @@ class Watch:
 
     def __init__(
         self,
-        database: Database,
+        database: SharedDatabase,
         revive: Revive = leave_alone,
         *,
         patience_seconds: float = _PATIENCE_SECONDS,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from asyncpg.exceptions import DuplicatePreparedStatementError, InvalidSQLStatementNameError
 
 from catalog.store.connections import (
-    Connections,
     DatabaseFailure,
     DatabaseUnusable,
+    Loan,
 )
 from catalog.store.queries import Queries
 from catalog.store.servers import connect
@@ -26,15 +26,15 @@ _POOLER = (
 )
 
 
-async def check_sessions(own: Connections, dsn: str, settings: Mapping[str, str]) -> None:
+async def check_sessions(own: Loan, dsn: str, settings: Mapping[str, str]) -> None:
     """Check that two connections are two sessions, and that they keep their settings.
 
     A pooler that lends a server for a transaction gives one session to several connections. One
     that ignores settings would show restricted clients everything.
 
     Args:
-        own: connections to the same database.
-        settings: those that they have.
+        own: lends a connection to the same database.
+        settings: those of the connection.
 
     Raises:
         DatabaseUnusable: they are not, or the server does not answer.
@@ -48,7 +48,7 @@ async def check_sessions(own: Connections, dsn: str, settings: Mapping[str, str]
             server_settings=named,
         )
         try:
-            async with own.acquire() as one:
+            async with own as one:
                 first = await one.fetchval(_queries.server_process)
                 process = await other.fetchval(_queries.server_process)
                 path = await other.fetchval(_queries.search_path)

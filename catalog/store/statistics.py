@@ -46,7 +46,7 @@ class Statistics:
 
     async def analyze_once(self) -> None:
         """Renew the statistics, unless another process does so."""
-        async with self._database.pool.acquire() as connection:
+        async with self._database.acquire() as connection:
             async with take_over(connection, "statistics") as is_alone:
                 if is_alone:
                     await connection.execute(_queries.analyze, timeout=_ANALYZE_SECONDS)

@@ -11,7 +11,7 @@ import orjson
 
 from catalog.entitysignature import EntitySigner
 from catalog.longwork import aside
-from catalog.model.author import Author, author
+from catalog.model.author import Author
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -41,13 +41,13 @@ class Write:
 
     interaction: str
     at: datetime
+    author: Author
     entities: Sequence[Entity] = ()
     tombstones: Sequence[Tombstone] = ()
     changes: Sequence[Change] = ()
     dropped_documents: Sequence[str] = ()
     revived: Sequence[Origin] = ()
     signed: Sequence[Entity | Tombstone] = ()
-    author: Author | None = field(default_factory=author.get)
     trace: TraceContext | None = None
     traces: Mapping[str, TraceContext] = field(default_factory=dict)
 

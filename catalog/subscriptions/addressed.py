@@ -124,7 +124,7 @@ async def answer_write(
 
 def next_page(request: web.Request, limit: int, after: object) -> dict[str, str]:
     """The header that names the page after one that ends at `after`."""
-    here = f"{request.app[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
+    here = f"{request[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
     return {"Link": f"<{here}?limit={limit}&after={quote(str(after))}>;rel=next"}
 
 

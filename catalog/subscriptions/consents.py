@@ -6,7 +6,9 @@ Source: http-webhook.md 4.1.3.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from aiohttp import web
 
@@ -16,7 +18,6 @@ from catalog.context import CONTEXT
 from catalog.events.sinkvalidation import request_origin
 from catalog.http.clientconnections import client_address, source_of
 from catalog.limiter import Rate, rate_in_a_minute
-from catalog.model.author import author
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.sinkconsent import SinkConsent
@@ -64,7 +65,7 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     A wrong key, one that was used or has ended, and a subscription that is not there are the same
     404, so that nobody learns anything who does not have the key.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     quota = request.app[CALLBACK_RATE].take(source_of(client_address(request)))
     if quota.delay > 0:
         raise TooManyAttempts(request.path, seconds=math.ceil(quota.delay))
@@ -77,8 +78,8 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     consent = SinkConsent(at=datetime.now(UTC), origin=request_origin(context), rate=rate)
     id, secret = request.match_info["id"], query.key
     # A GET writes here.
-    author.set(author_of(request))
-    async with context.database.transaction() as connection:
+    caller = replace(context.caller, make_author=partial(author_of, request))
+    async with context.for_caller(caller).database.transaction() as connection:
         if not await grant_by_callback(connection, id, secret, consent):
             raise NotFound(request.path)
     return web.Response(text=_THANKS, headers=_HEADERS)

@@ -45,7 +45,7 @@ async def change_subscription(request: web.Request, wanted: SubscriptionChanges)
     A subscription whose sink has yet to consent is answered 202, and is paused, or delivers, after
     the consent.
     """
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         _check_course(stored, is_moved=wanted.cursor is not None)
         if wanted.cursor is not None:
@@ -64,7 +64,7 @@ async def change_subscription(request: web.Request, wanted: SubscriptionChanges)
 async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response:
     """List the last attempts to deliver in pages, the last one first."""
     limit = page_limit(request, page.limit)
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         subscription = await read_addressed(request, connection)
         before = LAST_NUMBER if page.after is None else page.after
         found = await page_attempts(connection, subscription.id, before, limit + 1)

@@ -9,9 +9,9 @@ from aiohttp import web
 from catalog.context import CONTEXT
 from catalog.http.flags import page_limit
 from catalog.http.route import model_response
+from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
-from catalog.model.visibility import visibility
 from catalog.model.xid import group_path
 from catalog.operations.deliveries import (
     LAST_NUMBER,
@@ -41,12 +41,12 @@ _REPLACE = "Replace the subscription first (PUT), which makes it active again."
 async def list_dead_letters(request: web.Request, page: NumberQuery) -> web.Response:
     """List the dead letters in pages, without the events themselves."""
     limit = page_limit(request, page.limit)
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         subscription = await read_addressed(request, connection)
         found = await store.page_dead_letters(
             connection, subscription.id, page.after or 0, limit + 1
         )
-        seen = await _seen(connection, found[:limit])
+        seen = await _seen(request, connection, found[:limit])
     headers = next_page(request, limit, found[limit - 1].number) if len(found) > limit else {}
     shown = DeadLetterAnswers.model_validate(seen, from_attributes=True)
     return model_response(shown, headers=headers)
@@ -54,18 +54,18 @@ async def list_dead_letters(request: web.Request, page: NumberQuery) -> web.Resp
 
 async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
     """Show a dead letter with its event."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         found = await _addressed(request, connection)
     return WholeDeadLetter.model_validate(found, from_attributes=True)
 
 
 async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Redelivered:
     """Have dead letters delivered again: one with those that wait behind it, or several."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         if wanted.number is not None:
             subject = f"{path_of(subscription)}/deadletters/{wanted.number}"
-            found = await _find(connection, subscription.id, wanted.number, subject)
+            found = await _find(request, connection, subscription.id, wanted.number, subject)
             if found.state == "waiting":
                 fault = "it waits for an earlier event of its subject that was not delivered"
                 raise UnresolvedConflict(subject, error_detail=fault, detail=_WAITING)
@@ -83,7 +83,7 @@ async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Re
 
 async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
     """Delete a dead letter, and answer with it."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         found = await _addressed(request, connection)
         if await store.remove(connection, subscription.id, [found.number]):
@@ -93,7 +93,7 @@ async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
 
 async def delete_dead_letters(request: web.Request) -> DeletedDeadLetters:
     """Delete all dead letters, and answer with their number."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         deleted = await store.clear_dead_letters(connection, subscription.id)
     return DeletedDeadLetters(deleted=deleted)
@@ -104,22 +104,24 @@ async def _addressed(request: web.Request, connection: Connection) -> store.Dead
     # No other text can be the number of one.
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LAST_NUMBER):
         raise NotFound(request.path)
-    return await _find(connection, request.match_info["id"], int(text), request.path)
+    return await _find(request, connection, request.match_info["id"], int(text), request.path)
 
 
-async def _find(connection: Connection, id: str, number: int, subject: str) -> store.DeadLetter:
+async def _find(
+    request: web.Request, connection: Connection, id: str, number: int, subject: str
+) -> store.DeadLetter:
     found = await store.get_dead_letter(connection, id, number)
-    if found is None or not await _seen(connection, [found]):
+    if found is None or not await _seen(request, connection, [found]):
         raise NotFound(subject)
     return found
 
 
 async def _seen(
-    connection: Connection, letters: Sequence[store.DeadLetter]
+    request: web.Request, connection: Connection, letters: Sequence[store.DeadLetter]
 ) -> Sequence[store.DeadLetter]:
     """Those about what the caller may see now."""
-    shown = visibility.get()
-    if shown is None:
+    shown = request[CONTEXT].caller.sees
+    if shown is EVERYTHING:
         return letters
     groups = {each.xid: group_path(each.xid) for each in letters if each.xid not in (None, "/")}
     covered = await covered_groups(connection, shown.rules, {*groups.values()})

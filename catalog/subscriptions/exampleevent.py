@@ -12,9 +12,8 @@ import structlog
 from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.context import CONTEXT, Context
+from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.stream import SINK_TESTS
-from catalog.model.caller import caller
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.operations.deliveries import AttemptOutcome, ExampleAnswer
 from catalog.sinks.outgoing import OutgoingEvent
@@ -39,9 +38,9 @@ async def send_example(request: web.Request) -> ExampleAnswer:
 
     The subscription stays as it is, whatever the answer.
     """
-    context = request.app[CONTEXT]
-    async with request.app[SINK_TESTS].hold(caller.get(), wait_seconds=0, path=request.path):
-        async with context.database.pool.acquire(timeout=30) as connection:
+    context = request[CONTEXT]
+    async with request.app[SINK_TESTS].hold(request[CLIENT], wait_seconds=0, path=request.path):
+        async with context.database.acquire() as connection:
             subscription = await read_addressed(request, connection)
             await _check_consent(connection, subscription)
         event = OutgoingEvent(_example_for(subscription, context.public_base))

@@ -17,7 +17,6 @@ from catalog.http.body import read_body
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_endpoint_refused, why_refused
 from catalog.http.route import model_response
-from catalog.model.author import name_target
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
@@ -70,7 +69,7 @@ from catalog.subscriptions.signingkeys import ensure_keys
 async def list_subscriptions(request: web.Request, query: PageQuery) -> web.Response:
     """List the subscriptions in pages."""
     limit = page_limit(request, query.limit)
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         found = await page(connection, query.after, limit + 1, createdby=only_of(request))
         counts = await count_dead_letters(connection, [each.id for each in found])
     shown = [subscription_answer(each, counts[each.id]) for each in found[:limit]]
@@ -83,7 +82,7 @@ async def create_subscription(request: web.Request, wanted: NewSubscription) -> 
 
     It is answered 202 if the sink has yet to agree.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     definition = unmasked(await _read_definition(request, wanted), None, request.path)
     async with context.database.transaction() as connection:
         await _check_count(request, connection)
@@ -97,7 +96,7 @@ async def create_subscription(request: web.Request, wanted: NewSubscription) -> 
             keeps_credential(credential, None, request.path, is_same_sink=False)
             subscription = await _with_credential(connection, context, subscription, credential)
         subscription = with_fields(subscription, newkeys=made)
-        name_target(f"/subscriptions/{id}")
+        context.caller.author.name_target(f"/subscriptions/{id}")
         return await answer_write(
             connection,
             subscription,
@@ -112,7 +111,7 @@ async def _check_count(request: web.Request, connection: Connection) -> None:
     Raises:
         LimitReached
     """
-    settings, creator = request.app[CONTEXT].settings, creator_of(request)
+    settings, creator = request[CONTEXT].settings, creator_of(request)
     kept, own = await count(connection, None if creator is None else creator.principal)
     of_one, most = "subscriptions of one caller", settings.subscriptions_per_client
     for number, limit, things, setting in (
@@ -125,7 +124,7 @@ async def _check_count(request: web.Request, connection: Connection) -> None:
 
 async def get_subscription(request: web.Request) -> web.Response:
     """Show a subscription."""
-    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         found = await read_addressed(request, connection)
         return await answer_read(connection, found)
 
@@ -138,7 +137,7 @@ async def replace_subscription(request: web.Request, wanted: NewSubscription) ->
     The cursor stays; a subscription that had ended is active again. One that is defined as it was
     before stays as it is. It is answered 202 if the sink has yet to agree.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     given = await _read_definition(request, wanted)
     async with context.database.transaction() as connection:
         stored = await lock_addressed(request, connection)
@@ -163,7 +162,7 @@ async def replace_subscription(request: web.Request, wanted: NewSubscription) ->
 
 async def delete_subscription(request: web.Request) -> web.Response:
     """Delete a subscription, and answer with it."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         answer = await answer_read(connection, stored)
         await delete(connection, stored.id)
@@ -201,7 +200,7 @@ def _is_the_same(
 
 async def _read_definition(request: web.Request, wanted: NewSubscription) -> SubscriptionDefinition:
     """The definition that a client gives, as far as this node and this caller may have it."""
-    context, settings = request.app[CONTEXT], request.app[CONTEXT].settings
+    context, settings = request[CONTEXT], request[CONTEXT].settings
     filters = [wanted.filter, wanted.filters]
     for number, most, things, setting in (
         # A longer one would take too much memory; more conditions, too much time for each event.

@@ -61,7 +61,7 @@ async def add_signing_key(request: web.Request, wanted: KeyExchange) -> web.Resp
 
     The answer has the new key, and shows its secret this once.
     """
-    context, overlap = request.app[CONTEXT], wanted.overlapseconds
+    context, overlap = request[CONTEXT], wanted.overlapseconds
     async with context.database.transaction() as connection:
         subscription = await _lock_signed(request, connection)
         if overlap and len(subscription.storedkeys) >= _MOST_KEYS:
@@ -85,7 +85,7 @@ async def add_signing_key(request: web.Request, wanted: KeyExchange) -> web.Resp
 
 async def end_signing_key(request: web.Request) -> None:
     """Let an old key sign no more."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.transaction() as connection:
         subscription = await _lock_signed(request, connection)
         key = request.match_info["key"]
         ids = [each.id for each in subscription.storedkeys]

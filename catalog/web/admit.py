@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,15 +13,16 @@ from catalog.access.audittrail import author_of
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import IDENTITY, Identity, demand
 from catalog.access.ratelimits import RATE_LIMITS, key_of
-from catalog.context import CONTEXT
+from catalog.context import CLIENT, CONTEXT, SHARED, Context
 from catalog.http.browsers import check_origin
 from catalog.http.characters import check_characters
 from catalog.http.conditions import READING
 from catalog.http.flags import Flags
 from catalog.http.positionwait import wait_for_positions
 from catalog.http.requesthost import check_host
-from catalog.model.author import author
-from catalog.model.caller import caller
+from catalog.longwork import begin_work
+from catalog.model.author import Author
+from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
 from catalog.model.errors import (
@@ -29,10 +31,9 @@ from catalog.model.errors import (
     NotAvailable,
     UnsupportedSpecVersion,
 )
-from catalog.model.visibility import visibility
-from catalog.model.writescope import writescope
 from catalog.operations.operation import Anyone, Need, Operation
 
+_NODE = partial(Author, kind="node")
 _ENCODED_SLASH = "%2f"
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?", re.ASCII)
 
@@ -52,30 +53,47 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
         # OPTIONS tells methods only, and browsers send it without a credential (Fetch, 4.8).
         need = Anyone.UNASKED
     identity = await _identify(request, operation, need)
-    # The requests of one connection share a task, and so its context.
-    visibility.set(None if identity is None else identity.visibility)
-    writescope.set(None if identity is None else identity.writescope)
-    author.set(None if request.method in READING else author_of(request))
-    context = request.app[CONTEXT]
+    shared = request.app[SHARED]
+    context = request[CONTEXT] = shared.for_caller(_caller_of(request, identity))
+    begin_work(request[CLIENT])
     check_host(request, context)
     check_characters(request)
     check_origin(request, context)
     _check_segments(request.rel_url.raw_path)
-    await context.catch_up()
+    await shared.catch_up()
     await wait_for_positions(request)
 
 
-async def admit_again(request: web.Request, need: Need) -> None:
-    """Ask anew what the caller of a request that has waited may see, if that is not everything.
+async def admit_again(request: web.Request, need: Need) -> Context:
+    """Find the caller of a request that has lasted anew: its credential, its roles and its rules.
+
+    Returns:
+        what the node offers to the caller from now on; it is that of the request, too.
 
     Raises:
         Unauthenticated: its credential is no longer valid.
-        Forbidden
+        Forbidden: the caller may no longer do this.
     """
-    authentication = request.app[AUTHENTICATION]
-    if visibility.get() is not None and not authentication.is_open:
-        identity = await authentication.identify(request)
-        visibility.set((await _permitted(request, identity, need)).visibility)
+    authentication, context = request.app[AUTHENTICATION], request[CONTEXT]
+    if not authentication.is_open:
+        identity = await _permitted(request, await authentication.identify(request), need)
+        context = request[CONTEXT] = context.for_caller(_caller_of(request, identity))
+    return context
+
+
+def _caller_of(request: web.Request, identity: Identity | None) -> Caller:
+    """For whom a request is answered.
+
+    Args:
+        identity: `None` where nobody is asked: the operation shows the same to everybody.
+    """
+    return Caller(
+        sees=EVERYTHING if identity is None else identity.visibility,
+        writes=EVERYTHING if identity is None else identity.writescope,
+        client=request[CLIENT],
+        # What a node keeps as it answers a read is the node's own.
+        make_author=_NODE if request.method in READING else partial(author_of, request),
+    )
 
 
 async def _identify(
@@ -88,16 +106,16 @@ async def _identify(
     authentication, rates = request.app[AUTHENTICATION], request.app[RATE_LIMITS]
     if authentication.is_open or need is Anyone.UNASKED:
         if operation.is_counted:
-            rates.take(request, caller.get(), None)
+            rates.take(request, request[CLIENT], None)
         return None
     try:
         identity = await authentication.identify(request)
     except (TooManyAttempts, Unauthenticated):
-        rates.take(request, caller.get(), None)
+        rates.take(request, request[CLIENT], None)
         raise
     if identity.kind != "anonymous":
-        caller.set(key_of(identity))
-    rates.take(request, caller.get(), identity)
+        request[CLIENT] = key_of(identity)
+    rates.take(request, request[CLIENT], identity)
     return await _permitted(request, identity, need)
 
 

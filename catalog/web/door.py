@@ -20,18 +20,17 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from catalog.access.audittrail import note_refusal
-from catalog.context import Context
+from catalog.context import CLIENT, CONTEXT, SharedState
 from catalog.http.body import release_body
 from catalog.http.clientconnections import ClientConnection, client_address, source_of
 from catalog.http.conditions import NEVER_KEPT, answer_conditionally
 from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_authority, problem_of
 from catalog.http.route import Route
-from catalog.model.caller import caller
+from catalog.longwork import begin_work
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.logfields import begin_log_fields
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
 from catalog.store.connections import StatementsOutdated
-from catalog.store.database import has_committed
 from catalog.store.locks import ConfigurationChanged
 from catalog.tracing import Span
 from catalog.web.admit import admit, check_capabilities
@@ -50,12 +49,12 @@ _READS = (hdrs.METH_GET, hdrs.METH_HEAD)
 class Door:
     """Leads the requests of a node to the handlers of its operations."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, shared: SharedState) -> None:
+        self._shared = shared
 
     def handler_of(self, route: Route) -> Handler:
         """The handler of a route as aiohttp calls it."""
-        metrics, label = self._context.metrics, route.operation.template
+        metrics, label = self._shared.metrics, route.operation.template
         is_traced = not route.operation.path.startswith(_UNTRACED)
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -83,7 +82,7 @@ class Door:
         request[REQUEST_ID] = id
         begin_log_fields(request=id)
         parent = _trace_of(request) if TRACEPARENT in request.headers else None
-        tracing = self._context.tracing
+        tracing = self._shared.tracing
         if not (tracing.is_told and is_traced):
             current_trace.set(parent)
             return None
@@ -100,8 +99,9 @@ class Door:
 
     async def _answer(self, request: web.Request, route: Route) -> web.StreamResponse:
         """Answer a request, or its error; the connection is cut if an answer has begun."""
-        has_committed.set(False)
-        caller.set(source_of(client_address(request)))
+        request[CLIENT] = client = source_of(client_address(request))
+        # The requests of one connection share a task, and so its context.
+        begin_work(client)
         try:
             await admit(request, route.operation)
             response = await self._handled(request, route)
@@ -125,24 +125,25 @@ class Door:
     async def _handled(self, request: web.Request, route: Route) -> web.StreamResponse:
         """Handle a request, again if its configuration was replaced before its write, or if another
         version of Concord changed a table."""
-        context = self._context
+        shared = self._shared
         for _ in range(_MOST_ATTEMPTS):
             try:
-                check_capabilities(request, route.operation, context.capabilities)
-                return await route.answer(request, context.settings)
+                check_capabilities(request, route.operation, shared.configuration.capabilities)
+                return await route.answer(request, shared.settings)
             except ConfigurationChanged:
-                await context.reload()
+                await shared.reload()
             except StatementsOutdated:
-                if has_committed.get():
+                if request[CONTEXT].database.has_committed:
                     raise
         raise ServerBusy(request.path, detail="The configuration is changing all the time.")
 
     async def _refused(self, request: web.Request, error: Exception) -> web.Response:
         if isinstance(error, XRegistryError):
             note_refusal(request, error)
-            await point_to_authority(self._context, error)
+            if CONTEXT in request:
+                await point_to_authority(request[CONTEXT], error)
         response = problem_of(request, error)
-        self._context.metrics.problems.labels(response[PROBLEM]).inc()
+        self._shared.metrics.problems.labels(response[PROBLEM]).inc()
         return response
 
 

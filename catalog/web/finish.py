@@ -7,7 +7,7 @@ from multidict import istr
 
 from catalog.access.identity import IDENTITY, Identity
 from catalog.access.ratelimits import RATE_HEADERS
-from catalog.context import CONTEXT
+from catalog.context import SHARED
 from catalog.http.browsers import SHOWN_ONLY, TLS_ONLY, share_with_origins
 from catalog.http.conditions import NEVER_KEPT
 from catalog.http.positionwait import READ_AS_OF
@@ -20,11 +20,11 @@ REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 
 async def finish(request: web.Request, response: web.StreamResponse) -> None:
     """Complete the headers of an answer, which aiohttp is about to send."""
-    context, headers = request.app[CONTEXT], response.headers
+    shared, headers = request.app[SHARED], response.headers
     # To ask the request for each costs an exception where there is none.
     noted = {*request}
     # core/http.md, "xRegistry Root HTTP Header"
-    headers.add(hdrs.LINK, f"<{context.base_url(request)}>;rel=xregistry-root")
+    headers.add(hdrs.LINK, f"<{shared.base_url(request)}>;rel=xregistry-root")
     leave_untyped(response)
     if REQUEST_ID in noted:
         headers[REQUEST_HEADER] = request[REQUEST_ID]
@@ -41,7 +41,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
     # A proxy that ends TLS says so itself.
     if request.secure:
         headers.setdefault(*TLS_ONLY)
-    share_with_origins(request, response, context.settings.cors_origins)
+    share_with_origins(request, response, shared.settings.cors_origins)
     if not request.content.is_eof():
         # The rest of a body that was refused is not read, so that no request can follow it.
         headers[hdrs.CONNECTION] = "close"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.formats import CheckedDocument
+from catalog.model.caller import Caller
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.visibility import Visibility
 from catalog.store import crossreferences, entities
 from catalog.store.connections import seen_by
 from catalog.store.crossreferences import CrossReference
@@ -42,17 +42,17 @@ class CatalogContent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """The content of a database as a client sees it, read in one transaction."""
+    """The content of a database as a caller sees it, read in one transaction."""
 
     connection: Connection
-    visible: Visibility | None = None
+    caller: Caller
 
     async def load(self, xids: Iterable[str]) -> dict[str, Entity]:
-        async with seen_by(self.connection, self.visible):
+        async with seen_by(self.connection, self.caller):
             return await entities.load(self.connection, xids)
 
     async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
-        async with seen_by(self.connection, self.visible):
+        async with seen_by(self.connection, self.caller):
             return await entities.load_subtrees(self.connection, xids)
 
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
@@ -61,7 +61,7 @@ class StoredContent:
     async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
         # A group can have rules for what it shows of others. They do not bind who writes that and
         # does not see the group: a refusal would tell of it.
-        async with seen_by(self.connection, self.visible):
+        async with seen_by(self.connection, self.caller):
             return await crossreferences.load_sources(self.connection, targets)
 
     async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:

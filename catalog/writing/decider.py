@@ -86,6 +86,7 @@ class Decider:
             outcome_of,
             drafts,
             uuid.uuid4().hex,
+            interaction.caller.author,
             tombstones=await self.content.load_tombstones(created) if created else {},
             left_alone=plan.left_alone,
         )

@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
 from catalog.limiter import Share, Things
 from catalog.limits import Limits
-from catalog.model.caller import caller
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import ServerBusy
 
@@ -47,14 +46,14 @@ class CheckedRequests:
         )
         self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def begin(self, *, is_bounded: bool = True) -> RequestChecks:
-        """The checks of a new request of the current caller.
+    def begin(self, client: str, *, is_bounded: bool = True) -> RequestChecks:
+        """The checks of a new request of a client.
 
         Args:
             is_bounded: whether the time is limited that they may take in all.
         """
         seconds = self.limits.check_seconds_per_request if is_bounded else math.inf
-        return RequestChecks(self, caller.get(), Budget(seconds))
+        return RequestChecks(self, client, Budget(seconds))
 
     def contention(self, client: str) -> asyncio.Lock:
         """The lock of the requests of a client that have to be checked anew."""

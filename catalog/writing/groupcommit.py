@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
-from catalog.model.author import author
-from catalog.model.caller import caller
+from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.model.logfields import begin_log_fields
 from catalog.model.schema import Model
 from catalog.model.tracecontext import current_trace
 from catalog.store.authoritykeys import OwnSigners
-from catalog.store.database import Database, has_committed
+from catalog.store.database import Database, SharedDatabase
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.crossreferences import target_in
 from catalog.writing.documentchecks import CheckedRequests, KnownResults
@@ -36,7 +35,7 @@ _MOST_TOGETHER = 16
 _MOST_TRANSACTIONS = 3
 # A batch that waits longer for a lock is split, and each interaction is applied alone.
 _PATIENCE_SECONDS = 0.1
-# The caller of a batch, so that its connection counts for none of its clients.
+# The client of a batch, so that its connection counts for none of those whose requests it has.
 _ALL_CLIENTS = "*"
 
 
@@ -73,9 +72,10 @@ class GroupCommit:
     """
 
     def __init__(
-        self, database: Database, checked_requests: CheckedRequests, signers: OwnSigners
+        self, database: SharedDatabase, checked_requests: CheckedRequests, signers: OwnSigners
     ) -> None:
-        self._database = database
+        caller = replace(node_caller(), client=_ALL_CLIENTS)
+        self._database = Database(database, caller)
         self._checked_requests = checked_requests
         self._signers = signers
         self._waiting: list[_Waiting] = []
@@ -99,9 +99,7 @@ class GroupCommit:
         self._waiting.append(_Waiting(configuration, composed, outcome))
         if len(self._running) < _MOST_TRANSACTIONS:
             self._running.add(asyncio.create_task(self._run()))
-        applied = await outcome
-        has_committed.set(applied is not None)
-        return applied
+        return await outcome
 
     async def _run(self) -> None:
         """Apply waiting interactions until there are none."""
@@ -110,9 +108,6 @@ class GroupCommit:
         current_trace.set(None)
         task = asyncio.current_task()
         assert task is not None, "it is run as a task"
-        # It works for all that wait, not for the one that began it.
-        author.set(None)
-        caller.set(_ALL_CLIENTS)
         try:
             while batch := self._take():
                 try:
@@ -161,8 +156,9 @@ class GroupCommit:
             transaction = WriteTransaction(
                 connection=connection,
                 node=self._database.node,
+                caller=self._database.caller,
                 configuration=batch[0].configuration,
-                results=KnownResults(self._checked_requests.begin()),
+                results=KnownResults(self._checked_requests.begin(_ALL_CLIENTS)),
                 signers=self._signers,
             )
             try:

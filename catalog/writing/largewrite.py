@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog.longwork import aside
+from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.tracecontext import current_trace
-from catalog.model.visibility import visibility
 from catalog.model.xid import group_path
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.connections import seen_by
@@ -111,12 +111,14 @@ class LargeWrite:
     """The two transactions of one interaction, of which the first one only reads.
 
     Args:
+        caller: sees what the composer reads.
         configuration: the one that the interaction was read with.
         signers: those of this authority's keys.
         condition: may refuse it; called in both transactions.
     """
 
     node: Node
+    caller: Caller
     configuration: Configuration
     signers: OwnSigners
     composer: Composer
@@ -136,7 +138,7 @@ class LargeWrite:
         revision = self.configuration.revision
         known = replace(self._locks(), revision=revision, refused_at=CLOSED_TO_CLIENTS)
         snapshot = await read_planned_at(connection, known)
-        async with seen_by(connection, visibility.get()):
+        async with seen_by(connection, self.caller):
             interaction = await self.composer.compose(connection)
         await check_interaction(connection, interaction)
         touched = known | await aside(interaction.size, touched_by, interaction, revision)
@@ -144,10 +146,11 @@ class LargeWrite:
         await self._check_condition(connection, interaction)
         stored = await load_touched(connection, touched)
         absent = touched.groups - stored.keys()
-        if interaction.visible is not None:
+        visible = interaction.caller.sees
+        if visible is not EVERYTHING:
             # A cross reference to what its client does not see is one to what does not exist.
-            stored = await seen_among(connection, interaction.visible, stored)
-        content = _NotedContent(StoredContent(connection, interaction.visible))
+            stored = await seen_among(connection, visible, stored)
+        content = _NotedContent(StoredContent(connection, interaction.caller))
         outcome = await self._decide(interaction, content, stored, results)
         signer = await self.signers.get(connection, snapshot.signing_key)
         if "/" in outcome.after:
@@ -216,11 +219,11 @@ class LargeWrite:
             rows = await aside(_size(outcome), rows_of, [outcome], signer)
         await check_interaction(connection, plan.interaction)
         await self._check_condition(connection, plan.interaction)
-        async with seen_by(connection, visibility.get()):
+        async with seen_by(connection, self.caller):
             await self.composer.confirm(connection)
         position = await write_rows(connection, rows)
         outcome = replace(outcome, cursor=LogCursor.at(self.node.instance, position))
-        async with seen_by(connection, visibility.get()):
+        async with seen_by(connection, self.caller):
             await self.composer.conclude(connection, outcome)
         return outcome
 
@@ -233,7 +236,7 @@ class LargeWrite:
 
     async def _check_condition(self, connection: Connection, interaction: Interaction) -> None:
         if self.condition is not None:
-            async with seen_by(connection, interaction.visible):
+            async with seen_by(connection, interaction.caller):
                 await self.condition(connection)
 
 

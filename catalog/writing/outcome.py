@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from catalog.model.author import Author
 from catalog.model.change import changes_between
 from catalog.model.digest import digest_entity
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -48,6 +49,7 @@ def created_origins(drafts: Drafts) -> list[Origin]:
 def outcome_of(
     drafts: Drafts,
     interaction: str,
+    author: Author,
     *,
     tombstones: Mapping[Origin, Tombstone] | None = None,
     left_alone: Iterable[str] = (),
@@ -56,6 +58,7 @@ def outcome_of(
 
     Args:
         interaction: its id.
+        author: of the interaction.
         tombstones: of new entities that lived before; their epochs continue from there.
     """
     revived = tombstones or {}
@@ -68,6 +71,7 @@ def outcome_of(
     after: dict[str, Entity | Tombstone] = {each.xid: each for each in entities}
     after |= {each.xid: each for each in buried}
     return Outcome(
+        author=author,
         interaction=interaction,
         at=drafts.now,
         entities=entities,

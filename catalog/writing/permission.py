@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from catalog.model.caller import EVERYTHING, Visibility, WriteScope
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
-from catalog.model.visibility import Visibility
-from catalog.model.writescope import WriteScope
 from catalog.model.xid import group_path
 from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
@@ -23,16 +22,17 @@ async def check_interaction(connection: Connection, interaction: Interaction) ->
     Raises:
         Forbidden, Unauthenticated: as `check_writes`.
     """
-    if interaction.writable is None:
+    scope = interaction.caller.writes
+    if scope is EVERYTHING:
         return
     if interaction.registry is not None:
-        raise interaction.writable.refusal_of(_REGISTRY)
+        raise scope.refusal_of(_REGISTRY)
     parts = (interaction.groups, interaction.resources, interaction.deletes)
     named = [each.xid for part in parts for each in part]
     if interaction.at.gid:
         # A request that names nothing within is refused, too.
         named.append(interaction.at)
-    await check_writes(connection, interaction.writable, map(str, named))
+    await check_writes(connection, scope, map(str, named))
 
 
 async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable[str]) -> None:

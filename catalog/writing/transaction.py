@@ -9,14 +9,14 @@ from typing import Protocol, TypeAlias
 
 from catalog.entitysignature import EntitySigner
 from catalog.longwork import aside
-from catalog.model.author import Author, author
+from catalog.model.author import Author
+from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.tracecontext import TraceContext, current_trace
-from catalog.model.visibility import visibility
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import read_newest
 from catalog.store.connections import seen_by
@@ -90,12 +90,11 @@ class Composed:
     """The composer of an interaction that depends on nothing else.
 
     Once its locks did not suffice, it asks for the whole catalog. It is made in the task of its
-    author, and may be written in another one.
+    caller, and may be written in another one.
     """
 
     interaction: Interaction
     touched: Touched
-    author: Author | None = field(default_factory=author.get)
     # The task of a group commit is none of a request.
     trace: TraceContext | None = field(default_factory=current_trace.get)
     _was_asked: bool = False
@@ -141,6 +140,7 @@ class Reconfiguration(Protocol):
         *,
         results: KnownResults,
         interaction: str,
+        author: Author,
         now: datetime,
         signer: EntitySigner | None,
     ) -> None:
@@ -157,6 +157,7 @@ class WriteTransaction:
     """One transaction: each interaction is decided on the state that the ones before it leave.
 
     Args:
+        caller: sees what composers read.
         configuration: the one that all interactions were read with.
         reconfiguration: the one that the only interaction asks for, which it was read with.
         results: of checks of documents.
@@ -165,6 +166,7 @@ class WriteTransaction:
 
     connection: Connection
     node: Node
+    caller: Caller
     configuration: Configuration
     results: KnownResults
     signers: OwnSigners
@@ -225,6 +227,7 @@ class WriteTransaction:
                 self.configuration,
                 results=self.results,
                 interaction=written[0].interaction,
+                author=written[0].author,
                 now=written[0].at,
                 signer=signer,
             )
@@ -241,7 +244,7 @@ class WriteTransaction:
     async def _conclude(self, composer: Composer, outcome: Outcome) -> None:
         if isinstance(composer, Composed):
             return
-        async with seen_by(self.connection, visibility.get()):
+        async with seen_by(self.connection, self.caller):
             await composer.conclude(self.connection, outcome)
 
     async def _load(self, locks: Touched, patience_seconds: float = 0) -> None:
@@ -274,7 +277,6 @@ class WriteTransaction:
         await check_interaction(self.connection, interaction)
         if isinstance(composer, Composed):
             touched, trace = composer.touched, composer.trace
-            author.set(composer.author)
         else:
             trace = current_trace.get()
             revision = self.configuration.revision
@@ -282,7 +284,7 @@ class WriteTransaction:
         if not self._locks.suffice_for(touched):
             raise MustBeginAgain
         if condition is not None:
-            async with seen_by(self.connection, interaction.visible):
+            async with seen_by(self.connection, interaction.caller):
                 await condition(self.connection)
         if not (
             touched.groups <= self._locks.groups and touched.resources <= self._locks.resources
@@ -297,9 +299,10 @@ class WriteTransaction:
             )
         count = len(self._locked.entities) + len(touched.groups) + len(touched.resources)
         stored = await aside(count, self._held, touched)
-        if interaction.visible is not None:
+        visible = interaction.caller.sees
+        if visible is not EVERYTHING:
             # A cross reference to what its client does not see is one to what does not exist.
-            stored = await seen_among(self.connection, interaction.visible, stored)
+            stored = await seen_among(self.connection, visible, stored)
         outcome = await self._decider(interaction).decide(interaction, stored, datetime.now(UTC))
         if trace is not None:
             outcome = replace(outcome, trace=trace)
@@ -311,12 +314,12 @@ class WriteTransaction:
     async def _compose(self, composer: Composer) -> Interaction:
         if isinstance(composer, Composed):
             return composer.interaction
-        async with seen_by(self.connection, visibility.get()):
+        async with seen_by(self.connection, self.caller):
             return await composer.compose(self.connection)
 
     def _decider(self, interaction: Interaction) -> Decider:
         return Decider(
-            content=StoredContent(self.connection, interaction.visible),
+            content=StoredContent(self.connection, interaction.caller),
             configuration=(self.reconfiguration or self).configuration,
             authority=self.node.authority,
             checker=self.results,

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from catalog.longwork import aside, is_long
+from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.logfields import add_log_fields
-from catalog.model.writescope import writescope
 from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
@@ -43,6 +43,8 @@ class Writer:
     """Applies each interaction whole or not at all.
 
     Args:
+        database: of the caller who writes.
+        group_commit: writes small interactions of all callers.
         checked_requests: those whose documents are checked.
         signers: those of this authority's keys.
         metrics: count the interactions.
@@ -52,6 +54,7 @@ class Writer:
     def __init__(
         self,
         database: Database,
+        group_commit: GroupCommit,
         checked_requests: CheckedRequests,
         signers: OwnSigners,
         metrics: ProcessMetrics,
@@ -60,7 +63,7 @@ class Writer:
         self._database = database
         self._checked_requests = checked_requests
         self._signers = signers
-        self._group_commit = GroupCommit(database, checked_requests, signers)
+        self._group_commit = group_commit
         self._count = metrics.count_write
         self._tracing = tracing
 
@@ -103,9 +106,12 @@ class Writer:
         elif condition is None and not is_long() and is_small(interaction, configuration.model):
             outcome = await self._group_commit.apply(configuration, Composed(interaction, touched))
             if outcome is not None:
+                self._database.has_committed = True
                 return outcome
         # A change of the configuration checks the documents of others.
-        checks = self._checked_requests.begin(is_bounded=reconfiguration is None)
+        checks = self._checked_requests.begin(
+            self._database.caller.client, is_bounded=reconfiguration is None
+        )
         if reconfiguration is None:
             await checks.answers(predicted_checks(interaction, configuration))
         return await self._apply_alone(
@@ -132,7 +138,7 @@ class Writer:
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
         """
-        checks = self._checked_requests.begin()
+        checks = self._checked_requests.begin(self._database.caller.client)
         applying = self._apply_alone(
             configuration, composer, checks, condition=condition, is_dry=is_dry
         )
@@ -172,6 +178,7 @@ class Writer:
             if attempt < 0:
                 large = LargeWrite(
                     node=self._database.node,
+                    caller=self._database.caller,
                     configuration=configuration,
                     signers=self._signers,
                     composer=composer,
@@ -208,7 +215,7 @@ class Writer:
         Raises:
             Forbidden, Unauthenticated: the client may not write there.
         """
-        if (scope := writescope.get()) is not None:
+        if (scope := self._database.caller.writes) is not EVERYTHING:
             async with self._database.transaction() as connection:
                 await check_writes(connection, scope, [group])
 
@@ -236,6 +243,7 @@ class Writer:
             transaction = WriteTransaction(
                 connection=connection,
                 node=self._database.node,
+                caller=self._database.caller,
                 configuration=configuration,
                 results=results,
                 signers=self._signers,

@@ -44,7 +44,7 @@ def access_of(link: Link, context: Context) -> PeerAccess:
 async def access_for(context: Context, url: str, given: PeerCredential) -> PeerAccess:
     """A credential for the catalog at a URL: the given one, else that of a link to there."""
     if given.is_empty:
-        async with context.database.pool.acquire(timeout=30) as connection:
+        async with context.database.acquire() as connection:
             link = await find_leading_to(connection, url)
         if link is not None:
             return access_of(link, context)

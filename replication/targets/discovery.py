@@ -80,7 +80,7 @@ class DiscoveryTarget:
         return f"{_SERVICES}/{id_of(item.entity)}"
 
     async def find(self, place: Xid) -> Mapping[str, Found]:
-        async with self._context.database.pool.acquire(timeout=30) as connection:
+        async with self._context.database.acquire() as connection:
             endpoint = (await entities.load(connection, [str(place)])).get(str(place))
         if endpoint is None:
             return {}

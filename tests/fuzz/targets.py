@@ -32,6 +32,7 @@ from catalog.http.route import checked
 from catalog.messages.messageparser import read_binary_event, read_json_message
 from catalog.messages.uritemplates import Template
 from catalog.messages.values import media_type_fits
+from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.filter import parse_filters, parse_sort
@@ -132,7 +133,7 @@ def _migrate(document: object) -> None:
         return
     newest = migrate(document, keep_unknown=True).document
     find_losses(newest)
-    interaction = Interaction()
+    interaction = Interaction(caller=node_caller())
     try:
         interaction.put_registry(default_model(), root_of(newest), patch=False)
     except XRegistryError:

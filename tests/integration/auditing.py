@@ -31,7 +31,7 @@ class Caller:
 
 async def as_role(node: Node, role: Role) -> Caller:
     """A caller with a new token."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         grants = (Grant(role),)
         made, text = await make_token(connection, name="", grants=grants, expiresat=None)
     return Caller(node, made.id, text)

@@ -13,5 +13,5 @@ _STORE = """
 
 async def store_point(database: Database, at: datetime, passed: timedelta) -> None:
     """Note the end of the log at a time, which comes so long after the last point."""
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         await connection.execute(_STORE, at, passed.total_seconds())

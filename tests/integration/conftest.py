@@ -22,10 +22,11 @@ from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
-from catalog.context import Context, read_configuration
+from catalog.context import Context, SharedState, read_configuration
 from catalog.http.background import BACKGROUND_TASKS
 from catalog.http.listener import listen
 from catalog.http.route import ROUTES, Route
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database, serve
 from catalog.operations.operation import Need
@@ -164,7 +165,7 @@ class Node:
         """
         async with asyncio.timeout(20):
             while True:
-                async with self.database.pool.acquire() as connection:
+                async with self.database.acquire() as connection:
                     changes = await read_changes(connection, Position(0, 0), 100_000)
                 if len(changes) == await self.logged():
                     return changes
@@ -172,12 +173,12 @@ class Node:
 
     async def first_cursor(self) -> str:
         """The feed's cursor before the first change of this node's log."""
-        async with self.database.pool.acquire() as connection:
+        async with self.database.acquire() as connection:
             return await cursor_at(self.context, connection, Position(0, 0))
 
     async def logged(self) -> int:
         """How many changes were logged, whether they can be read already or not."""
-        async with self.database.pool.acquire() as connection:
+        async with self.database.acquire() as connection:
             return int(await connection.fetchval("SELECT count(*) FROM changes"))
 
     async def state(self) -> tuple[Any, int]:
@@ -215,21 +216,21 @@ async def start_node(
         authentication: knows the callers.
     """
     model = default_model() if modelsource is None else load_model(modelsource)
-    async with Database.open(dsn, modelsource=model.source) as database:
+    async with Database.open(dsn, node_caller(), modelsource=model.source) as database:
         await ensure_registry(database, "test")
-        context = Context(
-            database=database,
-            configuration=await read_configuration(database),
+        shared = SharedState(
+            database=database.shared,
+            configuration=await read_configuration(database.shared),
             settings=Settings(**settings),
             public_base="",
             event_dialects=dialects.event_dialects,
         )
-        app = create_app(context, [*dialects.routes, *routes])
+        app = create_app(shared, [*dialects.routes, *routes])
         begin = app[BACKGROUND_TASKS].begin
-        app[AUTHENTICATION] = authentication(context.settings, database, begin)
-        async with context.checker, NodeClient.of(app, context.settings) as client:
-            context.public_base = str(client.make_url("")).rstrip("/")
-            yield Node(client, context)
+        app[AUTHENTICATION] = authentication(shared.settings, database.shared, begin)
+        async with shared.checker, NodeClient.of(app, shared.settings) as client:
+            shared.public_base = str(client.make_url("")).rstrip("/")
+            yield Node(client, shared.for_node())
 
 
 def needs_of(app: web.Application) -> dict[str, dict[str, Need]]:

@@ -18,10 +18,11 @@ import orjson
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
-from catalog.context import Context, read_configuration
+from catalog.context import SharedState, read_configuration
 from catalog.events.dispatcher import run_deliveries
 from catalog.events.logretention import drop_once, passed_time_for
 from catalog.events.supervisor import LoopTiming
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Retention
 from catalog.store.database import Database
@@ -52,18 +53,18 @@ async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
     """A node with its replication API; its links and deliveries run only where asked for."""
     model = default_model()
     quick = {"backoff_initial_seconds": 0.05, "backoff_cap_seconds": 0.2, **settings}
-    async with Database.open(dsn, modelsource=model.source) as database:
+    async with Database.open(dsn, node_caller(), modelsource=model.source) as database:
         await ensure_registry(database, "test")
-        context = Context(
-            database=database,
-            configuration=await read_configuration(database),
+        shared = SharedState(
+            database=database.shared,
+            configuration=await read_configuration(database.shared),
             settings=Settings(**quick),
             public_base="",
         )
-        app = create_app(context, routes)
-        async with context.checker, NodeClient.of(app, context.settings) as client:
-            context.public_base = str(client.make_url("")).rstrip("/")
-            yield Node(client, context)
+        app = create_app(shared, routes)
+        async with shared.checker, NodeClient.of(app, shared.settings) as client:
+            shared.public_base = str(client.make_url("")).rstrip("/")
+            yield Node(client, shared.for_node())
 
 
 @contextlib.asynccontextmanager
@@ -177,7 +178,7 @@ async def lines(node: Node, path: str, **request: Any) -> list[dict[str, Any]]:
 
 async def execute(node: Node, statement: str, *arguments: Any) -> None:
     """Damage a node's database, or look after it, behind the node's back."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(statement, *arguments)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from catalog.model.author import Author
 from catalog.model.entity import Entity
 from catalog.model.modelsource import load_model
 from catalog.model.timestamps import format_time, normal_time
@@ -103,7 +104,13 @@ async def plant_by(connection: Connection, database: Database, entities: Iterabl
         for e in entities
     ]
     await write(
-        connection, Write(interaction=uuid.uuid4().hex, at=datetime.now(UTC), entities=sealed)
+        connection,
+        Write(
+            author=Author(kind="node"),
+            interaction=uuid.uuid4().hex,
+            at=datetime.now(UTC),
+            entities=sealed,
+        ),
     )
 
 

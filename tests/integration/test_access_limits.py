@@ -108,7 +108,7 @@ async def test_who_guesses_waits_and_who_was_known_before_does_not(database_url:
 
 
 async def end_all(node: Node) -> None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(
             "UPDATE access_tokens SET createdat = $1, expiresat = $1",
             datetime(2020, 1, 1, tzinfo=UTC),
@@ -126,7 +126,7 @@ async def test_long_polls_count_for_the_caller_and_not_for_its_address(database_
         path = f"/replication/changes?after={after}&wait=15"
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             waiting = [group.create_task(get(node, path, each)) for each in (one, other)]
-            while pages_of(node.database).waiting < 2:
+            while pages_of(node.database.shared).waiting < 2:
                 await asyncio.sleep(0.01)  # until both wait
             refused = await get(node, path, one)
             assert (refused.status, refused.error) == (429, "too_many_at_once")

@@ -67,7 +67,7 @@ async def node(shared_database_url: str) -> AsyncIterator[Node]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tokens(node: Node) -> dict[Role | None, str]:
     made = {}
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         for role in ROLES:
             grants = (Grant(role),)
             _, made[role] = await make_token(connection, name="", grants=grants, expiresat=None)

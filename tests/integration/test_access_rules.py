@@ -296,7 +296,7 @@ def reached(role: Any, paths: list[str]) -> set[tuple[Permission, str]]:
 
 
 async def stored(node: Node) -> set[tuple[str, str, str]]:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch(
             "SELECT id, role, path FROM access_rules JOIN access_paths ON rule = id"
         )

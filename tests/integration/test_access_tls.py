@@ -16,7 +16,7 @@ from catalog.access.certificates import TlsUnusable, caller_of, server_tls
 from catalog.access.owntokens import make_token
 from catalog.api.app import create_app
 from catalog.config import Settings
-from catalog.context import Context, read_configuration
+from catalog.context import Context, SharedState, read_configuration
 from catalog.http.route import Route
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.node import open_database, serve, start_listening
@@ -32,15 +32,15 @@ async def tls_node(
     settings: Settings, more: Sequence[Route] = monitoring_routes
 ) -> AsyncIterator[tuple[str, Context]]:
     async with open_database(settings) as database:
-        context = Context(
-            database=database,
-            configuration=await read_configuration(database),
+        shared = SharedState(
+            database=database.shared,
+            configuration=await read_configuration(database.shared),
             settings=settings,
             public_base="",
         )
         listening = await start_listening(settings)
-        async with serve(create_app(context, more), settings, listening):
-            yield listening.url, context
+        async with serve(create_app(shared, more), settings, listening):
+            yield listening.url, shared.for_node()
 
 
 def client_tls(authority: CertificateAuthority, certificate: Path | None) -> ssl.SSLContext:
@@ -88,7 +88,7 @@ async def test_a_certificate_lets_in_by_its_name(database_url: str, tmp_path: Pa
         for name in ("misused.example", "stranger.example"):
             with pytest.raises((aiohttp.ClientError, ConnectionError)):
                 await status(name)
-        async with context.database.pool.acquire() as connection:
+        async with context.database.acquire() as connection:
             grants = (Grant("reader"),)
             _, text = await make_token(connection, name="", grants=grants, expiresat=None)
         token = {"Authorization": f"Bearer {text}"}

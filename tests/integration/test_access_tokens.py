@@ -66,7 +66,7 @@ async def test_a_token_lets_in_until_it_is_revoked_and_only_its_digest_is_kept(
 
 async def stored(node: Node) -> list[str]:
     """Of all that the database keeps, what may come from tokens: their digests."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT t::text AS row, digest FROM access_tokens t")
     assert not any("concord_" in row["row"] for row in rows)
     return [row["digest"].hex() for row in rows]
@@ -74,7 +74,7 @@ async def stored(node: Node) -> list[str]:
 
 async def test_an_admin_makes_and_ends_tokens_over_the_api(database_url: str) -> None:
     async with start_node(database_url, open=False) as node:
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             grants = (Grant("admin"),)
             _, admin = await make_token(connection, name="", grants=grants, expiresat=None)
         made = await concord(
@@ -136,7 +136,7 @@ async def test_a_token_has_an_end_and_its_use_is_noted_once_a_minute(node: Node)
     token = AccessToken(id="t", name="", grants=(), createdat=now, expiresat=now)
     assert not token.is_valid(now)
     assert token.is_valid(now - timedelta(seconds=1))
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         made, _ = await make_token(connection, name="", grants=(), expiresat=None)
         for seconds in (0, 30, 59, 61):
             [kept] = await list_tokens(connection)
@@ -148,7 +148,7 @@ async def test_a_token_has_an_end_and_its_use_is_noted_once_a_minute(node: Node)
 
 
 async def test_tokens_are_bounded_in_number(node: Node) -> None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(
             "INSERT INTO access_tokens SELECT n, n::text::bytea, '', '[]', now() "
             "FROM generate_series(1, $1) n",
@@ -171,7 +171,7 @@ async def test_a_node_that_nobody_could_use_does_not_start(node: Node) -> None:
     assert await may_start(host="0.0.0.0", anonymous_role="reader")
     assert not await may_start(host="0.0.0.0")
     assert not await may_start(open=False)
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         past = datetime.now(UTC) - timedelta(seconds=1)
         await make_token(connection, name="", grants=(Grant("admin"),), expiresat=past)
         assert not await may_start(host="0.0.0.0")

@@ -325,7 +325,7 @@ async def test_what_cannot_be_written_cannot_be_applied(node: Node, flags: str) 
 async def make_replica(node: Node, place: str) -> None:
     """Let everything at or below a place belong to another catalog."""
     statement = "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid LIKE $1"
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(statement, f"{place}%")
 
 

@@ -96,7 +96,7 @@ async def tamper(node: Node, xid: str, name: str) -> None:
     """Change what is stored so that nobody hears of it."""
     statement = """UPDATE entities
         SET attributes = attributes || jsonb_build_object('name', $2::text) WHERE xid = $1"""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(statement, xid, name)
 
 
@@ -200,7 +200,7 @@ async def test_a_transaction_that_was_open_all_the_time_is_not_missed(database_u
     """The log's order is not that of commits: what commits late has an early place in it."""
     async with start_node(database_url, cache_staleness_seconds=0) as node:
         await node.put("/messagegroups/g", {"name": "old"})
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             transaction = connection.transaction()
             await transaction.start()
             await connection.execute(

@@ -120,7 +120,7 @@ async def _settle(node: Node) -> None:
     what they may still write is unknown, so the tag changes when they end."""
     is_settled = """
         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint > max(txid) FROM changes"""
-    async with asyncio.timeout(60), node.database.pool.acquire() as connection:
+    async with asyncio.timeout(60), node.database.acquire() as connection:
         while not await connection.fetchval(is_settled):
             await asyncio.sleep(0.01)  # between two looks
 

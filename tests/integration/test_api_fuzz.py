@@ -236,7 +236,7 @@ async def test_epochs_and_counts_follow_the_model_through_any_sequence(
 async def learn_the_dead(node: Node, expected: Expected) -> None:
     """What earlier examples have left: the registry's epoch, and the tombstones'."""
     expected.live = {"/": (await node.get("/"))["epoch"]}
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT xid, epoch FROM tombstones WHERE xid LIKE '/messag%'")
     expected.dead = {row["xid"]: row["epoch"] - 1 for row in rows}
 

@@ -223,7 +223,7 @@ async def test_new_defaults_are_given_to_what_is_there(node: Node) -> None:
 async def test_only_the_types_that_differ_are_looked_at(node: Node) -> None:
     """What does not comply already must not stand in the way of other changes."""
     await node.put("/dirs/d/files/f")
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(
             """UPDATE entities SET attributes = '{"odd": 1}' WHERE xid = '/dirs/d'"""
         )
@@ -342,7 +342,7 @@ async def test_two_processes_change_the_model_one_after_the_other(
         )
         assert {answer.status for answer in answers} <= {200, 503}
         async with asyncio.timeout(10):
-            await asyncio.gather(node.context.reload(), other.context.reload())
+            await asyncio.gather(node.context.shared.reload(), other.context.shared.reload())
         assert await node.get("/modelsource") == await other.get("/modelsource")
         assert node.context.configuration.revision == sum(a.status == 200 for a in answers)
 
@@ -350,7 +350,7 @@ async def test_two_processes_change_the_model_one_after_the_other(
 async def test_other_processes_hear_of_a_new_model(database_url: str, node: Node) -> None:
     async with second_process(database_url) as other, asyncio.timeout(20):
         loops = [
-            asyncio.create_task(Watch(other.database).run()),
+            asyncio.create_task(Watch(other.database.shared).run()),
             asyncio.create_task(follow_configuration(other.context)),
         ]
         try:

@@ -163,7 +163,7 @@ async def test_replicas_come_in_under_the_model_that_is_in_force(
         await receive(other)
         assert "zoos" in other.context.model.groups
         assert orjson.loads((await other.send("GET", "/")).body)["zooscount"] == 0
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             assert not await connection.fetchval(
                 "SELECT count(*) FROM entities WHERE xid LIKE '/dirs%'"
             )

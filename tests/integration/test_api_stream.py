@@ -126,7 +126,7 @@ async def test_a_large_answer_leaves_out_what_cannot_be_shown(node: Node) -> Non
 
 
 async def lose_document(node: Node, xid: str) -> None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute("DELETE FROM documents WHERE xid = $1", xid)
 
 

@@ -347,7 +347,7 @@ async def test_capabilities_say_what_is_checked(node: Node, spy: Spy) -> None:
     able = replace(
         configuration.capabilities, formats=("avro/*",), compatibilities={"avro/*": ("full",)}
     )
-    node.context.configuration = replace(configuration, capabilities=able)
+    node.context.shared.configuration = replace(configuration, capabilities=able)
     answer = await text(node, SCHEMA, "1", meta={"compatibility": "full"})
     assert verdicts(answer.json) == (True, True)
     answer = await text(node, "/dirs/d/schemas/t", "1", meta={"compatibility": "backward"})

@@ -214,7 +214,7 @@ async def test_capabilities_say_what_can_be_ignored_and_which_flags_there_are(no
     """core/spec.md, "ignores Capability" and "flags Capability"."""
     configuration = node.context.configuration
     able = replace(configuration.capabilities, ignores=("epoch",), flags=("ignore",))
-    node.context.configuration = replace(configuration, capabilities=able)
+    node.context.shared.configuration = replace(configuration, capabilities=able)
     answer = await node.send("PUT", "/dirs/d?ignore=id", {})
     assert assert_problem(answer)["type"] == f"{SPEC}bad_ignore"
     assert (await node.send("PUT", "/dirs/d?ignore", {"epoch": 9})).status == 201
@@ -254,7 +254,7 @@ async def test_an_epoch_that_would_not_be_looked_at_is_refused(
 
 async def replicate(node: Node, *xids: str) -> None:
     """Make what is at these places somebody else's."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(
             "UPDATE entities SET authority = $1 WHERE xid = ANY ($2::text[])"
             " OR collection = ANY (SELECT x || '/versions' FROM unnest($2::text[]) AS x)",

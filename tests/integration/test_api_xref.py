@@ -79,7 +79,7 @@ async def test_a_resource_becomes_a_cross_reference(
     assert shown["meta"]["xref"] == TARGET
     assert {*shown["versions"]} == {"t1", "t2"}
     assert (await node.send("GET", f"{FILE}/versions/1")).status == 404
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         own = await connection.fetchval(
             "SELECT count(*) FROM entities WHERE collection = $1", f"{FILE}/versions"
         )

@@ -118,7 +118,7 @@ async def test_a_document_that_was_replaced_or_removed_is(member: Node) -> None:
     assert (await member.send("GET", "/schemagroups/g/schemas/s")).body == b"new"
     bare = entity("/schemagroups/g/schemas/s/versions/1", epoch=3, ancestorid="1")
     await receive(member, bare)
-    async with member.database.pool.acquire() as connection:
+    async with member.database.acquire() as connection:
         assert await connection.fetchval("SELECT count(*) FROM documents") == 0
 
 
@@ -126,7 +126,7 @@ async def test_a_deleted_group_leaves_nothing_that_cannot_be_reached(member: Nod
     group, resource, version = schema("g")
     await receive(member, group, resource, version)
     await receive(member, end_of(group))
-    async with member.database.pool.acquire() as connection:
+    async with member.database.acquire() as connection:
         assert await connection.fetchval("SELECT count(*) FROM entities WHERE xid <> '/'") == 0
         assert await connection.fetchval("SELECT count(*) FROM documents") == 0
     late = await receive(member, version, end_of(version), end_of(resource))

@@ -105,7 +105,7 @@ async def admin(node: Node) -> Caller:
 
 async def raw(node: Node) -> str:
     """All that the audit keeps, as text."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         return "\n".join(row[0] for row in await connection.fetch("SELECT a::text FROM audit a"))
 
 
@@ -181,7 +181,7 @@ async def test_an_interaction_and_its_entry_are_one_and_name_each_other(
     await asyncio.gather(*map(write, range(24)))
     clash = await writers[0].send("PUT", "/messagegroups/g0", {"epoch": 7})
     assert clash.status == 400
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch(
             """SELECT c.xid, a.name, a.txid = c.txid AS together FROM changes c
             JOIN audit a USING (interaction) WHERE c.kind = 'group'"""

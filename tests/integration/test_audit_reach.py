@@ -17,6 +17,7 @@ from catalog.cli import app
 from catalog.client import Client
 from catalog.commands.audit import follow_audit
 from catalog.events.dispatcher import run_deliveries
+from catalog.model.caller import node_caller
 from catalog.operations.audit import AuditQuery
 from catalog.store.changes import Position
 from catalog.store.database import Database
@@ -121,7 +122,7 @@ async def test_copies_are_told_as_a_links_and_pushes_as_the_pushers(
             assert entry["path"] == f"/replication/links/{made['id']}"
         targets = {each["path"] for entry in entries for each in entry["targets"]}
         assert "/messagegroups/g/messages/m" in targets
-        async with target.database.pool.acquire() as connection:
+        async with target.database.acquire() as connection:
             assert not await connection.fetchval(
                 """SELECT count(*) FROM changes c
                 WHERE NOT EXISTS (SELECT FROM audit a WHERE a.interaction = c.interaction)"""
@@ -209,7 +210,7 @@ async def test_the_audit_of_a_restored_database_stays_and_comes_before_all_that_
     for number in range(3):
         await admin.send("PUT", f"/messagegroups/g{number}", {})
     await execute(node, "UPDATE audit SET txid = txid + $1", 2**40)
-    async with Database.open(database_url, modelsource={}):
+    async with Database.open(database_url, node_caller(), modelsource={}):
         pass
     await admin.send("PUT", "/messagegroups/g3", {})
     entries = await admin.audit()

@@ -249,7 +249,7 @@ async def test_what_a_database_has_beside_its_catalog_does_not_come_back(
         await back_up(file, urls[0])
     await empty(urls[1])
     await restore(file, urls[1], "--alone")
-    async with start_as(urls[1]) as node, node.database.pool.acquire() as connection:
+    async with start_as(urls[1]) as node, node.database.acquire() as connection:
         assert await connection.fetchval("SELECT to_regproc('beside')") is None
     assert await roles_left(urls[1]) == 0
 
@@ -270,7 +270,7 @@ async def test_a_restored_catalog_has_the_schema_that_its_migrations_make(
 
 async def objects_of(node: Node) -> list[str]:
     """The definitions of all that a schema is made of."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch(
             """
             SELECT format('%s %s', c.oid::regclass, pg_get_viewdef(c.oid)) AS text FROM pg_class c
@@ -309,7 +309,7 @@ async def test_a_subscription_misses_nothing_on_a_server_that_has_counted_less(
         await execute(node, "UPDATE subscriptions SET txid = $1", 2**40)
     async with start_as(urls[0]) as node:
         await node.put(MESSAGE)
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             behind = await connection.fetchval(
                 "SELECT count(*) FROM changes c, subscriptions s "
                 "WHERE (c.txid, c.seq) > (s.txid, s.seq)"

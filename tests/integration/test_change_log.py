@@ -56,7 +56,7 @@ async def follow(node: Node, done: asyncio.Event) -> list[LoggedChange]:
     while True:
         is_last = done.is_set()
         ticket = node.database.signal.ticket()
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             page = await read_changes(connection, cursor, PAGE)
         seen += page
         if page:
@@ -84,14 +84,14 @@ async def test_an_open_transaction_holds_back_what_was_committed_after_it_began(
     node: Node,
 ) -> None:
     """The order that a reader sees is never one that a late commit could still change."""
-    async with node.database.pool.acquire() as other:
+    async with node.database.acquire() as other:
         late = other.transaction()
         await late.start()
         await other.fetchval("SELECT pg_current_xact_id()::text::bigint")
         answer = await node.send("PUT", "/messagegroups/g", {})
         assert answer.status == 201
         assert await node.logged() == 2
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             assert await read_changes(connection, Position(0, 0), 100) == []
         await late.rollback()
     assert {logged.change.xid for logged in await node.changes()} == {"/", "/messagegroups/g"}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from aiohttp import ClientPayloadError, ClientResponse
 
-from catalog.model.caller import caller
+from catalog.model.caller import node_caller
 from catalog.model.errors import ServerBusy
 from catalog.store import entities
-from catalog.store.connections import Connections
+from catalog.store.database import Database
 from replication import feed
 from replication.decide import Copy
 from tests.e2e.nodes import until
@@ -27,18 +28,24 @@ async def member(database_url: str) -> AsyncIterator[Node]:
 
 
 @contextlib.asynccontextmanager
-async def used_up(pool: Connections) -> AsyncIterator[None]:
+async def used_up(member: Node, purpose: str) -> AsyncIterator[None]:
     """All connections of a pool are lent."""
+    pool = getattr(member.database.pools, purpose)
     async with contextlib.AsyncExitStack() as stack:
         with contextlib.suppress(ServerBusy):
             while True:
-                await stack.enter_async_context(pool.acquire(timeout=0.1))
+                await stack.enter_async_context(member.database.acquire(pool, timeout=0.1))
         yield
+
+
+def database_for(member: Node, client: str) -> Database:
+    """The database of a node for a client who sees everything."""
+    return member.database.for_caller(replace(node_caller(), client=client))
 
 
 @pytest.mark.parametrize("purpose", ["streams", "feed", "tasks"])
 async def test_requests_do_not_need_the_connections_of_others(member: Node, purpose: str) -> None:
-    async with used_up(getattr(member.database.pools, purpose)):
+    async with used_up(member, purpose):
         await member.put("/messagegroups/g")
         await member.get("/messagegroups?limit=5")
         await member.get("/messagegroups/g?filter=messagegroupid=g")
@@ -46,7 +53,7 @@ async def test_requests_do_not_need_the_connections_of_others(member: Node, purp
 
 @pytest.mark.parametrize("purpose", ["requests", "feed", "tasks"])
 async def test_streams_do_not_need_the_connections_of_others(member: Node, purpose: str) -> None:
-    async with used_up(getattr(member.database.pools, purpose)):
+    async with used_up(member, purpose):
         for path in ("/export", "/?inline=*", "/replication/snapshot", "/replication/digests"):
             answer = await member.send("GET", path)
             assert answer.status == 200, path
@@ -58,7 +65,7 @@ async def test_a_user_that_ends_between_the_parts_of_a_statement_leaves_no_trans
     """asyncpg lets the server begin one when it prepares a statement, and ends it by the next."""
 
     async def end_early() -> None:
-        async with member.database.pool.acquire() as connection:
+        async with member.database.acquire() as connection:
             await connection.prepare("SELECT count(*) FROM entities")
             raise asyncio.CancelledError
 
@@ -70,16 +77,16 @@ async def test_a_user_that_ends_between_the_parts_of_a_statement_leaves_no_trans
 
 async def test_pages_of_the_feed_do_not_need_the_connections_of_requests(member: Node) -> None:
     after = (await lines(member, "/replication/snapshot"))[-1]["cursor"]
-    async with used_up(member.database.pools.requests), used_up(member.database.pools.streams):
+    async with used_up(member, "requests"), used_up(member, "streams"):
         assert await lines(member, f"/replication/changes?after={after}")
 
 
-async def test_tasks_of_no_client_have_connections_of_their_own(member: Node) -> None:
-    async with used_up(member.database.pools.requests), member.database.transaction():
+async def test_tasks_of_the_node_have_connections_of_their_own(member: Node) -> None:
+    async with used_up(member, "requests"), member.database.transaction():
         pass
-    caller.set("192.0.2.1")
-    assert member.database.pool is member.database.pools.requests
-    assert await asyncio.create_task(_pool_of_a_child(member)) is member.database.pools.requests
+    client = database_for(member, "192.0.2.1")
+    async with used_up(member, "tasks"), client.transaction():
+        assert client.pools.requests.used == 1
 
 
 async def test_a_client_takes_no_more_connections_than_it_leaves_to_others(member: Node) -> None:
@@ -87,11 +94,10 @@ async def test_a_client_takes_no_more_connections_than_it_leaves_to_others(membe
     pool = member.database.pools.requests
     async with contextlib.AsyncExitStack() as stack:
         for number, share in enumerate([5, 3, 1, 1], start=1):
-            caller.set(f"192.0.2.{number}")
-            before = pool.used
+            client, before = database_for(member, f"192.0.2.{number}"), pool.used
             with contextlib.suppress(ServerBusy):
                 while True:
-                    await stack.enter_async_context(pool.acquire(timeout=0.05))
+                    await stack.enter_async_context(client.acquire(timeout=0.05))
             assert pool.used - before == share
         assert pool.used == pool.limit
 
@@ -100,16 +106,14 @@ async def test_a_connection_goes_to_the_client_that_has_the_fewest(member: Node)
     pool, order = member.database.pools.requests, list[str]()
 
     async def wait_as(client: str) -> None:
-        caller.set(client)
-        async with pool.acquire():
+        async with database_for(member, client).acquire():
             order.append(client)
 
     async with asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as busy:
-        caller.set("192.0.2.1")
+        first = database_for(member, "192.0.2.1")
         for _ in range(5):
-            await busy.enter_async_context(pool.acquire(timeout=0.05))
-        caller.set("")
-        async with used_up(pool):
+            await busy.enter_async_context(first.acquire(timeout=0.05))
+        async with used_up(member, "requests"):
             for client in ["192.0.2.1"] * 3 + ["192.0.2.2"]:
                 tasks.create_task(wait_as(client))
             gone = tasks.create_task(wait_as("192.0.2.3"))
@@ -122,10 +126,6 @@ async def test_a_connection_goes_to_the_client_that_has_the_fewest(member: Node)
     assert (pool.used, pool.waiting) == (0, 0)
 
 
-async def _pool_of_a_child(member: Node) -> Connections:
-    return member.database.pool
-
-
 async def test_a_stream_ends_after_the_longest_time_however_quickly_it_is_read(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +136,7 @@ async def test_a_stream_ends_after_the_longest_time_however_quickly_it_is_read(
         await member.put("/messagegroups/g", {"description": "x" * 4000})
 
         async def without_end(*_: object) -> AsyncIterator[Copy]:
-            async with member.database.pool.acquire() as connection:
+            async with member.database.acquire() as connection:
                 found = await entities.load(connection, ["/messagegroups/g"])
             while True:
                 yield found["/messagegroups/g"]

@@ -10,6 +10,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.roles import covers, parse_path
 from catalog.store.accessrules import AccessRule, add_rule, covered_groups, remove_rule
@@ -39,8 +40,8 @@ def paths(draw: st.DrawFn) -> str:
 async def connection(shared_database_url: str) -> AsyncIterator[Connection]:
     source = default_model().source
     async with (
-        Database.open(shared_database_url, modelsource=source) as database,
-        database.pool.acquire() as connection,
+        Database.open(shared_database_url, node_caller(), modelsource=source) as database,
+        database.acquire() as connection,
     ):
         yield connection
 

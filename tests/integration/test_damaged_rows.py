@@ -189,7 +189,7 @@ async def node(shared_database_url: str) -> AsyncIterator[Node]:
 @contextlib.asynccontextmanager
 async def damaged(node: Node, xid: str, attributes: str) -> AsyncIterator[None]:
     """Replace what the row of an entity has as its attributes."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         before = await connection.fetchval(
             "SELECT attributes::text FROM entities WHERE xid = $1", xid
         )
@@ -234,7 +234,7 @@ async def assert_only_its_own_reads_fail(node: Node, paths: list[str]) -> None:
 async def test_an_attribute_with_any_value_fails_no_read_of_another_entity(
     node: Node, xid: str, name: str, value: str, paths: list[str]
 ) -> None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         before = await connection.fetchval(
             "SELECT (attributes - $2::text)::text FROM entities WHERE xid = $1", xid, name
         )
@@ -274,7 +274,7 @@ async def test_an_entity_that_cannot_be_shown_is_a_problem_of_its_own_and_logged
 
 async def test_a_damaged_document_is_left_out_of_exports(node: Node) -> None:
     xid = "/schemagroups/g/schemas/s/versions/2"
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         body = await connection.fetchval("DELETE FROM documents WHERE xid = $1 RETURNING body", xid)
     try:
         status, text = await read(node, "/export")

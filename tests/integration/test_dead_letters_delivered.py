@@ -49,7 +49,7 @@ def refusing_subjects(subjects: Collection[str]) -> Answer:
 
 
 async def letters_of(context: Context, subscription: Subscription) -> list[DeadLetter]:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         return await page_dead_letters(connection, subscription.id, 0, 1000)
 
 
@@ -208,7 +208,7 @@ async def test_attempts_are_recorded_failures_always_and_successes_now_and_then(
     async with delivering(context):
         await log(context, "a", "b", "c", "d")
         await sink.received(3)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         attempts = await page_attempts(connection, subscription.id, 2**62, 100)
     found = [(each.outcome, each.reason, each.events) for each in reversed(attempts)]
     assert found == [

@@ -65,7 +65,7 @@ async def with_dead_letters(
 
 
 async def letters_of(context: Context, subscription: Subscription) -> list[DeadLetter]:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         return await page_dead_letters(connection, subscription.id, 0, 1000)
 
 

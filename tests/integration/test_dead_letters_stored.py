@@ -11,6 +11,7 @@ import pytest
 
 from catalog.config import Settings
 from catalog.events.deliveryretention import trim_once
+from catalog.model.caller import node_caller
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Database
 from catalog.store.deadletters import (
@@ -38,7 +39,7 @@ LAST = 2**63 - 1
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    async with Database.open(database_url, modelsource={}) as database:
+    async with Database.open(database_url, node_caller(), modelsource={}) as database:
         async with database.transaction() as connection:
             await create(connection, ID, SubscriptionDefinition(sink="http://127.0.0.1:9/"))
         yield database
@@ -64,20 +65,20 @@ async def put(database: Database, *events: FailedEvent, most: int = 1000) -> int
 
 async def states(database: Database) -> dict[str, str]:
     """The state of each dead letter, in their order."""
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         found = await page_dead_letters(connection, ID, 0, 100)
     return {each.eventid: each.state for each in found}
 
 
 async def number_of(database: Database, name: str) -> int:
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         found = await page_dead_letters(connection, ID, 0, 100)
     return next(each.number for each in found if each.eventid == name)
 
 
 async def until_one_waits(database: Database) -> None:
     """Wait until a transaction waits for another one's lock."""
-    async with asyncio.timeout(20), database.pool.acquire() as connection:
+    async with asyncio.timeout(20), database.acquire() as connection:
         while not await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity "
             "WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -89,7 +90,7 @@ async def test_an_event_becomes_a_dead_letter_once(database: Database) -> None:
     assert await put(database, failed("a1"), failed("b1")) == 2
     assert await put(database, failed("b1"), failed("a2")) == 2
     assert await states(database) == {"a1": "dead", "b1": "dead", "a2": "dead"}
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         found = await get_dead_letter(connection, ID, await number_of(database, "a1"))
         assert await blocked_subjects(connection, ID) == {"a", "b"}
         counts = await count_dead_letters(connection, [ID, "other"])
@@ -117,7 +118,7 @@ async def test_what_waits_is_delivered_again_after_what_it_waits_for(database: D
     async with database.transaction() as connection:
         assert await mark_due(connection, ID, number=await number_of(database, "a1")) == 2
     assert await states(database) == {"a1": "due", "b1": "dead", "a2": "due", "b2": "waiting"}
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         assert [each.eventid for each in await read_due(connection, ID, 10)] == ["a1", "a2"]
         assert [each.eventid for each in await read_due(connection, ID, 1)] == ["a1"]
     # An event that comes while the first one is delivered again comes after all of them.
@@ -191,12 +192,12 @@ def attempt(number: int, *, subscription: str = ID, at: datetime = NOW) -> Attem
 
 
 async def attempts_of(database: Database, before: int = LAST, limit: int = 100) -> list[int]:
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         return [each.events for each in await page_attempts(connection, ID, before, limit)]
 
 
 async def test_attempts_are_read_from_the_newest_on(database: Database) -> None:
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         await add_attempts(connection, [attempt(n) for n in range(5)], most=4)
         await add_attempts(connection, [attempt(1, subscription="gone"), attempt(5)], most=4)
         [_, _, third] = await page_attempts(connection, ID, LAST, 3)
@@ -209,7 +210,7 @@ async def test_the_attempts_of_a_subscription_that_is_deleted_meanwhile_are_left
 ) -> None:
     async with database.transaction() as connection:
         await delete(connection, ID)
-        async with database.pool.acquire() as other:
+        async with database.acquire() as other:
             adding = asyncio.create_task(add_attempts(other, [attempt(1)], most=4))
             await until_one_waits(database)
             await connection.execute("COMMIT")
@@ -221,7 +222,7 @@ async def test_the_attempts_of_a_subscription_that_is_deleted_meanwhile_are_left
 async def test_old_attempts_and_dead_letters_are_dropped(database: Database) -> None:
     settings = Settings(delivery_attempts=2, delivery_attempt_days=1, dead_letter_days=1)
     old = NOW - timedelta(days=2)
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         given = [attempt(0, at=old), *(attempt(n) for n in (1, 2, 3))]
         await add_attempts(connection, given, most=10)
         before = await get(connection, ID)
@@ -233,7 +234,7 @@ async def test_old_attempts_and_dead_letters_are_dropped(database: Database) -> 
     assert await trim_once(database, settings, NOW) == (2, 1)
     assert await attempts_of(database) == [3, 2]
     assert await states(database) == {"a2": "due", "b1": "dead"}
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         after = await get(connection, ID)
     assert before is not None
     assert after is not None
@@ -252,7 +253,7 @@ async def test_they_go_with_their_subscription(database: Database) -> None:
 
 
 async def test_an_unknown_state_is_refused(database: Database) -> None:
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         with pytest.raises(asyncpg.CheckViolationError):
             await connection.execute(
                 "INSERT INTO dead_letters "

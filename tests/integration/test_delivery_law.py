@@ -126,7 +126,7 @@ class Walk:
         """Lose what was saved since an earlier moment, as if it had not been saved in time."""
         was = self.was or await self.row()
         await self.stop()
-        async with self.context.database.pool.acquire() as connection:
+        async with self.context.database.acquire() as connection:
             names = PROGRESS.split(", ")
             assignments = ", ".join(f"{name} = ${at}" for at, name in enumerate(names, 2))
             await connection.execute(
@@ -146,7 +146,7 @@ class Walk:
             await wake(connection, self.subscription.id)
 
     async def row(self) -> asyncpg.Record:
-        async with self.context.database.pool.acquire() as connection:
+        async with self.context.database.acquire() as connection:
             return await connection.fetchrow(
                 f"SELECT {PROGRESS} FROM subscriptions WHERE id = $1", self.subscription.id
             )
@@ -162,7 +162,7 @@ class Walk:
 
     async def letters(self) -> list[tuple[str, str, str]]:
         """State, subject and position of every dead letter, in their order."""
-        async with self.context.database.pool.acquire() as connection:
+        async with self.context.database.acquire() as connection:
             page = await page_dead_letters(connection, self.subscription.id, 0, 10_000)
             whole = [
                 await get_dead_letter(connection, self.subscription.id, each.number)
@@ -172,7 +172,7 @@ class Walk:
         return [(each.state, each.subject, str(_field(each.event, "sequence"))) for each in found]
 
     async def logged(self) -> dict[str, list[str]]:
-        async with self.context.database.pool.acquire() as connection:
+        async with self.context.database.acquire() as connection:
             changes = await read_changes(connection, self.begin, 10_000)
         found: dict[str, list[str]] = defaultdict(list)
         for each in changes:

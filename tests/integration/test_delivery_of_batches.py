@@ -62,7 +62,7 @@ async def subscribe_to_batches(
 
 async def letters_of(context: Context, subscription: Subscription) -> list[tuple[str, str]]:
     """Subject and state of each dead letter."""
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         letters = await page_dead_letters(connection, subscription.id, 0, 1000)
     return [(each.subject, each.state) for each in letters]
 

@@ -35,7 +35,7 @@ ALL = [*range(SHARDS)]
 
 
 async def shards_by_process(context: Context) -> Counter[uuid.UUID]:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         rows = await connection.fetch("SELECT process FROM delivery_leases WHERE process NOTNULL")
     return Counter(row["process"] for row in rows)
 
@@ -83,9 +83,9 @@ async def test_a_process_whose_connection_ended_has_lost_its_shards_at_once(
     database_url: str, context: Context
 ) -> None:
     one, two = uuid.uuid4(), uuid.uuid4()
-    async with opened(database_url) as dying, dying.database.pool.acquire() as connection:
+    async with opened(database_url) as dying, dying.database.acquire() as connection:
         assert await renew_leases(connection, one, LEASE) == (ALL, SHARDS)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         await _leases_all(connection, two)
         await end_leases(connection, two)
 
@@ -95,8 +95,8 @@ async def test_a_process_that_was_not_heard_of_in_time_has_lost_its_shards(
 ) -> None:
     frozen, other = uuid.uuid4(), uuid.uuid4()
     async with (
-        context.database.pool.acquire() as first,
-        context.database.pool.acquire() as second,
+        context.database.acquire() as first,
+        context.database.acquire() as second,
     ):
         assert await renew_leases(first, frozen, timedelta(seconds=0.1)) == (ALL, SHARDS)
         await _leases_all(second, other)
@@ -118,7 +118,7 @@ async def test_rows_are_locked_in_the_order_of_their_ids(context: Context, sink:
         Progress(id=each.id, revision=each.revision, course=0, cursor=each.cursor)
         for each in (*reversed(others), first)
     ]
-    pool = context.database.pool
+    pool = context.database
     for change in (partial(save_progress, progress=later_first), partial(expire, now=AT)):
         async with pool.acquire() as holding, pool.acquire() as waiting, pool.acquire() as other:
             async with holding.transaction():

@@ -19,7 +19,7 @@ LATER = {"Prefer": "respond-async"}
 @contextlib.asynccontextmanager
 async def locked(node: Node) -> AsyncIterator[asyncpg.Connection]:
     """Keep everybody from writing, as whoever changes the configuration does."""
-    async with node.database.pool.acquire() as connection, connection.transaction():
+    async with node.database.acquire() as connection, connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('catalog', 0))")
         yield connection
 
@@ -44,7 +44,7 @@ async def end_of(node: Node, status: str) -> Answer:
 
 
 async def execute(node: Node, statement: str, *arguments: Any) -> None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(statement, *arguments)
 
 
@@ -158,7 +158,7 @@ async def test_old_requests_are_forgotten_and_the_oldest_of_too_many(node: Node)
     )
     status = await ask(node, "POST", "/services", [])
     assert (await end_of(node, status)).status == 200
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         count, oldest = await connection.fetchrow(
             "SELECT count(*), extract(epoch FROM now() - min(at)) FROM service_requests"
         )

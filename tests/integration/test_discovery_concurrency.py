@@ -41,7 +41,7 @@ async def unwritable(node: Node, xid: str) -> AsyncIterator[None]:
 
 async def until_waiting(node: Node, writers: int, *unless: asyncio.Task[Answer]) -> None:
     """Until so many wait for a lock, or one of these requests is answered."""
-    async with asyncio.timeout(20), node.database.pool.acquire() as connection:
+    async with asyncio.timeout(20), node.database.acquire() as connection:
         while await waiting(connection) < writers and not any(each.done() for each in unless):
             await asyncio.sleep(0.005)  # between two looks
 

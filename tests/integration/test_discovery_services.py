@@ -16,6 +16,7 @@ from hypothesis import given as given_by_hypothesis
 from hypothesis import strategies as st
 
 from catalog.dialects.discovery.translate import NAMESPACE
+from catalog.model.author import Author
 from catalog.model.entity import Entity
 from catalog.store.discoveryservices import fold
 from catalog.store.writes import Write, write
@@ -143,7 +144,7 @@ async def test_names_are_folded_as_unicode_folds_case(node: Node) -> None:
     ]
     # Folding knows no context, so many characters make one name.
     texts = ["".join(known[start : start + 250]) for start in range(0, len(known), 250)]
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         folded = await fold(connection, texts)
     assert folded == {text: text.casefold() for text in texts}
 
@@ -485,7 +486,10 @@ async def put_replica(node: Node, xid: str, **attributes: Any) -> None:
         modifiedat=now,
     ).sealed()
     async with node.database.transaction() as connection:
-        await write(connection, Write(interaction="i", at=now, entities=[replica]))
+        await write(
+            connection,
+            Write(author=Author(kind="node"), interaction="i", at=now, entities=[replica]),
+        )
 
 
 async def test_a_replica_has_the_id_of_its_origin_and_cannot_be_written(node: Node) -> None:

@@ -19,13 +19,15 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
-from catalog.context import Context
+from catalog.context import Context, SharedState
 from catalog.events.changeentries import ChangeLogReader
 from catalog.events.dispatcher import run_deliveries
 from catalog.events.filterindex import Required
 from catalog.events.logtail import LogEntry, Tail, Waiter
 from catalog.events.nativeevents import native_dialect
 from catalog.events.supervisor import LoopTiming
+from catalog.model.author import Author
+from catalog.model.caller import node_caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -157,13 +159,14 @@ async def sink() -> AsyncIterator[Sink]:
 
 @contextlib.asynccontextmanager
 async def opened(database_url: str) -> AsyncIterator[Context]:
-    async with Database.open(database_url, modelsource={}) as database:
-        yield Context(
-            database=database,
+    async with Database.open(database_url, node_caller(), modelsource={}) as database:
+        shared = SharedState(
+            database=database.shared,
             configuration=Configuration(model=default_model()),
             settings=Settings(allow_private_addresses=True),
             public_base=SOURCE,
         )
+        yield shared.for_node()
 
 
 @contextlib.asynccontextmanager
@@ -201,7 +204,11 @@ async def log(context: Context, *ids: str, deprecation: tuple[str, ...] | None =
         )
         async with context.database.transaction() as connection:
             written = Write(
-                interaction=str(uuid.uuid4()), at=AT, entities=[entity], changes=[change]
+                author=Author(kind="node"),
+                interaction=str(uuid.uuid4()),
+                at=AT,
+                entities=[entity],
+                changes=[change],
             )
             position = await write(connection, written)
         context.database.signal.set()
@@ -211,7 +218,7 @@ async def log(context: Context, *ids: str, deprecation: tuple[str, ...] | None =
 
 async def readable(context: Context, position: Position) -> None:
     """Other tests' open transactions, in other databases of the server, hold back the log."""
-    async with asyncio.timeout(20), context.database.pool.acquire() as connection:
+    async with asyncio.timeout(20), context.database.acquire() as connection:
         while (await read_head(connection)).now < position:
             await asyncio.sleep(0.01)  # between two looks at the log
 
@@ -235,7 +242,7 @@ def xids(*ids: str) -> list[str]:
 
 
 async def read(context: Context, subscription: Subscription) -> Subscription:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         found = await get(connection, subscription.id)
     assert found is not None
     return found
@@ -572,7 +579,7 @@ def waiter(
 async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_change(
     context: Context,
 ) -> None:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         head = await read_head(connection)
     tail = Tail(context.database, log=LOG, start=head.now, size=100)
     told: list[int] = []
@@ -602,7 +609,7 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
 
 async def test_only_those_are_asked_whose_filters_a_change_may_match(context: Context) -> None:
     """The others learn later how far they may move on, all but those that were woken."""
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         head = await read_head(connection)
     tail = Tail(context.database, log=LOG, start=head.now, size=100)
     asked: list[int] = []
@@ -639,7 +646,7 @@ async def test_only_those_are_asked_whose_filters_a_change_may_match(context: Co
 
 
 async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: Context) -> None:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         head = await read_head(connection)
     tail = Tail(context.database, log=LOG, start=head.now, size=100)
     assert await tail.after(head.now, 10) == []
@@ -650,7 +657,7 @@ async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: 
 
 
 async def test_an_event_is_written_once_for_all_who_want_it_in_one_form(context: Context) -> None:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         head = await read_head(connection)
     tail = Tail(context.database, log=LOG, start=head.now, size=100)
     await log(context, "a")
@@ -716,7 +723,7 @@ async def test_a_lost_database_connection_is_survived(
         await log(context, "a")
         await sink.received(1)
         async with opened(database_url) as other:
-            async with other.database.pool.acquire() as connection:
+            async with other.database.acquire() as connection:
                 await connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -772,7 +779,7 @@ async def test_a_cursor_beyond_the_end_of_the_log_is_pulled_back(
     context: Context, sink: Sink
 ) -> None:
     await subscribe(context, sink.url)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         await connection.execute("UPDATE subscriptions SET txid = 1000000000")
     async with delivering(context):
         async with asyncio.timeout(10):

@@ -103,7 +103,7 @@ async def send_later(
 
 async def locks(node: Node) -> tuple[int, int]:
     """How many advisory locks there are, and how many transactions are open."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         held = await connection.fetchval(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database ="
             " (SELECT oid FROM pg_database WHERE datname = current_database())"

@@ -129,10 +129,10 @@ async def test_readers_that_wait_share_one_page_whatever_they_filter(
     scopes = ["/messagegroups/h", "/messagegroups/g/messages/m"] * 5
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         waiting = [group.create_task(changes(member, after, wait=15, scope=s)) for s in scopes]
-        await until(lambda: pages_of(member.database).waiting == 10)
+        await until(lambda: pages_of(member.database.shared).waiting == 10)
         reads.clear()
         await member.put("/messagegroups/g/messages/m")
-        await until(lambda: pages_of(member.database).waiting == 5)
+        await until(lambda: pages_of(member.database.shared).waiting == 5)
         await member.put("/messagegroups/h")
     found = [[line.get("xid") for line in each.result()[:-1]] for each in waiting]
     message = "/messagegroups/g/messages/m"
@@ -149,7 +149,7 @@ async def test_a_reader_that_was_woken_costs_no_connection(
     for number in range(3):
         async with asyncio.timeout(20):
             waiting = asyncio.create_task(changes(member, await cursor_now(member), wait=15))
-            await until(lambda: pages_of(member.database).waiting == 1)
+            await until(lambda: pages_of(member.database.shared).waiting == 1)
             await member.put(f"/messagegroups/g{number}")
             await waiting
     assert not lost
@@ -162,7 +162,7 @@ async def test_a_client_waits_with_so_many_requests_and_is_told_the_limit(
         after = await cursor_now(member)
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             waiting = [group.create_task(changes(member, after, wait=15)) for _ in range(2)]
-            await until(lambda: pages_of(member.database).waiting == 2)
+            await until(lambda: pages_of(member.database.shared).waiting == 2)
             answer = await member.send("GET", f"/replication/changes?after={after}&wait=15")
             assert (answer.status, answer.error) == (429, "too_many_at_once")
             assert answer.json["args"]["setting"] == "CONCORD_LONG_POLLS_PER_CLIENT"
@@ -182,7 +182,7 @@ async def test_an_older_transaction_that_is_open_holds_changes_back_and_skips_no
 ) -> None:
     await member.put("/messagegroups/g")
     after = await cursor_now(member)
-    async with member.database.pool.acquire() as connection:
+    async with member.database.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("SELECT pg_current_xact_id()")

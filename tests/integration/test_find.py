@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.configuring.initialmodel import ensure_registry
+from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
@@ -28,7 +29,9 @@ VERSIONS = {**FILES, "versions": True}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(shared_database_url: str) -> AsyncIterator[Database]:
-    async with Database.open(shared_database_url, modelsource=MODEL.source) as opened:
+    async with Database.open(
+        shared_database_url, node_caller(), modelsource=MODEL.source
+    ) as opened:
         await ensure_registry(opened, "test")
         yield opened
 
@@ -37,7 +40,7 @@ async def database(shared_database_url: str) -> AsyncIterator[Database]:
 async def connection(database: Database) -> AsyncIterator[Connection]:
     """A transaction of a catalog with nothing in it."""
     await clear(database)
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         yield connection
 
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from catalog.configuring.initialmodel import ensure_registry
+from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadFilter, BadSort
 from catalog.model.filter import parse_filters, parse_sort
@@ -244,7 +245,9 @@ def _leaves(tree: Tree, place: str, depth: int, wanted: Wanted) -> set[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(shared_database_url: str) -> AsyncIterator[Database]:
-    async with Database.open(shared_database_url, modelsource=MODEL.source) as opened:
+    async with Database.open(
+        shared_database_url, node_caller(), modelsource=MODEL.source
+    ) as opened:
         await ensure_registry(opened, "test")
         yield opened
 

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.configuring.initialmodel import ensure_registry
+from catalog.model.caller import node_caller
 from catalog.model.filter import parse_filters
 from catalog.model.xid import Xid
 from catalog.reading.find import find_page, find_visible
@@ -30,7 +31,9 @@ LIMIT = 20
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """One large collection among small ones."""
-    async with Database.open(shared_database_url, modelsource=MODEL.source) as database:
+    async with Database.open(
+        shared_database_url, node_caller(), modelsource=MODEL.source
+    ) as database:
         await ensure_registry(database, "test")
     connection = await asyncpg.connect(shared_database_url)
     await connection.execute(

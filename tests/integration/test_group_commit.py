@@ -12,6 +12,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, MismatchedEpoch, NotFound, XRegistryError
 from catalog.model.interaction import GroupUpsert, Interaction
@@ -36,7 +37,7 @@ def group() -> Xid:
 
 
 def put(node: Node, xid: Xid, **body: Any) -> Interaction:
-    interaction = Interaction(at=xid)
+    interaction = Interaction(caller=node_caller(), at=xid)
     if xid.vid:
         interaction.put_version(node.context.model, xid.resource, xid.vid, body, patch=False)
     else:

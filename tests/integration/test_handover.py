@@ -380,7 +380,7 @@ async def test_a_taker_whose_giver_is_away_keeps_its_promise_unless_it_is_forced
     async with pair_at(urls) as pair:
         await write_message(pair.giver)
         _, promised = await pair.given()
-        async with pair.taker.database.pool.acquire() as connection:
+        async with pair.taker.database.acquire() as connection:
             statement = "UPDATE handovers SET peer = $1"
             await connection.execute(statement, "http://127.0.0.1:9")
         refused = await abort(pair.taker, promised)
@@ -455,7 +455,7 @@ async def test_a_group_that_the_taker_has_no_types_for_stays_until_it_has(
             await eventually(is_told, 60)
             assert await owners(pair.giver, SCHEMAS) == {pair.giver.database.node.authority}
             await pair.taker.put("/modelsource", default_model().source)
-            await pair.taker.context.reload()
+            await pair.taker.context.shared.reload()
             await pair.are("done", "done")
         assert await owners(pair.taker, SCHEMAS) == {pair.taker.database.node.authority}
 

@@ -23,9 +23,9 @@ DIRS = {"groups": {"dirs": {"singular": "dir"}}}
 async def begin(url: str, **settings: Any) -> tuple[Configuration, str]:
     """The configuration and the registry id that a node comes up with."""
     async with open_database(Settings(database_url=url, **settings)) as database:
-        async with database.pool.acquire() as connection:
+        async with database.acquire() as connection:
             registry = (await load(connection, ["/"]))["/"]
-        return await read_configuration(database), registry.attributes["registryid"]
+        return await read_configuration(database.shared), registry.attributes["registryid"]
 
 
 async def test_without_settings_it_has_the_default_model(database_url: str) -> None:

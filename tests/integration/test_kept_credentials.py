@@ -32,7 +32,7 @@ async def created(node: Node, credential: dict[str, Any]) -> dict[str, Any]:
 
 
 async def stored(node: Node, id: str) -> SinkCredential | None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         found = await load_credentials(connection, [id])
     return open_credential(node.context.keys, found[id]) if found else None
 

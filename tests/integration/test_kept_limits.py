@@ -59,7 +59,7 @@ async def test_a_subscription_is_bounded_in_bytes(node: Node) -> None:
 
 
 async def test_a_node_has_a_bounded_number_of_subscriptions(node: Node) -> None:
-    node.context.settings = Settings(max_subscriptions=2)
+    node.context.shared.settings = Settings(max_subscriptions=2)
     ids = []
     for _ in range(2):
         created = await node.send("POST", "/subscriptions", SUBSCRIPTION)

@@ -21,6 +21,7 @@ from catalog.config import Settings
 from catalog.encryption import EncryptionKey, KeyRing
 from catalog.events.dispatcher import run_deliveries
 from catalog.keyfile import KEY_FILE, KeyFile, key_ring
+from catalog.model.caller import node_caller
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.signature import make_key
 from catalog.store.database import Database
@@ -37,7 +38,7 @@ SECRETS = 700
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    async with Database.open(database_url, modelsource={}) as database:
+    async with Database.open(database_url, node_caller(), modelsource={}) as database:
         yield database
 
 
@@ -61,7 +62,7 @@ async def store(database: Database, keys: KeyRing, id: str) -> None:
 
 async def opened(database: Database, keys: KeyRing) -> int:
     """How many secrets there are, each of which opens as what was stored."""
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         ids = [row["id"] for row in await connection.fetch("SELECT id FROM subscriptions")]
         found = await load_credentials(connection, ids)
     for id, stored in found.items():
@@ -95,7 +96,7 @@ async def test_an_interrupted_rotation_loses_nothing_and_can_be_repeated(
     keys, interrupted = ring(new, old), 0
     while True:
         try:
-            async with database.pool.acquire() as connection:
+            async with database.acquire() as connection:
                 await asyncio.wait_for(encrypt_anew(connection, keys), 0.05 * (1 + interrupted))
             break
         except TimeoutError:
@@ -122,7 +123,7 @@ async def test_secrets_that_are_stored_meanwhile_need_no_old_key(database: Datab
             group.create_task(write())
         await until(lambda: keys.current_id == old.id)
         known.insert(0, new)
-        async with database.pool.acquire() as connection:
+        async with database.acquire() as connection:
             rotation = await encrypt_anew(connection, keys)
         stopped.set()
     assert rotation.encrypted >= 50
@@ -136,7 +137,7 @@ async def test_a_rotation_waits_for_a_transaction_that_used_the_old_key(
     old, new = EncryptionKey.new(), EncryptionKey.new()
     known, id = [old], str(uuid.uuid4())
     keys = KeyRing(lambda: known)
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         async with database.transaction() as storing:
             await create(storing, id, SubscriptionDefinition(sink="https://sink.example"))
             credential = PlainCredential(identifier="me", secret=f"s3cret of {id}")
@@ -159,7 +160,7 @@ async def test_keys_that_sign_are_rotated_with_the_rest(database: Database) -> N
         async with database.transaction() as connection:
             for key in made[id]:
                 await save_key(connection, ring(old), id, key, None)
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         rotation = await encrypt_anew(connection, ring(new, old))
         assert (rotation.encrypted, rotation.unreadable) == (12, 0)
         assert await count_secrets(connection) == {new.id: 12}
@@ -171,8 +172,8 @@ async def test_keys_that_sign_are_rotated_with_the_rest(database: Database) -> N
 
 async def test_two_rotations_at_a_time_are_one_too_many(database: Database) -> None:
     async with (
-        database.pool.acquire() as first,
-        database.pool.acquire() as second,
+        database.acquire() as first,
+        database.acquire() as second,
         take_over(first, "key rotation") as is_alone,
     ):
         assert is_alone
@@ -253,7 +254,7 @@ async def test_the_file_is_rotated_under_deliveries(database_url: str, data_dir:
         await node.put("/messagegroups/after")
         await until(lambda: server.subjects.count("/messagegroups/after") >= 2)
         assert other != path
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             assert await count_secrets(connection) == {after.id: 2}
     async with server.serve() as _, delivering(database_url, data_dir) as node:
         assert (await node.get(path))["status"]["failedattempts"] == 0

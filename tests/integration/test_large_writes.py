@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from catalog.model.caller import node_caller
 from catalog.model.errors import NotFound, XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
@@ -30,14 +31,14 @@ def messages(count: int, group: Xid = GROUP) -> list[Xid]:
 
 
 def put_all(node: Node, *xids: Xid, **body: Any) -> Interaction:
-    interaction = Interaction(at=GROUP)
+    interaction = Interaction(caller=node_caller(), at=GROUP)
     for xid in xids:
         interaction.put_resource(node.context.model, xid, body, patch=False)
     return interaction
 
 
 def delete(*xids: Xid) -> Interaction:
-    interaction = Interaction(at=xids[0])
+    interaction = Interaction(caller=node_caller(), at=xids[0])
     for xid in xids:
         interaction.delete(xid, None)
     return interaction
@@ -68,7 +69,7 @@ async def write(node: Node, method: str, *xids: Xid) -> None:
 
 
 async def count_locks(node: Node) -> int:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         return await connection.fetchval(
             "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
             " WHERE locktype = 'advisory' AND objsubid = 1 AND datname = current_database()"
@@ -80,7 +81,7 @@ async def check_log(node: Node) -> None:
     """The log leads to what is here, each entity's epochs rise, and nothing has no parent."""
     live: dict[str, int] = {}
     last: dict[str, int] = {}
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT * FROM changes ORDER BY txid, seq")
         stored = await connection.fetch("SELECT xid, epoch, digest FROM entities")
         buried = await connection.fetch("SELECT xid, epoch FROM tombstones")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import asyncpg
 import pytest
 
+from catalog.model.caller import node_caller
 from catalog.store.database import Database
 from catalog.store.leadership import take_over
 
@@ -18,7 +19,7 @@ _HELD += "SELECT oid FROM pg_database WHERE datname = current_database())"
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    async with Database.open(database_url, modelsource={}) as database:
+    async with Database.open(database_url, node_caller(), modelsource={}) as database:
         yield database
 
 
@@ -34,7 +35,7 @@ async def until_roles(url: str, is_so: Callable[[int], bool]) -> None:
 
 
 async def lead(database: Database, has_role: asyncio.Event) -> None:
-    async with database.pool.acquire() as connection, take_over(connection, "test") as is_leader:
+    async with database.acquire() as connection, take_over(connection, "test") as is_leader:
         assert is_leader
         has_role.set()
         await asyncio.Event().wait()
@@ -44,7 +45,7 @@ async def test_a_role_is_free_when_the_answer_that_gives_it_comes_too_late(
     database_url: str, database: Database
 ) -> None:
     has_role = asyncio.Event()
-    async with database.pool.acquire() as connection, take_over(connection, "test") as is_leader:
+    async with database.acquire() as connection, take_over(connection, "test") as is_leader:
         assert is_leader  # the statement is prepared from now on
     task = asyncio.create_task(lead(database, has_role))
     await asyncio.sleep(0)  # the statement is on its way

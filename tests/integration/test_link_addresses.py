@@ -160,7 +160,7 @@ async def test_readers_see_the_addresses_of_here_and_followers_the_signed_origin
         assert (await audit(node))[authority] == {"verified": len(expected)}
     for node, id in ((hub, "a"), (edge, "hub"), (pushed, "a")):
         assert (await node.get(f"/replication/links/{id}"))["conflicts"] == 0
-    app = create_app(hub.context, dialects.routes)
+    app = create_app(hub.context.shared, dialects.routes)
     async with NodeClient.of(app, hub.context.settings) as client:
         await check_readers(Node(client, hub.context))
 
@@ -225,7 +225,7 @@ async def test_changed_rules_rewrite_what_is_here_and_without_rules_it_is_as_it_
         await rewrite(hub, "a", {})
         await link_history_is(hub, "a", *["readdressed"] * 3, "copied")
         assert await addresses(hub) == SHOWN
-        async with hub.database.pool.acquire() as connection:
+        async with hub.database.acquire() as connection:
             query = "SELECT count(*) FROM entities WHERE replaced IS NOT NULL"
             assert await connection.fetchval(query) == 0
         # The edge has read all of that once it has what comes after it.

@@ -95,7 +95,7 @@ async def test_a_link_follows_by_the_tokens_of_a_provider(
                 "authentication": "client_secret_post",
             }
         }
-        async with target.database.pool.acquire() as connection:
+        async with target.database.acquire() as connection:
             row = await connection.fetchval("SELECT l::text FROM links l")
         told = [row, *kept, *capsys.readouterr(), refused.output, replaced.output]
         told += [(await target.send("GET", path)).body.decode() for path in SHOWN]

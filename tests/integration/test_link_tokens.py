@@ -19,14 +19,14 @@ from tests.integration.federation import databases, eventually, running, start_m
 
 
 async def token(node: Node, role: Role) -> str:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         grants = (Grant(role),)
         _, text = await make_token(connection, name="", grants=grants, expiresat=None)
     return text
 
 
 async def revoke_all(node: Node) -> None:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         for each in await list_tokens(connection):
             await remove_token(connection, each.id)
     node.client.app[AUTHENTICATION].remembered.forget()
@@ -58,7 +58,7 @@ async def test_a_link_follows_a_source_that_knows_its_token(
         assert answer.status == 201, answer.body
         assert answer.json["token"] == "***"
         assert text not in (await target.send("GET", "/replication/links")).body.decode()
-        async with target.database.pool.acquire() as connection:
+        async with target.database.acquire() as connection:
             row = await connection.fetchval("SELECT l::text FROM links l")
         assert text not in row
         assert text.encode().hex() not in row

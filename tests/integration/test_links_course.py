@@ -215,7 +215,7 @@ async def test_the_history_of_a_link_forgets_what_is_old(pair: tuple[Node, Node]
     target, source = pair
     await link(target, source, id="eu")
     now = datetime.now(UTC)
-    async with target.database.pool.acquire() as connection:
+    async with target.database.acquire() as connection:
         found = await links.get(connection, "eu")
         assert found is not None
         for days in (200, 100, 80, 0):

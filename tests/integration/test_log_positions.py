@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog.configuring.initialmodel import ensure_registry
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Position
 from catalog.store.database import Database
@@ -44,7 +45,9 @@ COLUMNS: dict[LogName, tuple[str, str]] = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def connection(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    async with Database.open(shared_database_url, modelsource=default_model().source) as database:
+    async with Database.open(
+        shared_database_url, node_caller(), modelsource=default_model().source
+    ) as database:
         await ensure_registry(database, "test")
     connection = await asyncpg.connect(shared_database_url)
     yield connection

@@ -19,6 +19,7 @@ from catalog.events.logretention import (
     retention_from,
     run_log_retention,
 )
+from catalog.model.caller import node_caller
 from catalog.store.changes import Head, Retention, read_head
 from catalog.store.database import Database
 from catalog.store.subscriptions import SubscriptionDefinition, create
@@ -39,7 +40,7 @@ async def write_groups(node: Node, count: int) -> None:
 
 
 async def head_of(node: Node) -> Head:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         return await read_head(connection)
 
 
@@ -86,7 +87,7 @@ async def test_old_changes_leave_the_log_but_the_newest_stays(node: Node) -> Non
     assert await drop(node, EVERYTHING) == 0
     await store_point(node.database, datetime.now(UTC), 31 * DAY)
     assert await drop(node, EVERYTHING) > 0
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT txid, seq FROM changes")
     assert [(row["txid"], row["seq"]) for row in rows] == [
         (newest.position.txid, newest.position.seq)
@@ -113,7 +114,7 @@ async def test_a_clock_that_jumps_makes_nothing_older_than_an_hour(
         assert round(told["jumpseconds"] / 86_400) == -moved
         assert told["countedseconds"] == 3600
     assert await node.logged() == number
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         measured = await connection.fetchval("SELECT max(measured) FROM clock_points")
         assert measured == pytest.approx(7200, abs=1)
 
@@ -123,7 +124,7 @@ async def test_tombstones_stay(node: Node) -> None:
     await node.send("DELETE", "/messagegroups/g0")
     await node.changes()
     await drop(node, replace(EVERYTHING, count=1))
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         assert await connection.fetchval("SELECT count(*) FROM tombstones") == 1
 
 
@@ -217,8 +218,8 @@ async def test_the_log_of_a_restored_database_begins_anew(node: Node, database_u
     await execute(node, "UPDATE changes SET txid = $1", later)
     await execute(node, "UPDATE node SET dropped_txid = $1", later)
     async with (
-        Database.open(database_url, modelsource={}) as restored,
-        restored.pool.acquire() as connection,
+        Database.open(database_url, node_caller(), modelsource={}) as restored,
+        restored.acquire() as connection,
     ):
         head = await read_head(connection)
         assert head.reaches(head.now)
@@ -227,7 +228,7 @@ async def test_the_log_of_a_restored_database_begins_anew(node: Node, database_u
 
 async def test_one_process_drops_at_a_time(node: Node) -> None:
     await write_groups(node, 2)
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.fetchval(
             "SELECT pg_advisory_lock(hashtextextended('concord log retention', 0))"
         )
@@ -239,7 +240,7 @@ async def test_one_process_drops_at_a_time(node: Node) -> None:
 
 async def test_a_node_drops_by_its_settings(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logretention, "_PAUSE_SECONDS", 0.05)
-    node.context.settings = Settings(log_changes=4)
+    node.context.shared.settings = Settings(log_changes=4)
     assert retention_from(Settings()).count == 5_000_000
     await write_groups(node, 6)
     task = asyncio.create_task(run_log_retention(node.context))

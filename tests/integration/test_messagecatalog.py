@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from catalog.model.author import Author
+from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.interaction import GroupUpsert, Interaction
@@ -510,7 +512,7 @@ async def test_a_definition_needs_a_group_that_is_there(node: Node) -> None:
 async def test_a_group_that_goes_meanwhile_is_not_brought_back(node: Node) -> None:
     """A definition's group is looked up before it is written; it can be deleted in between."""
     xid = Xid("messagegroups", "gone", "messages", "m")
-    interaction = Interaction(at=xid)
+    interaction = Interaction(caller=node_caller(), at=xid)
     interaction.put_version(node.context.model, xid, "", {"envelope": "X"}, patch=False)
     interaction.groups = [GroupUpsert(xid=xid.group, body=None, must_exist=True)]
     before = await node.state()
@@ -623,7 +625,10 @@ async def hold_replica(node: Node, group: str, origin: str, authority: str) -> N
         for below, own in attributes.items()
     ]
     async with node.database.transaction() as connection:
-        await write(connection, Write(interaction="replication", at=at, entities=entities))
+        await write(
+            connection,
+            Write(author=Author(kind="node"), interaction="replication", at=at, entities=entities),
+        )
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ async def test_a_uri_is_found_by_the_address_that_its_source_says_it_has(
     nodes: list[Node],
 ) -> None:
     source, target = nodes
-    source.context.public_base = "https://published.example"
+    source.context.shared.public_base = "https://published.example"
     await add_definition(source, "m")
     await link(target, source, id="first")
     uri = f"https://published.example{DEFINITIONS}/m/versions/1"

@@ -122,7 +122,7 @@ async def test_the_delay_of_the_event_loop_is_measured(node: Node) -> None:
 async def test_a_node_without_its_database_is_alive_and_not_ready(node: Node) -> None:
     assert (await node.send("GET", "/health/live")).json == {"status": "alive"}
     assert (await node.send("GET", "/health/ready")).json == {"status": "ready"}
-    node.database.availability.lose("a test")
+    node.database.shared.availability.lose("a test")
     assert (await node.send("GET", "/health/live")).status == 200
     ready = await node.send("GET", "/health/ready")
     assert ready.status == 503

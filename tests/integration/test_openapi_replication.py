@@ -196,7 +196,7 @@ async def links(api: DescribedPeer, source: Node) -> None:
     await api.done("POST", f"{LINK}/run", query="?dryrun", **named)
     await api.done("POST", f"{LINK}/reset", {"full": True}, **named)
     await api.done("PATCH", LINK, {"authority": "urn:another"}, **named)
-    async with api.node.database.pool.acquire() as connection:
+    async with api.node.database.acquire() as connection:
         await connection.execute(
             "UPDATE links SET state = 'asking', "
             'question = \'{"deletions": 30, "of": 40, "digest": "d", "first": []}\''
@@ -204,7 +204,7 @@ async def links(api: DescribedPeer, source: Node) -> None:
     await api.refused(409, "PATCH", LINK, {"allow": "another"}, **named)
     await api.done("PATCH", LINK, {"allow": "d"}, **named)
     await api.refused(400, "PATCH", LINK, {"allow": "d"}, **named)
-    async with api.node.database.pool.acquire() as connection:
+    async with api.node.database.acquire() as connection:
         await connection.execute(
             "INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at) "
             "VALUES ('in', 'urn:a', '/messagegroups/x', '/messagegroups/x', 1, 'collided', 'y', "
@@ -251,7 +251,7 @@ async def recoveries(api: DescribedPeer) -> None:
     await api.done("POST", RECOVERY, sources, query="?force")
     await api.done("GET", RECOVERY)
     for state in ("taking", "burying"):
-        async with api.node.database.pool.acquire() as connection:
+        async with api.node.database.acquire() as connection:
             await connection.execute("UPDATE recovery SET state = 'blocked'")
         await api.done("PATCH", RECOVERY, {"state": state})
     await api.done("GET", f"{RECOVERY}/findings")

@@ -16,6 +16,7 @@ from aiohttp import ClientPayloadError, web
 
 from catalog.context import CONTEXT
 from catalog.http.route import writes
+from catalog.model.caller import node_caller
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
 from catalog.model.modelsource import default_model
@@ -83,7 +84,7 @@ async def node(server: EmbeddedPostgres) -> AsyncIterator[Node]:
 
 @contextlib.asynccontextmanager
 async def watched(database: Database, *, revive: Any = leave_alone) -> AsyncIterator[None]:
-    watch = asyncio.create_task(Watch(database, revive, patience_seconds=0.5).run())
+    watch = asyncio.create_task(Watch(database.shared, revive, patience_seconds=0.5).run())
     try:
         yield
     finally:
@@ -200,11 +201,11 @@ async def test_a_node_whose_disk_is_full_says_so_and_goes_on_when_there_is_space
 
 async def test_a_node_is_not_ready_while_a_write_found_its_disk_full(node: Node) -> None:
     """Nor does it say that its database is away, if that ended for this reason."""
-    node.database.availability.fill("a test")
+    node.database.shared.availability.fill("a test")
     ready = await node.send("GET", "/health/ready")
     assert (ready.status, ready.headers["Retry-After"]) == (503, "1")
     assert "disk of the database is full" in ready.json["reason"]
-    node.database.availability.lose("a test")
+    node.database.shared.availability.lose("a test")
     assert_unavailable(await node.send("GET", GROUP), "storage_full")
     assert (
         "disk of the database is full" in (await node.send("GET", "/health/ready")).json["reason"]
@@ -220,7 +221,7 @@ def _is_ready(node: Node) -> Any:
 
 def _is_away(node: Node) -> Any:
     async def is_away() -> bool:
-        return node.database.availability.is_away
+        return node.database.shared.availability.is_away
 
     return is_away
 
@@ -231,7 +232,7 @@ async def test_closing_a_database_that_hangs_takes_a_moment(
     loop = asyncio.get_running_loop()
     try:
         async with (
-            Database.open(server.dsn, modelsource=MODEL) as database,
+            Database.open(server.dsn, node_caller(), modelsource=MODEL) as database,
             database.transaction() as connection,
         ):
             await connection.fetchval("SELECT 1")
@@ -296,11 +297,11 @@ async def test_a_write_whose_answer_is_lost_is_told_to_be_in_doubt(node: Node) -
 
 
 async def _lose(request: web.Request) -> web.Response:
-    database = request.app[CONTEXT].database
+    database = request[CONTEXT].database
     if request.path.endswith("/after/write"):
         async with database.transaction() as connection:
             await connection.execute("UPDATE subscriptions SET failures = 0")
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     return web.Response()
 
@@ -325,7 +326,7 @@ async def test_an_answer_whose_database_is_lost_on_the_way_does_not_look_whole(
 
 
 async def _take_over_and_lose(database: Database, operator: asyncpg.Connection) -> None:
-    async with asyncio.timeout(5), database.pool.acquire() as session:
+    async with asyncio.timeout(5), database.acquire() as session:
         pid = await session.fetchval("SELECT pg_backend_pid()")
         async with take_over(session, "test") as is_in_charge:
             assert is_in_charge
@@ -335,13 +336,13 @@ async def _take_over_and_lose(database: Database, operator: asyncpg.Connection) 
 
 async def test_whose_session_is_lost_loses_the_role_at_once(server: EmbeddedPostgres) -> None:
     async with (
-        Database.open(server.dsn, modelsource=MODEL) as one,
-        Database.open(server.dsn, modelsource=MODEL) as other,
+        Database.open(server.dsn, node_caller(), modelsource=MODEL) as one,
+        Database.open(server.dsn, node_caller(), modelsource=MODEL) as other,
         operator(server) as connection,
     ):
         with pytest.raises(DatabaseUnavailable):
             await _take_over_and_lose(one, connection)
-        async with other.pool.acquire() as session, take_over(session, "test") as is_in_charge:
+        async with other.acquire() as session, take_over(session, "test") as is_in_charge:
             assert is_in_charge
-        async with one.pool.acquire() as session, take_over(session, "test") as is_in_charge:
+        async with one.acquire() as session, take_over(session, "test") as is_in_charge:
             assert is_in_charge, "the pool keeps no connection with the lock of an earlier one"

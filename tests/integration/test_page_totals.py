@@ -82,7 +82,7 @@ async def test_a_whole_collection_is_counted_again_only_after_a_write_in_it(node
     assert (await node.send("POST", "/", SEED)).status == 200
     for _ in range(3):
         before = await counts(node)
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute(f"DELETE FROM entities WHERE xid ~ '^{MESSAGES}/m4'")
 
     async def count(order: str) -> int:

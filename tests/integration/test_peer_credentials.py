@@ -44,12 +44,12 @@ async def test_a_group_is_handed_over_between_nodes_that_ask(
         async with running(giver, taker):
             for node in (giver, taker):
                 await eventually(lambda node=node: is_handed_over(node), 60)  # type: ignore[misc]
-        async with taker.database.pool.acquire() as connection:
+        async with taker.database.acquire() as connection:
             assert await connection.fetchval("SELECT count(sealed) FROM handovers") == 0
 
 
 async def is_handed_over(node: Node) -> bool:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         return bool(await connection.fetchval("SELECT every(state = 'done') FROM handovers"))
 
 
@@ -79,5 +79,5 @@ async def test_a_node_recovers_from_a_replica_that_asks(
             async with running(fresh):
                 await recovery_is(fresh, "done")
             assert await own_rows(fresh) == before
-            async with fresh.database.pool.acquire() as connection:
+            async with fresh.database.acquire() as connection:
                 assert await connection.fetchval("SELECT count(sealed) FROM recovery_sources") == 0

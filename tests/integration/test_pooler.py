@@ -12,6 +12,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.connections import DatabaseUnusable
 from catalog.store.database import SETTINGS, Database
@@ -71,7 +72,9 @@ async def test_a_pooler_that_keeps_no_sessions_is_refused() -> None:
                 url = await start_pooler(source, sockets, mode, ignored)
                 try:
                     with pytest.raises(DatabaseUnusable, match="name PostgreSQL itself"):
-                        async with Database.open(url, modelsource=default_model().source):
+                        async with Database.open(
+                            url, node_caller(), modelsource=default_model().source
+                        ):
                             pass
                 finally:
                     await stop_pooler(sockets)

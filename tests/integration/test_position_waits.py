@@ -261,7 +261,7 @@ async def test_a_read_waits_in_another_process_than_the_link(
 @contextlib.asynccontextmanager
 async def watched(*nodes: Node) -> AsyncIterator[None]:
     """Let processes notify each other."""
-    tasks = [asyncio.create_task(Watch(node.database).run()) for node in nodes]
+    tasks = [asyncio.create_task(Watch(node.database.shared).run()) for node in nodes]
     try:
         yield
     finally:

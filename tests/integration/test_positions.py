@@ -32,7 +32,7 @@ WRITES: list[tuple[str, str, Any]] = [
 
 async def newest(node: Node) -> str:
     """The position of the last change, which may not be readable yet."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         row = await connection.fetchrow(
             "SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1"
         )

@@ -472,7 +472,7 @@ async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
 
 async def test_a_pusher_that_brings_too_much_is_stopped(nodes: list[Node]) -> None:
     source, target, _ = nodes
-    target.context.settings = target.context.settings.model_copy(update={"link_copies": 20})
+    target.context.shared.settings = target.context.settings.model_copy(update={"link_copies": 20})
     for number in range(21):
         await source.put(f"/messagegroups/g{number}", {})
     accepted = await accept(target, source)
@@ -485,7 +485,9 @@ async def test_a_pusher_that_brings_too_much_is_stopped(nodes: list[Node]) -> No
         shown = await target.get(f"/replication/links/{accepted['id']}")
         assert "more than 20 entities" in shown["error"]
         assert await digest_rows(target) == held
-        target.context.settings = target.context.settings.model_copy(update={"link_copies": 99})
+        target.context.shared.settings = target.context.settings.model_copy(
+            update={"link_copies": 99}
+        )
         await eventually(lambda: carries(target, source))
 
 
@@ -551,7 +553,9 @@ async def test_a_copy_that_is_too_large_for_the_target_is_left_out_and_shown(
     nodes: list[Node],
 ) -> None:
     source, target, _ = nodes
-    target.context.settings = target.context.settings.model_copy(update={"push_bytes": 20_000})
+    target.context.shared.settings = target.context.settings.model_copy(
+        update={"push_bytes": 20_000}
+    )
     for number in range(30):
         await source.put(f"/messagegroups/g{number}", {"description": "x" * 3000})
     answer = await source.request(

@@ -12,6 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
+from catalog.model.author import Author
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store import entities
 from catalog.store.connections import DatabaseUnusable
@@ -49,7 +51,7 @@ async def start_as(
     """A node that is this authority."""
     source = default_model().source
     async with Database.open(
-        dsn, modelsource=source, authority=authority, awaits_recovery=awaits_recovery
+        dsn, node_caller(), modelsource=source, authority=authority, awaits_recovery=awaits_recovery
     ):
         pass
     async with start_member(dsn) as node:
@@ -117,7 +119,12 @@ async def forge(node: Node, origin: str, *, raised: int = 0) -> None:
         entity = (await entities.load(connection, [origin]))[origin]
         attributes = {**entity.attributes, "description": "forged"}
         forged = replace(entity, attributes=attributes, epoch=entity.epoch + raised).sealed()
-        await write(connection, Write(interaction="i", at=forged.modifiedat, entities=[forged]))
+        await write(
+            connection,
+            Write(
+                author=Author(kind="node"), interaction="i", at=forged.modifiedat, entities=[forged]
+            ),
+        )
 
 
 async def until_set_or_done(event: asyncio.Event, node: Node) -> None:

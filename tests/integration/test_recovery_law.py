@@ -13,6 +13,8 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from catalog.model.author import Author
+from catalog.model.caller import node_caller
 from catalog.model.entity import Tombstone
 from catalog.model.modelsource import default_model
 from catalog.store import recoveries
@@ -34,7 +36,7 @@ there_held = st.dictionaries(st.sampled_from(ORIGINS), st.tuples(epochs, st.inte
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(shared_database_url: str) -> AsyncIterator[Database]:
     source = default_model().source
-    async with Database.open(shared_database_url, modelsource=source) as opened:
+    async with Database.open(shared_database_url, node_caller(), modelsource=source) as opened:
         yield opened
 
 
@@ -100,9 +102,17 @@ async def test_the_highest_epoch_wins_then_the_majority_in_any_order_of_sources(
     database: Database, here: Held, there: list[Held]
 ) -> None:
     own = database.node.authority
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         await connection.execute("DELETE FROM tombstones")
         tombstones = [tombstone_of(own, origin, epoch) for origin, (epoch, _) in here.items()]
-        await write(connection, Write(interaction="i", at=datetime.now(UTC), tombstones=tombstones))
+        await write(
+            connection,
+            Write(
+                author=Author(kind="node"),
+                interaction="i",
+                at=datetime.now(UTC),
+                tombstones=tombstones,
+            ),
+        )
         for order in itertools.permutations(there):
             assert await chosen_from(connection, own, here, [*order]) == expected(own, here, there)

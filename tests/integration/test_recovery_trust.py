@@ -69,7 +69,7 @@ async def show_other_keys(node: Node) -> None:
     now = datetime.now(UTC)
     entry = KeyEntry(public=signer.public, createdat=now)
     history = KeyHistory(authority=AUTHORITY, keys=[entry], at=now)
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         signature = signer.sign(history.signed())
         await save_history(connection, replace(history, signature=signature))
 
@@ -111,7 +111,7 @@ async def test_a_backup_knows_its_keys_and_follows_them_to_later_ones(urls: list
             await write_some(node, "g")
             await sign(node)
             await copy_own(node, backup)
-            async with node.database.pool.acquire() as connection:
+            async with node.database.acquire() as connection:
                 [entry] = await connection.fetch("SELECT * FROM authority_keys")
             await execute(
                 backup,

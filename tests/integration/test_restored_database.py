@@ -7,13 +7,14 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database, Node
 from tests.integration.conftest import start_node
 
 
 async def identity(url: str) -> Node:
-    async with Database.open(url, modelsource=default_model().source) as database:
+    async with Database.open(url, node_caller(), modelsource=default_model().source) as database:
         return database.node
 
 

@@ -239,7 +239,7 @@ async def test_a_poll_that_waits_is_answered_by_the_rights_of_now(
     cursor = await node.first_cursor()
     feed = f"/replication/changes?wait=30&after={cursor}"
     waiting = asyncio.create_task(follower.send("GET", feed))
-    await until(lambda: pages_of(node.database).waiting)
+    await until(lambda: pages_of(node.database.shared).waiting)
     await follower.may_not("/messagegroups/a")
     for group in ("a", "hidden", "b"):
         await admin.put(f"/messagegroups/{group}")
@@ -251,7 +251,7 @@ async def test_a_poll_that_waits_is_answered_by_the_rights_of_now(
     cursor = orjson.loads(answer.body.splitlines()[-1])["cursor"]
     feed = f"/replication/changes?wait=30&after={cursor}"
     waiting = asyncio.create_task(follower.send("GET", feed))
-    await until(lambda: pages_of(node.database).waiting)
+    await until(lambda: pages_of(node.database.shared).waiting)
     assert (await admin.send("DELETE", f"/access/tokens/{follower.id}")).status == 204
     await admin.put("/messagegroups/b", {"name": "second"})
     assert (await waiting).status == 401

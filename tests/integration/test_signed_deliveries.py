@@ -105,7 +105,7 @@ async def test_a_secret_is_shown_once_and_stored_encrypted(node: Node, capsys: A
         await node.put("/messagegroups/g")
         await sink.has(lambda sink: sink.events)
     encoded = secret.removeprefix("whsec_")
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT sealed FROM signing_keys")
         text = str(await connection.fetch("SELECT * FROM subscriptions"))
         text += str(await connection.fetch("SELECT * FROM subscription_events"))
@@ -237,7 +237,7 @@ async def test_keys_stay_while_the_sink_and_the_kind_of_signature_do(node: Node)
 async def test_nothing_is_sent_unsigned_because_a_key_cannot_be_read(node: Node) -> None:
     async with WebHookSink() as sink:
         made = await subscribe(node, sink, "hmac-sha256")
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             await connection.execute("UPDATE signing_keys SET sealed = sealed || '\\x00'")
         answer = await node.send(
             "PUT", path_of(made), {**definition(sink, "hmac-sha256"), "config": {"interval": 0.5}}
@@ -255,5 +255,5 @@ async def test_the_keys_of_a_deleted_subscription_are_gone(node: Node) -> None:
     async with WebHookSink() as sink:
         path = path_of(await subscribe(node, sink, "hmac-sha256"))
         assert (await node.send("DELETE", path)).status == 200
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         assert await connection.fetchval("SELECT count(*) FROM signing_keys") == 0

@@ -92,7 +92,7 @@ async def trust(node: Node, authority: str, key: str) -> None:
 
 async def signatures(node: Node) -> Signatures:
     """The signatures of all that a node holds, by origin."""
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch(
             "SELECT origin, signature, signedby FROM entities WHERE kind <> 'registry' "
             "UNION ALL SELECT origin, signature, signedby FROM tombstones"
@@ -211,7 +211,7 @@ async def test_rotated_keys_are_followed_and_revoked_ones_dropped_from_far_away(
     }
     assert {str(id)[:2] for _, id in (await signatures(edge)).values()} == {"1-", "3-"}
     assert (await audit(edge))[members.authority].keys() == {"verified"}
-    async with source.database.pool.acquire() as connection:
+    async with source.database.acquire() as connection:
         kept = await connection.fetch("SELECT number FROM authority_keys WHERE sealed IS NOT NULL")
     assert [row["number"] for row in kept] == [3]
 
@@ -256,7 +256,7 @@ async def test_an_audit_finds_what_was_changed_behind_the_back_of_a_node(members
     source = members.source
     await write_some(source, "g")
     await sign(source)
-    async with source.database.pool.acquire() as connection:
+    async with source.database.acquire() as connection:
         await connection.execute(
             'UPDATE entities SET attributes = \'{"description": "x"}\' '
             "WHERE xid = '/messagegroups/g'"

@@ -126,7 +126,7 @@ async def test_an_attempt_tells_how_many_events_were_delivered(
     calls = await calls_of(context, sinks, sink, progress, VirtualTime())
     await calls.send(EVENTS)
     await progress.save_once()
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         [id] = await connection.fetchrow("SELECT id FROM subscriptions")
         [attempt] = await page_attempts(connection, id, 2**62, 10)
     assert (attempt.outcome, attempt.events) == ("delivered", 2)

@@ -53,7 +53,7 @@ async def open_node(dsn: str, **settings: Any) -> AsyncIterator[Node]:
         **settings,
     }
     async with start_node(dsn, routes=routes, **chosen) as node:
-        node.context.public_base = PUBLIC
+        node.context.shared.public_base = PUBLIC
         yield node
 
 
@@ -285,7 +285,7 @@ async def test_a_sink_may_consent_later_by_the_callback(node: Node, method: str)
         # It is of use once.
         again = await node.send(method, callback)
         assert again.status == 404
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT allowedrate, callbacks FROM sink_consents")
     assert [(row["allowedrate"], row["callbacks"]) for row in rows] == [(120, [])]
 
@@ -296,7 +296,7 @@ async def test_the_secret_of_a_callback_is_not_stored(node: Node) -> None:
         await sink.has(lambda sink: sink.asked)
         key = URL(callback_of(sink)).query["key"]
     assert len(key) >= 43  # 256 bits in base64
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         stored = str(await connection.fetch("SELECT * FROM sink_consents"))
         stored += str(await connection.fetch("SELECT * FROM subscriptions"))
     assert key not in stored
@@ -353,7 +353,7 @@ async def test_a_restart_in_between_loses_neither_the_search_nor_the_callback(id
         async with delivering(idle):
             await sink.has(lambda sink: sink.asked)
         # The process has ended while the sink was asked; it is due when that time is over.
-        async with idle.database.pool.acquire() as connection:
+        async with idle.database.acquire() as connection:
             due: datetime = await connection.fetchval("SELECT askat FROM sink_consents")
             await connection.execute("UPDATE sink_consents SET askat = now()")
         assert due is not None

@@ -27,7 +27,7 @@ async def counted(node: Node) -> AsyncIterator[Node]:
 
 
 async def _has_statistics(node: Node) -> bool:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         return bool(await connection.fetchval(HAS_STATISTICS))
 
 

@@ -31,7 +31,7 @@ async def subscribe(node: Node, **config: Any) -> dict[str, Any]:
 
 
 async def cursor_of(node: Node, id: str) -> tuple[int, int]:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         row = await connection.fetchrow("SELECT txid, seq FROM subscriptions WHERE id = $1", id)
     return row["txid"], row["seq"]
 
@@ -70,7 +70,7 @@ async def test_a_place_that_the_log_has_no_more_is_refused(node: Node) -> None:
         await node.put(f"/messagegroups/{name}", {})
     changes = await node.changes()
     middle = changes[len(changes) // 2]
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         place = (middle.position.txid, middle.position.seq)
         await connection.execute("UPDATE node SET dropped_txid = $1, dropped_seq = $2", *place)
         await connection.execute("DELETE FROM changes WHERE (txid, seq) <= ($1, $2)", *place)
@@ -91,7 +91,7 @@ async def test_what_becomes_of_subscriptions_is_logged(node: Node) -> None:
     await node.send("PUT", path, SINK)
     await node.send("PUT", path, {**SINK, "config": {"maxEvents": 5}})
     await node.send("DELETE", path)
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         rows = await connection.fetch("SELECT * FROM subscription_events ORDER BY txid, seq")
     assert [row["action"] for row in rows] == ["started", "updated", "ended"]
     assert {row["subscription"] for row in rows} == {shown["id"]}

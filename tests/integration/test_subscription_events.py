@@ -42,7 +42,7 @@ def told(sink: Sink) -> list[tuple[str, str | None]]:
 
 
 async def actions(context: Context) -> list[tuple[str, str]]:
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         rows = await connection.fetch(
             "SELECT action, subscription FROM subscription_events ORDER BY txid, seq"
         )
@@ -133,7 +133,7 @@ async def test_the_log_of_subscriptions_is_bounded(context: Context) -> None:
         while await actions(context) != before[3:]:
             await drop_once(context.database, few, passed_time_for(context.settings))
             await asyncio.sleep(0.01)  # open transactions of other tests hold back what is dropped
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         row = await connection.fetchrow("SELECT * FROM node")
         begin = Position(row["dropped_subscription_txid"], row["dropped_subscription_seq"])
         assert len(await read_subscription_log(connection, begin, 10)) == 2

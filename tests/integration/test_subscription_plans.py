@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.configuring.initialmodel import ensure_registry
+from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database
 from catalog.store.queries import Queries
@@ -30,7 +31,9 @@ TABLES = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A hundred thousand rows of each kind; a few of them are due."""
-    async with Database.open(shared_database_url, modelsource=default_model().source) as database:
+    async with Database.open(
+        shared_database_url, node_caller(), modelsource=default_model().source
+    ) as database:
         await ensure_registry(database, "test")
     connection = await asyncpg.connect(shared_database_url)
     await connection.execute(

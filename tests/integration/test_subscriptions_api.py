@@ -14,8 +14,9 @@ from yarl import URL
 
 from catalog.api.app import create_app
 from catalog.config import Settings
-from catalog.context import Context
+from catalog.context import Context, SharedState
 from catalog.dialects import event_dialects
+from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.sinks.outgoing import OutgoingEvent
@@ -46,9 +47,9 @@ REFRESH = {
 
 @pytest.fixture
 async def context(database_url: str) -> AsyncIterator[Context]:
-    async with Database.open(database_url, modelsource={}) as database:
-        yield Context(
-            database=database,
+    async with Database.open(database_url, node_caller(), modelsource={}) as database:
+        shared = SharedState(
+            database=database.shared,
             configuration=Configuration(model=default_model()),
             settings=Settings(
                 allow_private_addresses=False, public_url=SOURCE, page_size=3, validate_sinks=False
@@ -56,11 +57,12 @@ async def context(database_url: str) -> AsyncIterator[Context]:
             public_base=SOURCE,
             event_dialects=event_dialects,
         )
+        yield shared.for_node()
 
 
 @pytest.fixture
 async def client(context: Context) -> AsyncIterator[NodeClient]:
-    async with NodeClient.of(create_app(context), context.settings) as client:
+    async with NodeClient.of(create_app(context.shared), context.settings) as client:
         yield client
 
 
@@ -136,7 +138,7 @@ SECRET = {"sink": SECRET_SINK, "protocolsettings": {"headers": {"X-Key": "s3cret
 
 async def stored(context: Context, id: str) -> tuple[str, dict[str, str]]:
     """The sink and the headers that deliveries use."""
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         found = await get(connection, id)
     assert found is not None
     return found.definition.sink, dict(found.definition.settings["headers"])

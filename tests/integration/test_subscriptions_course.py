@@ -46,7 +46,7 @@ async def delivering(node: Node) -> AsyncIterator[Node]:
 
 
 async def stored(node: Node, path: str) -> Subscription:
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         found = await get(connection, path.rpartition("/")[2])
     assert found is not None
     return found

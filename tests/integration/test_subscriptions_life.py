@@ -289,7 +289,7 @@ async def test_attempts_are_shown_in_pages_the_last_one_first(node: Node) -> Non
         )
         for number in range(5)
     ]
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await add_attempts(connection, made, most=100)
     first = await node.send("GET", f"{path}/attempts")
     assert [each["events"] for each in first.json] == [4, 3, 2]
@@ -394,7 +394,7 @@ async def test_dead_letters_of_another_subscription_are_not_there(node: Node) ->
 async def test_nothing_is_redelivered_by_a_subscription_that_is_over(node: Node) -> None:
     path = await subscribed(node)
     await bury(node, path, "a1")
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         await connection.execute("UPDATE subscriptions SET state = 'ended'")
     answer = await node.send("POST", f"{path}/deadletters/redeliver")
     assert (answer.status, answer.error) == (409, "conflict")

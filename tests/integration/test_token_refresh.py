@@ -93,7 +93,7 @@ async def eventually(node: Node, path: str, name: str) -> Any:
 
 async def stored(node: Node, path: str) -> TokenCredential:
     id = path.rpartition("/")[2]
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         found = (await load_credentials(connection, [id]))[id]
     credential = open_credential(node.context.keys, found)
     assert isinstance(credential, TokenCredential)
@@ -174,7 +174,7 @@ async def test_refreshes_that_fail_come_further_and_further_apart(
         path = await subscribe(node, subscription(url, refreshtoken="wrong"))
         assert (await eventually(node, path, "refresh"))["failures"] == 1
         id = path.rpartition("/")[2]
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             at = await connection.fetchval(
                 "SELECT refreshat FROM sink_credentials WHERE subscription = $1", id
             )
@@ -190,7 +190,7 @@ async def test_the_endpoint_says_how_long_to_wait(
     path = await subscribe(node, subscription(url))
     assert (await eventually(node, path, "refresh"))["error"] == "the token endpoint answered 503"
     id = path.rpartition("/")[2]
-    async with node.database.pool.acquire() as connection:
+    async with node.database.acquire() as connection:
         at = await connection.fetchval(
             "SELECT refreshat FROM sink_credentials WHERE subscription = $1", id
         )
@@ -397,7 +397,7 @@ async def test_no_token_is_refreshed_for_a_subscription_that_is_over(
 ) -> None:
     async with running(database_url, run_deliveries) as node:
         path = await subscribe(node, subscription(url))
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             await connection.execute("UPDATE subscriptions SET state = $1", state)
     async with running(database_url, run_token_refresh) as node:
         other = await subscribe(node, subscription(url))
@@ -425,7 +425,7 @@ async def test_an_event_warns_once_of_a_token_that_nothing_refreshes(
         await node.put(paths[1], without_refresh(subscription(url, lasts=1700)))
         await until(lambda: paths[1] in server.subjects)
         assert server.subjects == paths
-        async with node.database.pool.acquire() as connection:
+        async with node.database.acquire() as connection:
             logged = await connection.fetchval(
                 "SELECT data::text FROM subscription_events WHERE action = 'credentialexpiring'"
             )

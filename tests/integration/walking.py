@@ -37,7 +37,7 @@ class Walker:
 
     async def begin_anew(self) -> None:
         """Run the link as after a restart of the node."""
-        async with self.node.database.pool.acquire() as connection:
+        async with self.node.database.acquire() as connection:
             link = await links.get(connection, LINK)
         assert link is not None
         resources = LinkResources(

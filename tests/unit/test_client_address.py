@@ -9,7 +9,7 @@ import pytest
 from multidict import CIMultiDict
 
 from catalog.config import Settings
-from catalog.context import CONTEXT
+from catalog.context import SHARED
 from catalog.http.clientconnections import client_address
 
 PROXY = "10.0.0.1"
@@ -38,12 +38,12 @@ def test_the_last_address_that_nobody_could_invent(
 ) -> None:
     headers = CIMultiDict([("X-Forwarded-For", each) for each in forwarded])
     context = SimpleNamespace(settings=Settings(trusted_proxies=("10.0.0.0/8",)))
-    request: Any = SimpleNamespace(remote=sender, headers=headers, app={CONTEXT: context})
+    request: Any = SimpleNamespace(remote=sender, headers=headers, app={SHARED: context})
     assert client_address(request) == client
 
 
 def test_no_proxy_is_trusted_by_default() -> None:
     context = SimpleNamespace(settings=Settings())
     headers = CIMultiDict({"X-Forwarded-For": "198.51.100.1"})
-    request: Any = SimpleNamespace(remote=PROXY, headers=headers, app={CONTEXT: context})
+    request: Any = SimpleNamespace(remote=PROXY, headers=headers, app={SHARED: context})
     assert client_address(request) == PROXY

@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from catalog.access.creatorrights import CreatorRights
+from catalog.access.knownrules import KnownRules
 from catalog.config import Settings
 from catalog.model.creator import Creator, token_principal
 from catalog.roles import Permission
-from catalog.store.database import Database
 
 
-class NoDatabase:
+class NoRules:
     """Nothing is read of a database for what a caller may do in the whole catalog."""
 
 
@@ -29,7 +29,7 @@ EDITOR = Creator("jwt", "alice", ISSUER, {"groups": ["editors"], "exp": 1})
 
 
 def rights(**settings: Any) -> CreatorRights:
-    return CreatorRights(Settings(**settings), cast("Database", NoDatabase()))
+    return CreatorRights(Settings(**settings), cast("KnownRules", NoRules()))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 
 import pytest
 
-from catalog.longwork import Abandoned, Slices, aside, check_wanted, in_thread, note_request_bytes
-from catalog.model.caller import caller
+from catalog.longwork import (
+    Abandoned,
+    Slices,
+    aside,
+    begin_work,
+    check_wanted,
+    in_thread,
+    note_request_bytes,
+)
 
 
 async def test_short_work_is_done_at_once() -> None:
@@ -25,8 +33,9 @@ async def test_all_work_of_a_large_request_is_done_in_the_thread() -> None:
 
 
 async def test_work_sees_the_context_of_its_request_and_its_errors_arrive() -> None:
-    caller.set("192.0.2.1")
-    assert await in_thread(caller.get) == "192.0.2.1"
+    given: ContextVar[str] = ContextVar("given")
+    given.set("192.0.2.1")
+    assert await in_thread(given.get) == "192.0.2.1"
     with pytest.raises(ZeroDivisionError):
         await in_thread(lambda: 1 // 0)
 
@@ -75,7 +84,7 @@ async def test_a_client_with_much_work_lets_others_have_their_turn() -> None:
         order.append(client)
 
     async def ask(client: str) -> None:
-        caller.set(client)
+        begin_work(client)
         await in_thread(work, client)
 
     async with asyncio.TaskGroup() as tasks:

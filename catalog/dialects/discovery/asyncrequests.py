@@ -52,7 +52,7 @@ async def accept(
     Raises:
         ServerBusy: too many requests are pending already.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     write.id = uuid.uuid4()
     seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
     # The audit tells of the write itself.
@@ -96,7 +96,7 @@ async def _apply(
     except XRegistryError as refusal:
         return refusal
     except ConfigurationChanged:
-        await context.reload()
+        await context.shared.reload()
         return ServerBusy(write.path, detail="The configuration has just changed.")
     except TimeoutError:
         return ServerBusy(write.path)
@@ -109,7 +109,7 @@ async def _apply(
 
 async def get_request(request: web.Request) -> web.Response:
     """The status of a request that is processed asynchronously, or its answer."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     try:
         id = UUID(request.match_info["id"])
     except ValueError as error:

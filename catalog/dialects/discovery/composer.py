@@ -22,6 +22,7 @@ from catalog.dialects.discovery.operations import ExistingService, Operation, Pu
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.http.responses import interaction_headers
+from catalog.model.caller import Caller
 from catalog.model.concorderrors import RequestInterrupted
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import InvalidAttribute
@@ -62,11 +63,12 @@ class ServiceWrite:
     """
 
     catalog: ServiceCatalog
+    caller: Caller
     path: str
     operations: Sequence[Operation]
     make_answer: AnswerMaker
     id: UUID | None = None
-    interaction: Interaction = field(default_factory=Interaction)
+    interaction: Interaction = field(init=False)
     answer: ServiceAnswer | None = None
     _endpoints: dict[str, Entity] = field(default_factory=dict)
     _held: dict[str, StoredService] = field(default_factory=dict)
@@ -112,7 +114,7 @@ class ServiceWrite:
             connection, self.catalog, [*self._endpoints.values()]
         )
         done = await self._process(connection, folded)
-        self.interaction = interaction = Interaction(path=self.path)
+        self.interaction = interaction = Interaction(caller=self.caller, path=self.path)
         for id, operation in done.items():
             endpoint = self._endpoints.get(id)
             xid = Xid(ENDPOINTS, operation.id) if endpoint is None else endpoint.path

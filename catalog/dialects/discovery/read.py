@@ -18,7 +18,6 @@ from catalog.dialects.handlers import next_link
 from catalog.http.flags import read_page
 from catalog.http.responses import json_response
 from catalog.model.errors import BadRequest, NotFound
-from catalog.model.visibility import visibility
 from catalog.store import discoveryservices
 from catalog.store.connections import seen_by
 from catalog.store.database import Connection
@@ -30,7 +29,7 @@ def catalog_of(request: web.Request) -> ServiceCatalog:
     Raises:
         NotFound: the model has no endpoints, which services are.
     """
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     if ENDPOINTS not in context.model.groups:
         raise NotFound(request.path, detail="The model of this registry has no endpoints.")
     return ServiceCatalog(
@@ -58,7 +57,7 @@ async def list_services(request: web.Request) -> web.Response:
     if "name" in request.query:
         return await _answer_named(request, catalog)
     after, limit = read_page(request)
-    async with request.app[CONTEXT].database.snapshot() as connection:
+    async with request[CONTEXT].database.snapshot() as connection:
         found = await discoveryservices.page_services(connection, after, limit + 1)
         shown = await show_all(connection, catalog, found[:limit])
     last = found[limit - 1].path.gid if len(found) > limit else ""
@@ -69,7 +68,7 @@ async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Re
     names = request.query.getall("name")
     if len(names) > 1:
         raise BadRequest(request.path, error_detail='"name" can be given only once')
-    async with request.app[CONTEXT].database.snapshot() as connection:
+    async with request[CONTEXT].database.snapshot() as connection:
         endpoint = await find_named(connection, names[0])
         if endpoint is None:
             raise NotFound(request.path, detail="There is no service of this name.")
@@ -79,10 +78,8 @@ async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Re
 async def get_service(request: web.Request) -> web.Response:
     """One service by its id."""
     # Not a snapshot: the ids of replicas are remembered as they are derived.
-    async with (
-        request.app[CONTEXT].database.transaction() as connection,
-        seen_by(connection, visibility.get()),
-    ):
+    database = request[CONTEXT].database
+    async with database.transaction() as connection, seen_by(connection, database.caller):
         return await read_service(request, connection)
 
 

@@ -67,13 +67,17 @@ async def _write(
 ) -> web.Response:
     """Write services now, or after an answer that promises it."""
     write = ServiceWrite(
-        catalog=catalog, path=request.path, operations=operations, make_answer=make_answer
+        catalog=catalog,
+        caller=request[CONTEXT].caller,
+        path=request.path,
+        operations=operations,
+        make_answer=make_answer,
     )
     is_one = "id" in request.match_info
     condition = condition_on(request, partial(read_service, request) if is_one else None)
     if prefers_async(request):
         return await accept(request, write, condition)
-    writer = request.app[CONTEXT].writer
+    writer = request[CONTEXT].writer
     outcome = await writer.apply_composed(catalog.configuration, write, condition=condition)
     await find_notes(request, catalog.model, write.interaction, outcome)
     answer = write.answer

@@ -30,20 +30,20 @@ _LONGEST_URI = 4096
 
 async def list_groups(request: web.Request) -> web.Response:
     """The ids of the message definition groups."""
-    if not has_definitions(request.app[CONTEXT].model):
+    if not has_definitions(request[CONTEXT].model):
         return json_response([])
     return await _list(request, Xid(), MESSAGE_GROUPS)
 
 
 async def get_group(request: web.Request) -> web.Response:
     """A message definition group."""
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         return await read_group(request, connection)
 
 
 async def read_group(request: web.Request, connection: Connection) -> web.Response:
     """The answer to a GET of a group; raises `NotFound`."""
-    model = request.app[CONTEXT].model
+    model = request[CONTEXT].model
     xid = group_in(request, model)
     loaded = await entities.read_entity(connection, model, xid)
     return json_response(show_group(loaded.entities[str(xid)]))
@@ -51,13 +51,13 @@ async def read_group(request: web.Request, connection: Connection) -> web.Respon
 
 async def list_definitions(request: web.Request) -> web.Response:
     """The ids of a group's message definitions."""
-    return await _list(request, group_in(request, request.app[CONTEXT].model), GROUP_MESSAGES)
+    return await _list(request, group_in(request, request[CONTEXT].model), GROUP_MESSAGES)
 
 
 async def _list(request: web.Request, owner: Xid, plural: str) -> web.Response:
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     after, limit = read_page(request)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         _, xids, has_more = await entities.read_page(
             connection, context.model, owner, plural, after, limit
         )
@@ -68,13 +68,13 @@ async def _list(request: web.Request, owner: Xid, plural: str) -> web.Response:
 
 async def get_definition(request: web.Request) -> web.Response:
     """The latest version of a message definition."""
-    async with request.app[CONTEXT].database.snapshot() as connection:
+    async with request[CONTEXT].database.snapshot() as connection:
         return await read_definition(request, connection)
 
 
 async def read_definition(request: web.Request, connection: Connection) -> web.Response:
     """The answer to a GET of a definition; raises `NotFound`."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     xid = definition_in(request, context.model)
     loaded = await entities.read_entity(connection, context.model, xid)
     resource = loaded.entities[str(xid)]
@@ -86,9 +86,9 @@ async def read_definition(request: web.Request, connection: Connection) -> web.R
 
 async def list_versions(request: web.Request) -> web.Response:
     """The numbers of a message definition's versions; ids that are none are left out."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     xid = definition_in(request, context.model)
-    async with context.database.pool.acquire() as connection:
+    async with context.database.acquire() as connection:
         _, xids, _ = await entities.read_page(connection, context.model, xid, "versions", "", None)
     ids = (Xid.parse(version).vid for version in xids)
     return json_response(sorted(int(vid) for vid in ids if is_number(vid)))
@@ -96,13 +96,13 @@ async def list_versions(request: web.Request) -> web.Response:
 
 async def get_version(request: web.Request) -> web.Response:
     """One version of a message definition."""
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         return await read_version(request, connection)
 
 
 async def read_version(request: web.Request, connection: Connection) -> web.Response:
     """The answer to a GET of a version; raises `NotFound`."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     xid = version_in(request, context.model)
     loaded = await entities.read_entity(connection, context.model, xid)
     return _answer(context, loaded.entities[str(xid)], loaded.entities[str(xid.resource)])
@@ -110,7 +110,7 @@ async def read_version(request: web.Request, connection: Connection) -> web.Resp
 
 async def find_definition(request: web.Request) -> web.Response:
     """The message definition version that a URI identifies, whichever its authority is."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     check_has_definitions(request, context.model)
     uris = request.query.getall("uri", [])
     if len(uris) != 1 or not 0 < len(uris[0]) <= _LONGEST_URI:

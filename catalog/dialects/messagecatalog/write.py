@@ -91,7 +91,7 @@ async def put_group(request: web.Request) -> web.Response:
     configuration = _writable(request)
     xid = group_in(request, configuration.model)
     body = await read_object(request)
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         held = (await store.load(connection, [str(xid)])).get(str(xid))
     if held is None:
         check_new_id(xid.gid, request.path)
@@ -100,7 +100,7 @@ async def put_group(request: web.Request) -> web.Response:
     if format is not None and body.get("format", format) != format:
         raise UnresolvedConflict(str(xid), error_detail=f'its format is "{format}" for good')
     native = group_to_entity(xid.gid, body, attributes, str(xid))
-    interaction = Interaction(at=xid, path=request.path)
+    interaction = Interaction(caller=request[CONTEXT].caller, at=xid, path=request.path)
     epoch = 0 if held is None else held.epoch
     interaction.put_group(configuration.model, xid, {**native, "epoch": epoch}, patch=False)
     reading = functools.partial(read_group, request)
@@ -114,7 +114,7 @@ async def put_group(request: web.Request) -> web.Response:
 @_retried
 async def post_version(request: web.Request) -> web.Response:
     """Create a message definition, or add a version to one."""
-    context, configuration = request.app[CONTEXT], _writable(request)
+    context, configuration = request[CONTEXT], _writable(request)
     group = group_in(request, configuration.model)
     body: Mapping[str, Any] = await read_object(request)
     if "id" not in body:
@@ -126,7 +126,7 @@ async def post_version(request: web.Request) -> web.Response:
     body = _with_authority(body, earlier, context)
     native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
-    checks = context.checked_requests.begin()
+    checks = context.checked_requests.begin(context.caller.client)
     if format in DEFINITION_FORMATS:
         place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].SCHEMA}")
         await check_embedded(native, place, configuration.capabilities, checks)
@@ -140,7 +140,7 @@ async def post_version(request: web.Request) -> web.Response:
     )
     vid = await _new_number(context, xid, body, earlier)
     versions = (VersionUpsert(vid=vid, body=native, patch=False),)
-    interaction = Interaction(at=xid, path=request.path)
+    interaction = Interaction(caller=context.caller, at=xid, path=request.path)
     interaction.groups.append(GroupUpsert(xid=xid.group, body=None, must_exist=True))
     meta = {"epoch": 0 if resource is None else resource.epoch}
     interaction.resources.append(ResourceUpsert(xid=xid, patch=True, meta=meta, versions=versions))
@@ -212,7 +212,7 @@ async def _new_number(
     """
     deleted: Mapping[str, Sequence[range]] = {}
     if earlier:
-        async with context.database.pool.acquire() as connection:
+        async with context.database.acquire() as connection:
             deleted = await store.numbers_of_deleted_versions(
                 connection, context.database.node.authority, [str(xid)]
             )
@@ -246,9 +246,9 @@ async def delete_definitions(request: web.Request) -> web.Response:
 
 
 async def _delete(request: web.Request, xid_in: Callable[..., Xid], read: _Read) -> web.Response:
-    xid = xid_in(request, request.app[CONTEXT].model)
+    xid = xid_in(request, request[CONTEXT].model)
     configuration = _writable(request)
-    interaction = Interaction(at=xid, path=request.path)
+    interaction = Interaction(caller=request[CONTEXT].caller, at=xid, path=request.path)
     interaction.delete(xid, None)
     reading = functools.partial(read, request)
     return answer_deleted(await handlers.apply(request, configuration, interaction, reading))
@@ -256,7 +256,7 @@ async def _delete(request: web.Request, xid_in: Callable[..., Xid], read: _Read)
 
 def _writable(request: web.Request) -> Configuration:
     """The configuration in force, which has to permit writes; raises `ActionNotSupported`."""
-    configuration = request.app[CONTEXT].configuration
+    configuration = request[CONTEXT].configuration
     if not configuration.capabilities.is_mutable("entities"):
         reads = ("GET", "HEAD", "OPTIONS")
         raise ActionNotSupported(request.path, action=request.method, allow=reads)

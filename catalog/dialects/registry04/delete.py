@@ -27,7 +27,7 @@ _MOST_LISTED = 1000
 async def delete_group(request: web.Request) -> web.Response:
     """Delete a group with all that it holds."""
     exchange = Exchange.of(request)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         answer = await exchange.show(connection)
     interaction = exchange.interaction()
     interaction.delete(exchange.xid, _epoch(exchange))
@@ -41,7 +41,7 @@ async def delete_groups(request: web.Request) -> web.Response:
     if not request.can_read_body:
         return await delete_members(request, exchange.configuration, Xid(), native)
     interaction, shown = exchange.interaction(), {}
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         for gid, epoch in (await _read_list(request)).items():
             xid = Xid(native, gid)
             shown[gid] = await exchange.at(xid).load_group(connection)
@@ -52,7 +52,7 @@ async def delete_groups(request: web.Request) -> web.Response:
 async def delete_resource(request: web.Request) -> web.Response:
     """Delete a resource with all of its versions."""
     exchange = Exchange.of(request)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         answer = await exchange.show(connection)
         latest = latest_version(*await load_resource(connection, exchange.xid))
     interaction = exchange.interaction()
@@ -82,7 +82,7 @@ async def delete_resources(request: web.Request) -> web.Response:
     if not request.can_read_body:
         return await delete_members(request, exchange.configuration, exchange.xid, native)
     interaction, shown = exchange.interaction(), {}
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         for rid, epoch in (await _read_list(request)).items():
             xid = exchange.xid.child(native, rid)
             latest = latest_version(*await load_resource(connection, xid))
@@ -94,7 +94,7 @@ async def delete_resources(request: web.Request) -> web.Response:
 async def delete_version(request: web.Request) -> web.Response:
     """Delete a version of a resource, unless it is the only one."""
     exchange = Exchange.of(request)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         loaded, _ = await load_resource(connection, exchange.xid)
         answer = await exchange.show(connection)
     interaction = _delete_versions(exchange, loaded, {exchange.xid: _epoch(exchange)})
@@ -104,7 +104,7 @@ async def delete_version(request: web.Request) -> web.Response:
 async def delete_versions(request: web.Request) -> web.Response:
     """Delete the versions that the body lists, or all but the latest; never all of them."""
     exchange = Exchange.of(request)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         loaded, resource = await load_resource(connection, exchange.xid)
     if request.can_read_body:
         listed = await _read_list(request, exchange.xid.rid)

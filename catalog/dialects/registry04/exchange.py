@@ -36,7 +36,7 @@ _ANY = "application/octet-stream"
 
 def layout_for(request: web.Request, model: Model) -> Layout:
     """The layout of entities, with the URLs that the client of a request knows."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     return Layout(
         model,
         base=context.base_url(request),
@@ -65,7 +65,7 @@ class Exchange:
         Raises:
             NotFound: no entity can have this path.
         """
-        configuration = request.app[CONTEXT].configuration
+        configuration = request[CONTEXT].configuration
         types, xid = address_of(request, configuration.model)
         layout = layout_for(request, configuration.model)
         return cls(request, configuration, types, xid, layout)
@@ -80,7 +80,7 @@ class Exchange:
 
     @property
     def database(self) -> Database:
-        return self.request.app[CONTEXT].database
+        return self.request[CONTEXT].database
 
     def at(self, xid: Xid) -> Exchange:
         """The same request, as if its path addressed another entity of these types."""
@@ -147,8 +147,13 @@ class Exchange:
 
     def interaction(self) -> Interaction:
         """An interaction at the address, which asks for nothing yet."""
-        most = self.request.app[CONTEXT].settings.max_request_entities
-        return Interaction(at=self.xid, path=self.request.path, most_entities=most)
+        most = self.request[CONTEXT].settings.max_request_entities
+        return Interaction(
+            caller=self.request[CONTEXT].caller,
+            at=self.xid,
+            path=self.request.path,
+            most_entities=most,
+        )
 
     async def apply(self, interaction: Interaction, *, is_one: bool = True) -> Outcome:
         """Apply an interaction on the conditions of the request.
@@ -176,5 +181,5 @@ class Exchange:
         if location:
             headers[hdrs.LOCATION] = location
         status = 201 if location else 200
-        async with self.database.pool.acquire() as connection:
+        async with self.database.acquire() as connection:
             return await self.show(connection, meta=meta, status=status, headers=headers)

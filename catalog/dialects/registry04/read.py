@@ -25,7 +25,7 @@ from catalog.store.database import Connection
 
 async def get_registry(request: web.Request) -> web.Response:
     """The registry as edition 0.4 has it: `?model` its model, `?inline` with all it holds."""
-    context = request.app[CONTEXT]
+    context = request[CONTEXT]
     model, inlines = context.model, "inline" in request.query
     if "model" in request.query and not inlines:
         return json_response(_model(model))
@@ -115,7 +115,7 @@ async def get_version(request: web.Request) -> web.Response:
     database = exchange.database
     # A document is read in a snapshot, since it has to be that of its metadata.
     shows_document = exchange.types.has_document and not exchange.has("meta")
-    async with database.snapshot() if shows_document else database.pool.acquire() as connection:
+    async with database.snapshot() if shows_document else database.acquire() as connection:
         return await exchange.read(connection)
 
 

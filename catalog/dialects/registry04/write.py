@@ -46,7 +46,7 @@ async def post_group(request: web.Request) -> web.Response:
     types, layout = collection.types, collection.layout
     body = await read_object(request)
     exchange = collection.at(Xid(types.group.native, new_id(request.path, body.get("id"))))
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         if await store.load(connection, [exchange.path]):
             raise AlreadyExists(exchange.path)
     native = native_group(types, layout, exchange.path, body)
@@ -62,7 +62,7 @@ async def put_group(request: web.Request) -> web.Response:
     body: Mapping[str, Any] = await read_object(request)
     check_identity(exchange.path, {"id": exchange.xid.gid}, body)
     own = checked_group(exchange.types, exchange.path, body)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         before = (await store.load(connection, [exchange.path])).get(exchange.path)
     if before is None:
         raise NotFound(exchange.path)
@@ -80,7 +80,7 @@ async def post_resource(request: web.Request) -> web.Response:
     content = await read_content(request, types)
     rid = new_id(request.path, content.headers.given.get("id"), content.body.get("id"))
     exchange = group.at(group.xid.child(types.resource.native, rid))
-    async with group.database.pool.acquire() as connection:
+    async with group.database.acquire() as connection:
         found = await store.load(connection, [group.path, exchange.path])
     if group.path not in found:
         raise NotFound(group.path)
@@ -103,7 +103,7 @@ async def post_version(request: web.Request) -> web.Response:
     if "version" in content.headers.given:
         detail = "the server gives new versions their numbers"
         raise HeaderError(request.path, name=f"{HEADER_PREFIX}version", error_detail=detail)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         loaded, latest = await load_version(connection, xid)
     given = (content.headers.given, content.body)
     check_identity(exchange.path, {"id": xid.rid}, *given)
@@ -132,7 +132,7 @@ async def put_version(request: web.Request) -> web.Response:
     meta = exchange.has("meta")
     content = await (read_metadata if meta else read_content)(request, types)
     given = (content.headers.given, content.body)
-    async with exchange.database.pool.acquire() as connection:
+    async with exchange.database.acquire() as connection:
         _, version = await load_version(connection, exchange.xid)
     check_identity(exchange.path, layout.version(version, types), *given)
     document = None
@@ -157,7 +157,7 @@ async def _free_number(exchange: Exchange, loaded: Loaded) -> str:
     two; only where numbers are missing is it not the largest.
     """
     database, path = exchange.database, exchange.path
-    async with database.pool.acquire() as connection:
+    async with database.acquire() as connection:
         authority = database.node.authority
         deleted = await store.numbers_of_deleted_versions(connection, authority, [path])
     spans = deleted.get(path, [])
