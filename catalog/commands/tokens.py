@@ -60,6 +60,7 @@ def create(
     role: Annotated[
         list[str],
         typer.Option(
+            "--role",
             help="What the token permits: reader, writer (reads, too), replicator (reads, and "
             "brings or pushes copies) or admin (everything). Repeatable.",
             metavar="ROLE",

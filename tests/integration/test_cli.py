@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
@@ -779,6 +780,21 @@ def test_the_help_of_each_command_has_one_paragraph_about_exit_codes(command: li
     assert result.stdout.count("Exit codes: 0 ") == 1
     assert "<bool>" not in result.stdout
     assert "--token" in result.stdout
+
+
+def test_every_option_has_its_name_in_small_letters() -> None:
+    """Some editions of the parser name an option without a name as its metavar."""
+
+    def options_of(command: Any) -> Iterator[str]:
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                yield from parameter.opts
+        for each in getattr(command, "commands", {}).values():
+            yield from options_of(each)
+
+    options = [*options_of(get_command(app))]
+    assert len(options) > 400
+    assert [option for option in options if option.startswith("--") and option != option.lower()] == []
 
 
 @pytest.mark.parametrize("word", ["a", "--"])
