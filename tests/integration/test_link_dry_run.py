@@ -29,8 +29,8 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
     """Two fresh nodes that do not know each other."""
     async with (
         databases(postgres_url, template, 2) as (one, two),
-        start_member(one) as target,
-        start_member(two) as source,
+        start_member(one, pull_interval_seconds=0.5) as target,
+        start_member(two, pull_interval_seconds=0.5) as source,
     ):
         yield target, source
 

@@ -39,8 +39,8 @@ async def urls(postgres_url: str, template: str) -> AsyncIterator[list[str]]:
 async def nodes(urls: list[str]) -> AsyncIterator[tuple[Node, MeteredSource]]:
     """A target that has brought all groups of a source, and the way to that."""
     async with (
-        start_member(urls[0]) as source,
-        start_member(urls[1]) as target,
+        start_member(urls[0], pull_interval_seconds=0.5) as source,
+        start_member(urls[1], pull_interval_seconds=0.5) as target,
         metered(source) as way,
     ):
         await write_groups(source)
