@@ -123,6 +123,10 @@ _RoleRules = tuple[Annotated[str, AfterValidator(_role_rule)], ...]
 _Algorithms = tuple[Annotated[str, AfterValidator(_algorithm)], ...]
 
 
+# Each reads pages of the replication feed, for however many readers want them.
+FEED_CONNECTIONS = 3
+
+
 def _default_data_dir() -> Path:
     home = Path(os.environ.get("XDG_DATA_HOME", ""))
     # A relative path is invalid, and ignored (XDG Base Directory, "Basics").
@@ -269,27 +273,19 @@ class Settings(Limits):
     """Time between two pulls of a link when no event causes one"""
     delivery_timeout_seconds: PositiveFloat = 10.0
     """Longest time that a sink may take to answer a delivery"""
-    token_refresh_seconds: PositiveFloat = 60.0
-    """Time before the end of an access token at which it is refreshed; at most half its life"""
     validate_sinks: bool = Field(
         True,
         description="Whether the sink of a web hook has to consent before anything is sent to it "
         "(http-webhook.md 4); those on a loopback address never have to",
     )
-    sink_rate: int = Field(6000, ge=1, lt=10**9)
-    """Requests in a minute that a sink is asked to allow"""
     consent_hours: float = Field(24.0, gt=0, le=8760)
     """Time in which a sink has to consent; the subscription ends then"""
-    token_warning_seconds: float = Field(86_400.0, gt=0, le=31_536_000)
-    """Time before the end of an access token that is not refreshed at which an event warns of it"""
     backoff_initial_seconds: PositiveFloat = 0.5
     """Pause after the first failure of a sink, token endpoint or peer; it grows from there"""
     backoff_cap_seconds: PositiveFloat = 300.0
     """Longest pause after failures of a sink or peer"""
     database_pool_size: PositiveInt = 10
     """Most connections to PostgreSQL that one process opens for requests"""
-    database_feed_connections: PositiveInt = 3
-    """Most connections that one process opens to read pages of the replication feed"""
     database_task_connections: int = Field(
         8,
         ge=4,
@@ -359,7 +355,7 @@ class Settings(Limits):
     @property
     def database_connections(self) -> int:
         """The most connections to PostgreSQL that one process opens; one is to watch it."""
-        purposes = self.database_pool_size, self.streams, self.database_feed_connections
+        purposes = self.database_pool_size, self.streams, FEED_CONNECTIONS
         return sum(purposes) + self.database_task_connections + 1
 
     @property

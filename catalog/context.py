@@ -88,10 +88,8 @@ class SharedState:
     def __post_init__(self) -> None:
         limits = self.settings
         self.keys = key_ring(limits)
-        self.checker = Checker(
-            processes=limits.check_processes_per_client, seconds=limits.check_seconds
-        )
-        self.checked_requests = CheckedRequests(self.checker, limits)
+        self.checker = Checker(seconds=limits.check_seconds)
+        self.checked_requests = CheckedRequests(self.checker)
         self.signers = OwnSigners(authority=self.database.node.authority, keys=self.keys)
         self.group_commit = GroupCommit(self.database, self.checked_requests, self.signers)
         self.database.signal.listeners.append(self.metrics.count_changes)

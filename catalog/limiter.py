@@ -12,7 +12,6 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from catalog.model.concorderrors import TooManyAtOnce
@@ -153,23 +152,20 @@ def rate_in_a_minute(
     return Rate((number - (burst - 1)) / 60, burst, longest_delay=longest_delay, clock=clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Things:
+class Things(NamedTuple):
     """What is bounded, as a refusal names it.
 
     Args:
         name: in the plural.
-        setting: the setting of the bound in all.
-        setting_of_key: that of the bound for one key.
+        setting: the setting of the bound, of which a key has a fixed part.
     """
 
     name: str
     setting: str = "fixed"
-    setting_of_key: str = "fixed"
 
     def refuse_key(self, path: str, most: int) -> XRegistryError:
         """The error of a key that has its part."""
-        return TooManyAtOnce(path, limit=str(most), things=self.name, setting=self.setting_of_key)
+        return TooManyAtOnce(path, limit=str(most), things=self.name, setting=self.setting)
 
     def refuse_all(self, path: str, most: int) -> XRegistryError:
         """The error of a key that has less than its part, while all together have the whole."""

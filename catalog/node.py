@@ -22,10 +22,10 @@ from catalog.access.audittrail import run_refusal_notes
 from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
-from catalog.config import Settings
+from catalog.config import FEED_CONNECTIONS, Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, SharedState, read_configuration
-from catalog.http.clientconnections import ClientConnections
+from catalog.http.clientconnections import HEADER_SECONDS, ClientConnections
 from catalog.http.listener import (
     Listening,
     Tls,
@@ -228,7 +228,7 @@ def _sizes(settings: Settings) -> PoolSizes:
         requests=math.ceil(settings.database_pool_size / settings.processes),
         restricted=math.ceil((settings.database_pool_size + settings.streams) / settings.processes),
         streams=math.ceil(settings.streams / settings.processes),
-        feed=math.ceil(settings.database_feed_connections / settings.processes),
+        feed=math.ceil(FEED_CONNECTIONS / settings.processes),
         tasks=settings.database_task_connections,
     )
 
@@ -255,7 +255,7 @@ async def serve(
         TlsUnusable
     """
     context = server_tls(settings)
-    tls = None if context is None else Tls(context, settings.header_timeout_seconds)
+    tls = None if context is None else Tls(context, HEADER_SECONDS)
     runner = web.AppRunner(app, shutdown_timeout=_GRACE_SECONDS)
     await runner.setup()
     try:

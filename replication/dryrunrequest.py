@@ -67,7 +67,7 @@ async def _try(context: Context, link: Link) -> DryRun | None:
         source = await shake_hands(peer)
         async with context.database.snapshot() as connection:
             await meet_claim(connection, link, source.authority)
-        gate = LinkGate(context.settings.link_busy_share)
+        gate = LinkGate()
         loss = why_lost(link, source.instance)
         link = met(link, source.instance, source.authority, loss)
         flow = Flow(context=context, link=link, peer=peer, source=source, gate=gate)
@@ -94,7 +94,7 @@ async def _try_walk(context: Context, link: Link) -> DryRun:
                 link=met(link, found.instance, found.authority, ""),
                 peer=peer_at(source, session, seconds, credential=access),
                 source=found,
-                gate=LinkGate(context.settings.link_busy_share),
+                gate=LinkGate(),
             )
             walk = Walk(flow=flow, server=server, registry=registry, memory=WalkMemory())
             return await dry_walk(walk)

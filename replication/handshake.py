@@ -26,6 +26,7 @@ from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
 from catalog.store.loghistory import read_incarnation
 from replication.accessremedies import access_remedy, is_kept_out
+from replication.linkbounds import most_pushed_bytes
 from replication.pacedclient import PacedClient, PeerPace
 
 _log = structlog.get_logger(__name__)
@@ -60,7 +61,7 @@ async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshak
             log=LogRange(dropped=str(head.dropped), now=str(head.now)),
             offers=[*_OFFERS],
             allowances=await allowances.read(connection),
-            pushbytes=context.settings.push_bytes,
+            pushbytes=most_pushed_bytes(context.settings),
             entities=await count_entities(connection) if query.count else None,
         )
 

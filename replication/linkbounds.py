@@ -15,6 +15,11 @@ from catalog.limits import Limits
 _MOST_AT_ONCE = 3
 
 
+def most_pushed_bytes(limits: Limits) -> int:
+    """The largest body in which another catalog pushes copies: two of the largest entities."""
+    return 2 * limits.max_body_bytes
+
+
 class TooMuchSent(ClientError):
     """A source sends, or its link holds, more than a link may bring: the link stops.
 
@@ -96,7 +101,7 @@ class LinkGate:
     groups, so there is never more than one of them.
     """
 
-    busy_share: float
+    busy_share: float = 0.5
     _batches: Share = field(default_factory=lambda: Share(_MOST_AT_ONCE))
 
     @asynccontextmanager

@@ -51,7 +51,7 @@ from replication.copychecks import Incoming
 from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted
 from replication.feedlines import FeedEnd, read_line
-from replication.linkbounds import LinkGate, too_many_copies
+from replication.linkbounds import LinkGate, most_pushed_bytes, too_many_copies
 from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy
@@ -263,7 +263,7 @@ async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
         BadRequest: its parameters or its last line are senseless; the errors of `read_body`.
         LimitExceeded: it has too many copies.
     """
-    body = await read_body(request, most=request[CONTEXT].settings.push_bytes)
+    body = await read_body(request, most=most_pushed_bytes(request[CONTEXT].settings))
     if body.count(b"\n") > MOST_PUSHED + 1:
         raise LimitExceeded(limit=str(MOST_PUSHED), things="copies", setting="fixed")
     copies: list[Incoming] = []
@@ -399,9 +399,7 @@ async def _check_held(context: Context, link: Link, policy: Policy) -> None:
 
 
 def _intake_of(context: Context) -> _Intake:
-    return context.database.shared.part(
-        _Intake, lambda: _Intake(gate=LinkGate(context.settings.link_busy_share))
-    )
+    return context.database.shared.part(_Intake, lambda: _Intake(gate=LinkGate()))
 
 
 async def _report(

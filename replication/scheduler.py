@@ -52,7 +52,7 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         resources = LinkResources(
             context=context,
             session=session,
-            gate=LinkGate(context.settings.link_busy_share),
+            gate=LinkGate(),
             timing=timing,
             connections=LinkConnections(context.settings),
             confirmations=Confirmations(context.database),

@@ -25,6 +25,7 @@ from catalog.client import (
 from catalog.client.errors import ResponseTooLarge
 from catalog.config import Settings
 from catalog.events.supervisor import LoopTiming, backoff_from
+from catalog.http.body import most_values_of
 
 GONE = frozenset({404, 410})
 # What a server that is throttled may ask for, before the walk is broken off and begun later.
@@ -196,7 +197,7 @@ class WalkedServer:
         answer = await self._send(target)
         body = answer.body
         self._count(answer)
-        if sum(map(body.count, (b",", b"[", b"{"))) > self._settings.max_body_values:
+        if sum(map(body.count, (b",", b"[", b"{"))) > most_values_of(self._settings):
             raise AnswerTooLarge(f"An answer of {self.url} has too many values.")
         try:
             members = orjson.loads(body)

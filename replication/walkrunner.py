@@ -22,6 +22,8 @@ from replication.walk import Walk, Walked, WalkMemory
 from replication.walkedregistry import WalkedRegistry, describe_registry
 from replication.walkedserver import WalkedServer
 
+# As long as a stream may take.
+_WALK_SECONDS = 7200.0
 # A server is walked for at most a tenth of the time.
 _PAUSES = 9
 # What a server says of its own changes is believed for so long.
@@ -67,11 +69,10 @@ class WalkRunner(LinkRunner):
             self._memory.forget_marks()
 
     async def walk_once(self) -> Walked:
-        """Walk the source, within the time that a stream may take; see `Walk.run`."""
-        seconds = self._resources.context.settings.stream_timeout_seconds
+        """Walk the source, within two hours; see `Walk.run`."""
         server = self._server()
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with asyncio.timeout(_WALK_SECONDS) as limit:
                 model = self._resources.context.configuration.model
                 registry = await describe_registry(server, model)
                 flow = await self._meet(registry)
@@ -86,7 +87,7 @@ class WalkRunner(LinkRunner):
             if not limit.expired():
                 raise
             raise ClientError(
-                f"{self._peer.url} could not be read within {seconds:.0f} seconds.",
+                f"{self._peer.url} could not be read within {_WALK_SECONDS:.0f} seconds.",
                 "Narrow the link's scope.",
             ) from error
         finally:

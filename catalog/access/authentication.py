@@ -6,7 +6,6 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import structlog
@@ -38,6 +37,8 @@ _MOST_CHARACTERS = 16 * 1024 * 1024
 _OWN_SECONDS = 2.0
 # and a token of a provider after the provider has withdrawn the key.
 _ISSUED_SECONDS = 60.0
+# So many wrong credentials of an address may come at once.
+_MOST_WRONG = 20
 # One wrong credential of an address is forgiven in this time. Those that came together have the
 # address wait longer, but no more than a minute, since others may be there who guess nothing.
 _FORGIVEN_SECONDS = 10.0
@@ -98,20 +99,6 @@ class RememberedCallers:
             self._length -= len(credential)
 
 
-def wrong_credentials(number: int, *, clock: Callable[[], float] = time.monotonic) -> Rate | None:
-    """The rate of wrong credentials of each address; `None` for the number 0.
-
-    Credentials that were right before are served while an address waits: behind one there may be
-    many clients, of whom one guesses.
-
-    Args:
-        number: how many may come at once.
-    """
-    if not number:
-        return None
-    return Rate(1 / _FORGIVEN_SECONDS, number, longest_delay=_LONGEST_PAUSE, clock=clock)
-
-
 class Authentication:
     """Knows the callers of a node, as its settings and its tokens name them."""
 
@@ -119,7 +106,9 @@ class Authentication:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
         self.rules = known_rules(database)
-        self.wrong = wrong_credentials(settings.wrong_credentials)
+        # The rate of wrong credentials of each address. Those that were right before are served
+        # while an address waits: behind it there may be many clients, of whom one guesses.
+        self.wrong = Rate(1 / _FORGIVEN_SECONDS, _MOST_WRONG, longest_delay=_LONGEST_PAUSE)
         self._database = Database(database, node_caller())
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
@@ -151,7 +140,7 @@ class Authentication:
 
     async def _verify_anew(self, request: web.Request, shown: str, token: str) -> Identity:
         address = source_of(client_address(request))
-        delay = 0.0 if self.wrong is None else self.wrong.delay(address)
+        delay = self.wrong.delay(address)
         if delay > 0 and not self.remembered.was_right(shown):
             raise TooManyAttempts(request.path, seconds=math.ceil(delay), detail=_PAUSED)
         try:
@@ -164,8 +153,6 @@ class Authentication:
         return caller
 
     def _note_wrong(self, address: str) -> None:
-        if self.wrong is None:
-            return
         self.wrong.spend(address)
         if (delay := self.wrong.delay(address)) > 0:
             _log.warning("wrong_credentials", address=address, pause_seconds=math.ceil(delay))

@@ -18,6 +18,8 @@ from catalog.model.concorderrors import RateExceeded
 
 _PER_IDENTITY = 500.0
 _PER_ADDRESS = 100.0
+# After a pause, the requests of so many seconds may come at once.
+_BURST_SECONDS = 10.0
 
 
 class _Named(NamedTuple):
@@ -28,8 +30,8 @@ class _Named(NamedTuple):
     policy: str
 
     @classmethod
-    def of(cls, name: str, per_second: float, burst_seconds: float) -> _Named:
-        rate = Rate(per_second, per_second * burst_seconds)
+    def of(cls, name: str, per_second: float) -> _Named:
+        rate = Rate(per_second, per_second * _BURST_SECONDS)
         seconds = math.ceil(rate.burst / per_second)
         return cls(name, rate, f'"{name}";q={math.floor(rate.burst + 1e-6)};w={seconds}')
 
@@ -38,14 +40,14 @@ class RateLimits:
     """The rates of known callers and of addresses, as the settings have them."""
 
     def __init__(self, settings: Settings) -> None:
-        is_open, burst = settings.is_open, settings.request_burst_seconds
+        is_open = settings.is_open
         known, unknown = settings.requests_per_second, settings.address_requests_per_second
         if known is None:
             known = 0.0 if is_open else _PER_IDENTITY
         if unknown is None:
             unknown = 0.0 if is_open else _PER_ADDRESS
-        self._identities = _Named.of("caller", known, burst) if known else None
-        self._addresses = _Named.of("address", unknown, burst) if unknown else None
+        self._identities = _Named.of("caller", known) if known else None
+        self._addresses = _Named.of("address", unknown) if unknown else None
 
     def take(self, request: web.Request, key: str, identity: Identity | None) -> None:
         """Count a request of an identity, or else of its address.

@@ -10,6 +10,7 @@ from aiohttp import web
 from catalog.api.documents import read_registry
 from catalog.api.notes import find_notes, notes_as_json
 from catalog.context import CONTEXT, Context
+from catalog.http.body import MOST_DEPTH, most_values_of
 from catalog.http.conditions import READING
 from catalog.http.responses import interaction_headers, json_response
 from catalog.longwork import aside
@@ -34,8 +35,8 @@ async def get_apply(request: web.Request) -> web.Response:
     return json_response(
         {
             "maxbodybytes": settings.max_body_bytes,
-            "maxbodyvalues": settings.max_body_values,
-            "maxdepth": settings.max_depth,
+            "maxbodyvalues": most_values_of(settings),
+            "maxdepth": MOST_DEPTH,
         }
     )
 

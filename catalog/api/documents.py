@@ -17,7 +17,13 @@ from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import DOCUMENT_SCHEMA, NEWEST_EDITION, SPECVERSIONS, stated_edition
 from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml, to_yaml
-from catalog.http.body import check_number_of_values, read_attributes, read_body
+from catalog.http.body import (
+    MOST_DEPTH,
+    check_number_of_values,
+    most_values_of,
+    read_attributes,
+    read_body,
+)
 from catalog.http.stream import WHOLE
 from catalog.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import LimitExceeded
@@ -45,12 +51,12 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     settings = request[CONTEXT].settings
     if request.content_type.lower() == DOCUMENT_YAML:
         parse = parse_yaml
-        _check_yaml_bytes(text, settings.max_yaml_bytes)
+        _check_yaml_bytes(text, settings.max_body_bytes // 8)
     else:
         parse = parse_json
-        check_number_of_values(text, settings.max_body_values)
+        check_number_of_values(text, most_values_of(settings))
     try:
-        source = await aside(0, parse, text, settings.max_depth)
+        source = await aside(0, parse, text, MOST_DEPTH)
     except NotParsable as error:
         raise ParsingData(error_detail=str(error)) from error
     if not isinstance(source, dict):
@@ -89,7 +95,7 @@ def _check_yaml_bytes(text: bytes, most: int) -> None:
         LimitExceeded
     """
     if len(text) > most:
-        setting = "CONCORD_MAX_YAML_BYTES"
+        setting = "CONCORD_MAX_BODY_BYTES"
         raise LimitExceeded(limit=str(most), things="bytes of YAML", setting=setting)
 
 

@@ -69,10 +69,10 @@ async def read_reconfiguration(
         raise CapabilityError("/capabilities", error_detail="they need to be an object")
     resolved = None
     if isinstance(modelsource, dict):
-        await aside(0, check_model_size, modelsource, context.settings)
+        await aside(0, check_model_size, modelsource)
         resolved = await _resolve(context.settings, modelsource, base=f"{base}/modelsource")
         if resolved is not None:
-            await aside(0, check_model_size, resolved, context.settings)
+            await aside(0, check_model_size, resolved)
     # A short source can define a large model.
     after = await in_thread(
         reconfigured,

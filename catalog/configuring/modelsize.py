@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.limits import Limits
 from catalog.model.concorderrors import LimitExceeded
 
+# To build and show one takes a second.
+_MOST_TYPES = 250
+_MOST_VALUES = 20_000
 
-def check_model_size(source: Mapping[str, Any], limits: Limits) -> None:
+
+def check_model_size(source: Mapping[str, Any]) -> None:
     """Refuse a model that would take long to build and to show, before it is built.
 
     An import counts as much as the largest type that could be imported.
@@ -24,13 +27,13 @@ def check_model_size(source: Mapping[str, Any], limits: Limits) -> None:
     kinds = [kind for group in groups for kind in _objects(group.get("resources"))]
     named = (group.get("ximportresources") for group in groups)
     imports = sum(len(each) for each in named if isinstance(each, list))
-    if len(groups) + len(kinds) + imports > limits.max_model_types:
-        raise _too_large(limits.max_model_types, "types in its model", "MAX_MODEL_TYPES")
+    if len(groups) + len(kinds) + imports > _MOST_TYPES:
+        raise _too_large(_MOST_TYPES, "types in its model")
     values = _values_in(source)
     if imports:
         values += imports * max(map(_values_in, kinds), default=0)
-    if values > limits.max_model_values:
-        raise _too_large(limits.max_model_values, "values in its model", "MAX_MODEL_VALUES")
+    if values > _MOST_VALUES:
+        raise _too_large(_MOST_VALUES, "values in its model")
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
@@ -49,5 +52,5 @@ def _values_in(value: Any) -> int:
     return len(found)
 
 
-def _too_large(limit: int, things: str, setting: str) -> LimitExceeded:
-    return LimitExceeded(limit=str(limit), things=things, setting=f"CONCORD_{setting}")
+def _too_large(limit: int, things: str) -> LimitExceeded:
+    return LimitExceeded(limit=str(limit), things=things, setting="fixed")

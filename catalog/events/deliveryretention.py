@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import structlog
 
@@ -25,6 +26,17 @@ _BATCH = 1000
 _RECENT = timedelta(hours=1)
 
 
+class KeptAttempts(NamedTuple):
+    """The attempts to deliver that are kept of each subscription: the last ones, for a time."""
+
+    most: int
+    age: timedelta
+
+
+# Enough to see what a sink has answered over a weekend.
+KEPT_ATTEMPTS = KeptAttempts(100, timedelta(days=7))
+
+
 async def run_delivery_retention(context: Context) -> None:
     """Drop what need not be kept, for ever, in one process of the node at a time."""
     while True:
@@ -36,7 +48,9 @@ async def run_delivery_retention(context: Context) -> None:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def trim_once(database: Database, settings: Settings, now: datetime) -> tuple[int, int]:
+async def trim_once(
+    database: Database, settings: Settings, now: datetime, *, kept: KeptAttempts = KEPT_ATTEMPTS
+) -> tuple[int, int]:
     """Drop attempts and dead letters, unless another process does so.
 
     Returns:
@@ -48,9 +62,8 @@ async def trim_once(database: Database, settings: Settings, now: datetime) -> tu
     ):
         if not is_alone:
             return 0, 0
-        oldest = (await aged(connection, timedelta(days=settings.delivery_attempt_days))).at
-        most, since = settings.delivery_attempts, now - _RECENT
-        attempts = await trim_attempts(connection, oldest, most, since=since)
+        oldest = (await aged(connection, kept.age)).at
+        attempts = await trim_attempts(connection, oldest, kept.most, since=now - _RECENT)
         before = (await aged(connection, timedelta(days=settings.dead_letter_days))).at
         ids = await aged_subscriptions(connection, before, _BATCH)
     return attempts, sum([await _drop_aged(database, id, before) for id in ids])

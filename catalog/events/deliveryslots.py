@@ -11,6 +11,8 @@ from catalog.limiter import Share
 # Sending a request and reading its answer takes a fraction of a millisecond each. With a few
 # requests at a time, clients of the same process wait a few milliseconds at most.
 _SLOTS = 4
+# An eighth of the connections that there may be: one host in trouble leaves most to the others.
+_PER_HOST = 32
 _HOLD_SECONDS = 0.005
 
 
@@ -36,7 +38,7 @@ class DeliverySlots:
         self,
         connections: int,
         *,
-        per_host: int,
+        per_host: int = _PER_HOST,
         count: int = _SLOTS,
         hold_seconds: float = _HOLD_SECONDS,
     ) -> None:

@@ -12,6 +12,7 @@ from catalog.access.creatorrights import CreatorRights
 from catalog.access.knownrules import known_rules
 from catalog.context import Context
 from catalog.events.delivery import Delivery, DeliveryResources
+from catalog.events.deliveryretention import KEPT_ATTEMPTS
 from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.logtail import Tail
@@ -70,9 +71,7 @@ async def _deliver(
         names=settings.event_names,
         dialects=context.event_dialects,
     )
-    progress = ProgressWriter(
-        database, most_attempts=settings.delivery_attempts, sleep=timing.sleep
-    )
+    progress = ProgressWriter(database, most_attempts=KEPT_ATTEMPTS.most, sleep=timing.sleep)
     async with (
         Sinks(settings, context.keys, now=timing.now) as sinks,
         open_session(settings, total_seconds=settings.delivery_timeout_seconds) as session,
@@ -83,9 +82,7 @@ async def _deliver(
             tails=tails,
             progress=progress,
             sinks=sinks,
-            slots=DeliverySlots(
-                most_outbound_connections(settings), per_host=settings.max_sink_host_connections
-            ),
+            slots=DeliverySlots(most_outbound_connections(settings)),
             backoff=backoff_from(settings),
             timing=timing,
             rights=CreatorRights(settings, known_rules(database.shared)),

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from catalog.config import Settings
 from catalog.context import Context
+from catalog.events.deliveryretention import KEPT_ATTEMPTS
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import Retention, drop_oldest
 from catalog.store.clockpoints import HOUR, PassedTime, aged
@@ -63,11 +64,9 @@ def passed_time_for(
 
     Points are closer together than an hour only where something is kept for less than half a day.
     """
-    days = (
-        *(settings.log_days, settings.log_held_days, settings.audit_days),
-        *(settings.dead_letter_days, settings.delivery_attempt_days),
-    )
-    shortest, longest = timedelta(days=min(days)), timedelta(days=max(days))
+    days = settings.log_days, settings.log_held_days, settings.audit_days, settings.dead_letter_days
+    ages = *(timedelta(days=each) for each in days), KEPT_ATTEMPTS.age
+    shortest, longest = min(ages), max(ages)
     return PassedTime(min(HOUR, shortest / _LEAST_POINTS), longest, monotonic=monotonic)
 
 

@@ -16,7 +16,13 @@ from catalog.events.supervisor import LoopTiming
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.model.sinkconsent import SinkConsent
-from catalog.sinks.consent import ConsentGiven, ConsentMissing, ConsentRequest, ask_for_consent
+from catalog.sinks.consent import (
+    WANTED_RATE,
+    ConsentGiven,
+    ConsentMissing,
+    ConsentRequest,
+    ask_for_consent,
+)
 from catalog.store.database import wait_for
 from catalog.store.sinkconsents import (
     DueConsent,
@@ -141,7 +147,7 @@ class SinkValidation:
                 sink=due.sink,
                 origin=origin,
                 callback=f"{context.public_base}/subscriptions/{due.id}/consent?key={secret}",
-                rate=context.settings.sink_rate,
+                rate=WANTED_RATE,
             ),
         )
         now = self._timing.now()

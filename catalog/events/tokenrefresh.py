@@ -21,7 +21,7 @@ from catalog.events.supervisor import LoopTiming, backoff_from, run_as_leader
 from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
 from catalog.model.sinkcredential import RefreshGrant, TokenCredential
-from catalog.model.tokenlifetime import refresh_time
+from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.sinks.tokenendpoint import RefreshedToken, RefreshFailed, refresh_token
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import listening, run_heartbeat
@@ -44,6 +44,8 @@ _MOST_PER_ENDPOINT = 4
 _LOOK_SECONDS = 5.0
 # Tokens that end at once are refreshed no more often.
 _LEAST_SECONDS = 1.0
+# The time before the end of a token that is not refreshed at which an event warns of it.
+_WARNED_BEFORE = timedelta(days=1)
 # An answer may hold the only refresh token that is still valid.
 _LAST_ANSWERS_SECONDS = 3.0
 
@@ -117,7 +119,7 @@ class TokenRefresher:
         now = self._timing.now()
         counts = Counter(self._running.values())
         busy = [endpoint for endpoint, count in counts.items() if count >= _MOST_PER_ENDPOINT]
-        ending = now + timedelta(seconds=self._settings.token_warning_seconds)
+        ending = now + _WARNED_BEFORE
         async with self._database.acquire() as connection:
             await warn_of_ending(connection, ending)
             due = await claim_due(
@@ -183,7 +185,7 @@ class TokenRefresher:
         due = refresh_time(
             answer.expiresat,
             now,
-            lead_seconds=self._settings.token_refresh_seconds,
+            lead_seconds=REFRESH_SECONDS,
             least_seconds=_LEAST_SECONDS,
         )
         async with self._database.transaction() as connection:

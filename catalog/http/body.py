@@ -25,6 +25,8 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.errors import MissingBody, ParsingData
 
+# The deepest nesting of JSON; the parser that finds keys twice reads no more than 200 levels.
+MOST_DEPTH = 64
 # The beginning of a body is not counted: whatever large bodies take, small ones are accepted.
 _UNCOUNTED = 64 * 1024
 
@@ -35,12 +37,8 @@ class BodyMemory(Bytes):
     def __init__(self, settings: Settings) -> None:
         super().__init__(
             settings.max_body_memory_bytes,
-            per_key=settings.max_client_body_memory_bytes,
-            things=Things(
-                name="bytes of bodies",
-                setting="CONCORD_MAX_BODY_MEMORY_BYTES",
-                setting_of_key="CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES",
-            ),
+            per_key=settings.max_body_memory_bytes // 4,
+            things=Things("bytes of bodies", "CONCORD_MAX_BODY_MEMORY_BYTES"),
         )
         # One step of inflating is done at a time, so that it does not matter to anybody else how
         # many bodies are inflated; they take turns.
@@ -243,7 +241,7 @@ async def read_json(request: web.Request, *, most_values: int | None = None) -> 
     Raises:
         MissingBody: it is empty.
         UnsupportedMediaType: it is declared as something else than JSON.
-        ParsingData: it is not JSON in UTF-8, is nested deeper than `max_depth`, or has U+0000 in
+        ParsingData: it is not JSON in UTF-8, is nested deeper than `MOST_DEPTH`, or has U+0000 in
             a text.
         LimitExceeded: it has more values than `max_body_values`.
     """
@@ -297,16 +295,22 @@ def parse_json(body: bytes, limits: Limits) -> Any:
         ParsingData: it is not JSON in UTF-8, nested too deep, or a key is there twice.
         LimitExceeded: it has too many values.
     """
-    check_number_of_values(body, limits.max_body_values)
+    check_number_of_values(body, most_values_of(limits))
     try:
-        return serialization.parse_json(body, limits.max_depth)
+        return serialization.parse_json(body, MOST_DEPTH)
     except serialization.NotParsable as error:
         raise ParsingData(error_detail=str(error)) from error
 
 
-def check_number_of_values(
-    body: bytes, most: int, setting: str = "CONCORD_MAX_BODY_VALUES"
-) -> None:
+def most_values_of(limits: Limits) -> int:
+    """The most JSON values of a body: one for each 32 bytes that the largest body may have.
+
+    A value takes about a hundred bytes once it is parsed, however short its text is.
+    """
+    return limits.max_body_bytes // 32
+
+
+def check_number_of_values(body: bytes, most: int, setting: str = "CONCORD_MAX_BODY_BYTES") -> None:
     """Refuse JSON of many values before it is parsed, since each takes far more room then.
 
     Commas and brackets in texts count as well: to tell them apart would cost as much as parsing.

@@ -31,6 +31,10 @@ _READ_BYTES = 64 * 1024
 # What a client still sends after its answer is read and dropped for this time, since a connection
 # that is closed while data arrives can lose the answer.
 _LINGERING_SECONDS = 2.0
+# From the beginning of a connection, or of a request, to the end of its header: one segment or two.
+HEADER_SECONDS = 10.0
+# With the path. The parser takes 128 headers of 8 KiB.
+_MOST_HEADER_BYTES = 64 * 1024
 
 
 def protocol_options(settings: Settings) -> dict[str, Any]:
@@ -55,9 +59,9 @@ def refusal(error: XRegistryError) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + response.body
 
 
-def header_too_large(most: int) -> LimitExceeded:
+def _header_too_large() -> LimitExceeded:
     return LimitExceeded(
-        limit=str(most), things="bytes in its header", setting="CONCORD_MAX_HEADER_BYTES"
+        limit=str(_MOST_HEADER_BYTES), things="bytes in its header", setting="fixed"
     )
 
 
@@ -109,6 +113,7 @@ def source_of(address: str) -> str:
 _LOOKS = 64
 # A client that reads its answer more slowly than this is gone, or holds the connection on purpose.
 _LEAST_BYTES_PER_SECOND = 4096
+_READING_SECONDS = 15.0
 _END_OF_HEADER = b"\r\n\r\n"
 # The limits of aiohttp's parser, which raises no error of its own for the second.
 _MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
@@ -330,16 +335,15 @@ class ClientConnection(web.RequestHandler):
                 self.force_close()
 
         loop = asyncio.get_running_loop()
-        self._header_clock = loop.call_later(self._settings.header_timeout_seconds, end)
+        self._header_clock = loop.call_later(HEADER_SECONDS, end)
 
     def _takes_header(self, data: bytes) -> bool:
         """Bound the time and the size of a header, which may come in pieces."""
         end = (self._header_end + data).find(_END_OF_HEADER)
         self._header_bytes += len(data) if end < 0 else end
-        most = self._settings.max_header_bytes
-        if self._header_bytes > most:
+        if self._header_bytes > _MOST_HEADER_BYTES:
             if self.transport is not None:
-                self.transport.write(refusal(header_too_large(most)))
+                self.transport.write(refusal(_header_too_large()))
             self.force_close()
             return False
         if end >= 0:
@@ -351,16 +355,14 @@ class ClientConnection(web.RequestHandler):
         return True
 
     def _expect_reader(self, unread: int) -> None:
-        seconds = self._settings.reading_timeout_seconds
-
         def look() -> None:
             left = self._unread()
-            if left <= unread - _LEAST_BYTES_PER_SECOND * seconds:
+            if left <= unread - _LEAST_BYTES_PER_SECOND * _READING_SECONDS:
                 self._expect_reader(left)
             elif self.transport is not None:
                 self.transport.abort()
 
-        self._reader_clock = asyncio.get_running_loop().call_later(seconds, look)
+        self._reader_clock = asyncio.get_running_loop().call_later(_READING_SECONDS, look)
 
     def _unread(self) -> int:
         return 0 if self.transport is None else self.transport.get_write_buffer_size()

@@ -23,6 +23,8 @@ _MOST = 65_536
 # For listeners, the processes that check documents, files, and what libraries open.
 _OTHERS = 64
 _LEAST_OF_CLIENTS = 16
+# Each of some thousand sinks that are sent events keeps one.
+_MOST_IDLE = 1024
 
 
 def raise_descriptor_limit() -> None:
@@ -41,7 +43,7 @@ def most_client_connections(settings: Settings) -> int:
     the process has few descriptors."""
     outbound = most_outbound_connections(settings)
     # To sinks, and to other catalogs, with half as many of these that are idle.
-    rest = _descriptors() - 2 * outbound - outbound // 2 - most_idle_sink_connections(settings)
+    rest = _descriptors() - 2 * outbound - outbound // 2 - most_idle_sink_connections()
     rest -= settings.database_connections + _OTHERS
     return max(_LEAST_OF_CLIENTS, min(settings.max_connections, rest))
 
@@ -51,9 +53,9 @@ def most_outbound_connections(settings: Settings) -> int:
     return max(1, min(settings.max_outbound_connections, _descriptors() // 8))
 
 
-def most_idle_sink_connections(settings: Settings) -> int:
+def most_idle_sink_connections() -> int:
     """The most connections to sinks that are kept while no request is under way."""
-    return max(1, min(settings.max_idle_sink_connections, _descriptors() // 16))
+    return max(1, min(_MOST_IDLE, _descriptors() // 16))
 
 
 def _descriptors() -> int:

@@ -25,43 +25,24 @@ SINK_TESTS: web.AppKey[Share] = web.AppKey("sink_tests", Share)
 
 
 def add_stream_shares(app: web.Application, settings: Settings) -> None:
-    """Bound these things of an application, in all and for each client, as its settings say."""
+    """Bound these things of an application, in all and for each client."""
     app[STREAMS] = Share(
         settings.streams,
-        per_key=settings.streams_per_client,
-        things=Things(
-            name="streams",
-            setting="CONCORD_STREAMS",
-            setting_of_key="CONCORD_STREAMS_PER_CLIENT",
-        ),
+        per_key=max(1, settings.streams * 2 // 5),
+        things=Things("streams", "CONCORD_STREAMS"),
     )
     app[LONG_POLLS] = Share(
         settings.long_polls,
-        per_key=settings.long_polls_per_client,
-        things=Things(
-            name="requests that wait for changes",
-            setting="CONCORD_LONG_POLLS",
-            setting_of_key="CONCORD_LONG_POLLS_PER_CLIENT",
-        ),
+        per_key=max(1, settings.long_polls // 10),
+        things=Things("requests that wait for changes", "CONCORD_LONG_POLLS"),
     )
-    app[WAITING_READS] = Share(
-        settings.waiting_reads,
-        per_key=settings.waiting_reads_per_client,
-        things=Things(
-            name="reads that wait for a position",
-            setting="CONCORD_WAITING_READS",
-            setting_of_key="CONCORD_WAITING_READS_PER_CLIENT",
-        ),
-    )
-    app[SINK_TESTS] = Share(
-        settings.sink_tests,
-        per_key=settings.sink_tests_per_client,
-        things=Things(
-            name="tests of sinks",
-            setting="CONCORD_SINK_TESTS",
-            setting_of_key="CONCORD_SINK_TESTS_PER_CLIENT",
-        ),
-    )
+    app[WAITING_READS] = Share(1000, per_key=100, things=Things("reads that wait for a position"))
+    # Each waits for the answer of a sink.
+    app[SINK_TESTS] = Share(16, per_key=4, things=Things("tests of sinks"))
+
+
+# The longest time of a stream, which holds a snapshot: PostgreSQL keeps what was deleted since.
+_STREAM_SECONDS = 7200.0
 
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -72,6 +53,9 @@ class Deadline:
 
     Each sent piece of a stream gives it as long as a request may take, but on average it must be
     read at the least rate, so that no client holds a snapshot for ever.
+
+    Args:
+        longest_seconds: the longest time, however quickly it is read.
 
     Raises:
         ReadTooSlowly: a stream was cut.
@@ -91,13 +75,15 @@ class Deadline:
         "_task",
     )
 
-    def __init__(self, request: web.Request, settings: Settings) -> None:
+    def __init__(
+        self, request: web.Request, settings: Settings, *, longest_seconds: float = _STREAM_SECONDS
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         now = self._loop.time()
         self._request = request
         self._settings = settings
         self._due = now + settings.request_timeout_seconds
-        self._last = max(self._due, now + settings.stream_timeout_seconds)
+        self._last = max(self._due, now + longest_seconds)
         self._sent = 0
         self._is_over = False
         self._clock: asyncio.TimerHandle | None = None

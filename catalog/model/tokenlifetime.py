@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+# The time before the end of a token at which it is refreshed; at most half its life.
+REFRESH_SECONDS = 60.0
+
 
 def refresh_time(
     expiresat: datetime, now: datetime, *, lead_seconds: float, least_seconds: float = 0.0

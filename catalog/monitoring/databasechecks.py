@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from catalog.config import Settings
+from catalog.config import FEED_CONNECTIONS, Settings
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.store.clockpoints import read_jumps
 from catalog.store.healthfacts import (
@@ -79,7 +79,7 @@ def _faults_of_server(facts: Facts) -> Iterator[Diagnosis]:
 
 def _faults_of_pool(facts: Facts, settings: Settings) -> Iterator[Diagnosis]:
     members = settings.processes + 1 if settings.processes > 1 else 1
-    shared = settings.database_pool_size + settings.streams + settings.database_feed_connections
+    shared = settings.database_pool_size + settings.streams + FEED_CONNECTIONS
     wanted = shared + members * (settings.database_task_connections + 1)
     if wanted > facts["connections"]:
         yield Diagnosis(

@@ -21,6 +21,10 @@ _RATE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _ANY = "*"
 
 
+# The requests in a minute that a sink is asked to allow: a hundred in a second.
+WANTED_RATE = 6000
+
+
 class UnreadableRate(ValueError):
     """A rate that is neither a positive integer nor a star."""
 

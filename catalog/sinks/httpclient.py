@@ -35,7 +35,7 @@ class HttpClient:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._names = NameLookup()
-        self._idle = IdleConnections(most_idle_sink_connections(settings))
+        self._idle = IdleConnections(most_idle_sink_connections())
 
     async def send(self, target: HttpTarget, request: bytes, seconds: float) -> HttpAnswer:
         """Send a request and return its answer, whatever its status is.

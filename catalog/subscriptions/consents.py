@@ -24,7 +24,7 @@ from catalog.model.sinkconsent import SinkConsent
 from catalog.model.weborigin import origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
-from catalog.sinks.consent import UnreadableRate, needs_consent, parse_allowed_rate
+from catalog.sinks.consent import WANTED_RATE, UnreadableRate, needs_consent, parse_allowed_rate
 from catalog.store.database import Connection
 from catalog.store.sinkconsents import AWAITS_CONSENT, forget, grant_by_callback, seek
 from catalog.store.subscriptions import SubscriptionDefinition
@@ -65,16 +65,16 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     A wrong key, one that was used or has ended, and a subscription that is not there are the same
     404, so that nobody learns anything who does not have the key.
     """
-    context = request[CONTEXT]
     quota = request.app[CALLBACK_RATE].take(source_of(client_address(request)))
     if quota.delay > 0:
         raise TooManyAttempts(request.path, seconds=math.ceil(quota.delay))
     try:
         given = request.headers.get("WebHook-Allowed-Rate")
-        rate = parse_allowed_rate(given, context.settings.sink_rate)
+        rate = parse_allowed_rate(given, WANTED_RATE)
     except UnreadableRate:
         fault = "WebHook-Allowed-Rate needs to be a positive integer or *"
         raise BadRequest(request.path, error_detail=fault) from None
+    context = request[CONTEXT]
     consent = SinkConsent(at=datetime.now(UTC), origin=request_origin(context), rate=rate)
     id, secret = request.match_info["id"], query.key
     # A GET writes here.

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
-from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.encryption import SecretUnreadable
 from catalog.events.filters import count_conditions
@@ -20,7 +19,7 @@ from catalog.http.route import model_response
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
-from catalog.model.tokenlifetime import refresh_time
+from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.operation import PageQuery
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswers
 from catalog.sinks.protocols import PROTOCOLS
@@ -64,6 +63,10 @@ from catalog.subscriptions.definitions import (
 )
 from catalog.subscriptions.shown import subscription_answer
 from catalog.subscriptions.signingkeys import ensure_keys
+
+# Larger definitions take too much memory; more conditions take too much time for each event.
+_MOST_BYTES = 16 * 1024
+_MOST_CONDITIONS = 1000
 
 
 async def list_subscriptions(request: web.Request, query: PageQuery) -> web.Response:
@@ -202,23 +205,12 @@ async def _read_definition(request: web.Request, wanted: NewSubscription) -> Sub
     """The definition that a client gives, as far as this node and this caller may have it."""
     context, settings = request[CONTEXT], request[CONTEXT].settings
     filters = [wanted.filter, wanted.filters]
-    for number, most, things, setting in (
-        # A longer one would take too much memory; more conditions, too much time for each event.
-        (
-            len(await read_body(request)),
-            settings.subscription_bytes,
-            "bytes",
-            "CONCORD_SUBSCRIPTION_BYTES",
-        ),
-        (
-            count_conditions(filters),
-            settings.subscription_conditions,
-            "expressions and attributes",
-            "CONCORD_SUBSCRIPTION_CONDITIONS",
-        ),
+    for number, most, things in (
+        (len(await read_body(request)), _MOST_BYTES, "bytes"),
+        (count_conditions(filters), _MOST_CONDITIONS, "expressions and attributes"),
     ):
         if number > most:
-            raise LimitExceeded(request.path, limit=str(most), things=things, setting=setting)
+            raise LimitExceeded(request.path, limit=str(most), things=things, setting="fixed")
     definition = definition_of(wanted, request.path)
     base = context.public_base
     roots = [each.root for each in context.event_dialects]
@@ -256,15 +248,14 @@ async def _with_credential(
     if credential is None:
         await remove_credential(connection, id)
     else:
-        refreshat = _refresh_time(credential, context.settings)
+        refreshat = _refresh_time(credential)
         await save_credential(connection, context.keys, id, credential, refreshat=refreshat)
     stored = await load_credentials(connection, [id])
     return with_fields(subscription, stored=stored.get(id))
 
 
-def _refresh_time(credential: SinkCredential, settings: Settings) -> datetime | None:
+def _refresh_time(credential: SinkCredential) -> datetime | None:
     if not isinstance(credential, TokenCredential) or credential.refresh is None:
         return None
     assert credential.expiresat is not None
-    lead_seconds = settings.token_refresh_seconds
-    return refresh_time(credential.expiresat, datetime.now(UTC), lead_seconds=lead_seconds)
+    return refresh_time(credential.expiresat, datetime.now(UTC), lead_seconds=REFRESH_SECONDS)

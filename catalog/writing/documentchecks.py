@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 
 from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
 from catalog.limiter import Share, Things
-from catalog.limits import Limits
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import ServerBusy
 
@@ -25,6 +24,8 @@ _Result = TypeVar("_Result")
 _MOST_ROUNDS = 16
 # Requests of one client that disturb each other so often go on one after the other.
 _ROUNDS_TOGETHER = 2
+# The time of all checks of a request, without the wait for their turns.
+_SECONDS_OF_REQUEST = 20.0
 # The documents that wait for their checks.
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -32,18 +33,9 @@ _MOST_BYTES = 64 * 1024 * 1024
 class CheckedRequests:
     """The requests of a node whose documents are checked, or wait for it."""
 
-    def __init__(self, checker: Checker, limits: Limits) -> None:
+    def __init__(self, checker: Checker) -> None:
         self.checker = checker
-        self.limits = limits
-        self.share = Share(
-            limits.checked_requests,
-            per_key=limits.checked_requests_per_client,
-            things=Things(
-                name="requests whose documents are checked",
-                setting="CONCORD_CHECKED_REQUESTS",
-                setting_of_key="CONCORD_CHECKED_REQUESTS_PER_CLIENT",
-            ),
-        )
+        self.share = Share(1000, per_key=100, things=Things("requests whose documents are checked"))
         self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, client: str, *, is_bounded: bool = True) -> RequestChecks:
@@ -52,7 +44,7 @@ class CheckedRequests:
         Args:
             is_bounded: whether the time is limited that they may take in all.
         """
-        seconds = self.limits.check_seconds_per_request if is_bounded else math.inf
+        seconds = _SECONDS_OF_REQUEST if is_bounded else math.inf
         return RequestChecks(self, client, Budget(seconds))
 
     def contention(self, client: str) -> asyncio.Lock:
@@ -116,9 +108,9 @@ class RequestChecks:
             except BudgetSpent as error:
                 raise LimitExceeded(
                     "/",
-                    limit=f"{self._requests.limits.check_seconds_per_request:g}",
+                    limit=f"{_SECONDS_OF_REQUEST:g}",
                     things="seconds of checks",
-                    setting="CONCORD_CHECK_SECONDS_PER_REQUEST",
+                    setting="fixed",
                 ) from error
         self._known |= found
 

@@ -19,7 +19,7 @@ from catalog.encryption import SecretUnreadable
 from catalog.http.outbound import open_session
 from catalog.model.peercredential import OAuthClient, PeerCredential
 from catalog.model.timestamps import parse_time
-from catalog.model.tokenlifetime import refresh_time
+from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.sinks.tokenendpoint import RefreshFailed, client_token
 from catalog.store.linkcredentials import credential_of, find_leading_to
 from catalog.store.links import Link
@@ -147,6 +147,6 @@ class PeerAccess:
         self._fetchat = refresh_time(
             now + timedelta(seconds=answer.lifetime_seconds),
             now,
-            lead_seconds=self._settings.token_refresh_seconds,
+            lead_seconds=REFRESH_SECONDS,
         )
         return self._token

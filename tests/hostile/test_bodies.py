@@ -82,6 +82,6 @@ async def test_large_bodies_at_once_are_held_within_the_share_of_a_client(
         async with asyncio.timeout(20):
             await asyncio.gather(*(reader.read() for reader in readers[20:]))
     assert all(answer.startswith(b"HTTP/1.1 429 ") for answer in told), told
-    assert all(b"CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES" in answer for answer in told)
+    assert all(b"CONCORD_MAX_BODY_MEMORY_BYTES" in answer for answer in told)
     seen.assert_served()
     assert peak_memory_of(victim) - before < 200 * MEBI

@@ -78,7 +78,7 @@ async def test_connections_that_keep_still_are_closed_after_seconds(
 ) -> None:
     """Nothing is sent, or half a header, or a header that never ends, in small pieces."""
     async with (
-        start_victim(CONCORD_HEADER_TIMEOUT_SECONDS="1") as victim,
+        start_victim() as victim,
         bystander(victim.url) as seen,
         attacking(victim) as attackers,
     ):
@@ -86,7 +86,7 @@ async def test_connections_that_keep_still_are_closed_after_seconds(
         await attackers.connect(70, HALF_A_HEADER)
         begun = asyncio.get_running_loop().time()
         await attackers.connect(70, HALF_A_HEADER)
-        while asyncio.get_running_loop().time() < begun + 2:
+        while asyncio.get_running_loop().time() < begun + 11:
             for writer in attackers.writers[-70:]:
                 writer.write(b"x")
             await asyncio.sleep(0.1)  # the pace of the small pieces
@@ -104,7 +104,7 @@ async def test_a_header_of_many_pieces_is_no_larger_than_the_limit(victim: NodeP
             # Each piece is to arrive alone, and none after the answer, which it would reset.
             if await attackers.is_answered_within(0.01 if number < 31 else 1):
                 break
-        assert b"CONCORD_MAX_HEADER_BYTES" in attackers.answers[0]
+        assert b"bytes in its header" in attackers.answers[0]
 
 
 async def test_a_client_that_does_not_read_its_answer_loses_its_connection(
@@ -112,7 +112,7 @@ async def test_a_client_that_does_not_read_its_answer_loses_its_connection(
 ) -> None:
     """Requests for the model, one after the other, until the node can send no more."""
     address = ("127.0.0.2", 0)
-    async with start_victim(CONCORD_READING_TIMEOUT_SECONDS="1") as victim:
+    async with start_victim() as victim:
         with socket.create_connection(("127.0.0.1", victim.port), source_address=address) as client:
             client.sendall(b"GET /model HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2000)
             assert victim.process is not None
@@ -123,7 +123,7 @@ async def test_a_client_that_does_not_read_its_answer_loses_its_connection(
                 return any(peer.ip == address[0] for peer in peers)
 
             await until(is_connected)
-            await until(lambda: not is_connected())
+            await until(lambda: not is_connected(), seconds=40)
 
 
 async def test_one_address_has_no_more_than_its_connections(victim: NodeProcess) -> None:

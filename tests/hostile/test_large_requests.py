@@ -46,15 +46,15 @@ def messages(count: int, *, per_group: int = 200) -> dict[str, Any]:
 REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
     "a model of 50,000 groups": (
         lambda: ("PUT", "/modelsource", model(50_000)),
-        "CONCORD_MAX_MODEL_TYPES",
+        "fixed",
     ),
     "a model of 100,000 attributes": (
         lambda: ("PUT", "/modelsource", model(1, attributes=keys(100_000, {"type": "string"}))),
-        "CONCORD_MAX_MODEL_VALUES",
+        "fixed",
     ),
     "800,000 bad ids": (
         lambda: ("POST", "/messagegroups", orjson.dumps(keys(800_000, {}, prefix="!"))),
-        "CONCORD_MAX_BODY_VALUES",
+        "CONCORD_MAX_BODY_BYTES",
     ),
     "90,000 bad ids": (
         lambda: ("POST", "/messagegroups", orjson.dumps(keys(90_000, {}, prefix="!"))),
@@ -74,7 +74,7 @@ REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
     ),
     "five million empty arrays": (
         lambda: ("PUT", "/messagegroups/a", b'{"x":[' + b"[]," * 5_000_000 + b"[]]}"),
-        "CONCORD_MAX_BODY_VALUES",
+        "CONCORD_MAX_BODY_BYTES",
     ),
     "as many empty arrays as there may be": (
         lambda: ("PUT", "/messagegroups/a", b'{"x":[' + b"[]," * 249_000 + b"[]]}"),
@@ -106,7 +106,7 @@ REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
     ),
     "16 MiB of YAML": (
         lambda: ("POST", "/apply", b"messagegroups: [" + b"a, " * (5 * _MEBIBYTE) + b"a]"),
-        "CONCORD_MAX_YAML_BYTES",
+        "CONCORD_MAX_BODY_BYTES",
     ),
     "as much YAML as there may be": (
         lambda: ("POST", "/apply", b"messagegroups: [" + b"a, " * (_MEBIBYTE // 2) + b"a]"),

@@ -37,7 +37,7 @@ async def test_a_thousand_readers_wait_for_each_write(victim: NodeProcess) -> No
 
 async def test_readers_that_wait_are_told_their_limit(start_victim: StartNode) -> None:
     async with (
-        start_victim(CONCORD_LONG_POLLS_PER_CLIENT="10") as node,
+        start_victim(CONCORD_LONG_POLLS="100") as node,
         long_polls(node.url, 30, addresses=1) as polls,
     ):
         await asyncio.sleep(2)  # the time in which they ask again

@@ -57,7 +57,7 @@ async def test_slow_readers_are_told_the_limit_and_cut_in_the_end(start_victim: 
             # Others get the shares of the first four.
             await until(lambda: readers.statuses[200] >= 8, what="the cut")
         assert set(readers.statuses) == {200, 429}
-        assert all("CONCORD_STREAMS_PER_CLIENT" in each for each in readers.refusals)
+        assert all("CONCORD_STREAMS" in each for each in readers.refusals)
         assert node.log.read_text().count("CONCORD_STREAM_LEAST_RATE") >= 4
 
 

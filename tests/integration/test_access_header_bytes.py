@@ -10,6 +10,8 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catalog.access.authentication import AUTHENTICATION
+from catalog.limiter import Rate
 from tests.integration.conftest import Node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,8 +22,9 @@ ENDS = st.sampled_from([b"\r\n", b"\n", b"\r\n\r\n", b"\r\n ", b"\r\nAuthorizati
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    unlimited = {"wrong_credentials": 0, "address_requests_per_second": 0}
+    unlimited = {"address_requests_per_second": 0}
     async with start_node(shared_database_url, open=False, **unlimited) as running:
+        running.client.app[AUTHENTICATION].wrong = Rate(1e6, 1e6)
         yield running
 
 

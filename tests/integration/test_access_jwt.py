@@ -20,6 +20,7 @@ from joserfc.jwk import RSAKey
 from catalog.access import issuerkeys
 from catalog.access.authentication import AUTHENTICATION, RememberedCallers
 from catalog.access.identity import Identity
+from catalog.limiter import Rate
 from tests.brokers.oidcprovider import AUDIENCE, OidcProvider, run_providers
 from tests.integration.conftest import Answer, Node, start_node
 
@@ -43,9 +44,9 @@ async def node(shared_database_url: str, providers: list[OidcProvider]) -> Async
         oidc_audiences=AUDIENCE + f",{AUDIENCE}/brief",
         oidc_roles=ROLES,
         oidc_leeway_seconds=0,
-        # Each test shows many.
-        wrong_credentials=0,
     ) as running:
+        # Each test shows many wrong ones.
+        running.client.app[AUTHENTICATION].wrong = Rate(1e6, 1e6)
         yield running
 
 

@@ -8,14 +8,10 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from aiohttp import ClientPayloadError, ClientResponse
 
 from catalog.model.caller import node_caller
 from catalog.model.errors import ServerBusy
-from catalog.store import entities
 from catalog.store.database import Database
-from replication import feed
-from replication.decide import Copy
 from tests.e2e.nodes import until
 from tests.integration.conftest import Node
 from tests.integration.federation import lines, start_member
@@ -124,29 +120,3 @@ async def test_a_connection_goes_to_the_client_that_has_the_fewest(member: Node)
         assert order == ["192.0.2.2"]
     assert order[1:] == ["192.0.2.1"] * 3
     assert (pool.used, pool.waiting) == (0, 0)
-
-
-async def test_a_stream_ends_after_the_longest_time_however_quickly_it_is_read(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reader keeps the least rate, but the snapshot has more than it gets in that time."""
-    async with start_member(
-        database_url, request_timeout_seconds=2, stream_timeout_seconds=2, stream_least_rate=1
-    ) as member:
-        await member.put("/messagegroups/g", {"description": "x" * 4000})
-
-        async def without_end(*_: object) -> AsyncIterator[Copy]:
-            async with member.database.acquire() as connection:
-                found = await entities.load(connection, ["/messagegroups/g"])
-            while True:
-                yield found["/messagegroups/g"]
-
-        monkeypatch.setattr(feed, "_all_copies", without_end)
-        async with asyncio.timeout(30), member.client.get("/replication/snapshot") as answer:
-            with pytest.raises(ClientPayloadError):
-                await _read_all(answer)
-
-
-async def _read_all(answer: ClientResponse) -> None:
-    while await answer.content.readany():
-        pass

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from catalog.config import Settings
-from catalog.events.deliveryretention import trim_once
+from catalog.events.deliveryretention import KeptAttempts, trim_once
 from catalog.model.caller import node_caller
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Database
@@ -220,18 +220,19 @@ async def test_the_attempts_of_a_subscription_that_is_deleted_meanwhile_are_left
 
 
 async def test_old_attempts_and_dead_letters_are_dropped(database: Database) -> None:
-    settings = Settings(delivery_attempts=2, delivery_attempt_days=1, dead_letter_days=1)
+    settings, kept = Settings(dead_letter_days=1), KeptAttempts(2, timedelta(days=1))
     old = NOW - timedelta(days=2)
     async with database.acquire() as connection:
         given = [attempt(0, at=old), *(attempt(n) for n in (1, 2, 3))]
         await add_attempts(connection, given, most=10)
         before = await get(connection, ID)
     await put(database, failed("a1", at=old), failed("a2", waits=True), failed("b1"))
-    many = settings.model_copy(update={"delivery_attempts": 10})
-    assert await trim_once(database, many, NOW) == (0, 0), "a day has yet to be measured"
+    many = KeptAttempts(10, timedelta(days=1))
+    dropped = await trim_once(database, settings, NOW, kept=many)
+    assert dropped == (0, 0), "a day has yet to be measured"
     await store_point(database, NOW - timedelta(days=1), timedelta(0))
     await store_point(database, NOW, timedelta(days=1))
-    assert await trim_once(database, settings, NOW) == (2, 1)
+    assert await trim_once(database, settings, NOW, kept=kept) == (2, 1)
     assert await attempts_of(database) == [3, 2]
     assert await states(database) == {"a2": "due", "b1": "dead"}
     async with database.acquire() as connection:

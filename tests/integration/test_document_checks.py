@@ -9,18 +9,13 @@ from typing import Any
 
 import pytest
 
-from catalog.config import Settings
 from catalog.formats import Budget, BudgetSpent, Check, Key
+from catalog.limiter import Share, Things
 from catalog.writing import documentchecks
 from tests.integration.conftest import Node, start_node
 
 AVRO = "Avro/1.12"
 SCHEMAS = "/schemagroups/g/schemas"
-LIMITS = {
-    "checked_requests": 3,
-    "checked_requests_per_client": 2,
-    "request_timeout_seconds": 20,
-}
 
 
 class PacedChecker:
@@ -74,8 +69,10 @@ class PacedChecker:
 
 @pytest.fixture
 async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, **LIMITS) as running:
+    async with start_node(database_url, request_timeout_seconds=20) as running:
         await running.put("/schemagroups/g")
+        few = Share(3, per_key=2, things=Things("requests"))
+        running.context.checked_requests.share = few
         yield running
 
 
@@ -189,7 +186,6 @@ async def test_versions_that_come_together_are_all_compared_and_written(
 ) -> None:
     """Each changes what the others are compared with."""
     monkeypatch.setattr(documentchecks, "_MOST_ROUNDS", 5)
-    monkeypatch.setattr(node.context.checked_requests, "limits", Settings())
     await node.put(f"{SCHEMAS}/s/versions/0$details", schema("0"))
     await node.send("PATCH", f"{SCHEMAS}/s/meta", {"compatibility": "backward"})
     puts = (
@@ -208,7 +204,7 @@ async def test_the_checks_of_a_request_take_so_long_and_no_longer(
     assert answer.json["args"] == {
         "limit": "20",
         "things": "seconds of checks",
-        "setting": "CONCORD_CHECK_SECONDS_PER_REQUEST",
+        "setting": "fixed",
     }
     assert len(checker.asked) == 4
     assert await node.state() == before
@@ -227,7 +223,7 @@ async def test_so_many_requests_of_a_client_wait_for_checks(
         assert answer.status == 429
         assert answer.headers["Retry-After"]
         assert answer.json["args"]["limit"] == "2"
-        assert answer.json["args"]["setting"] == "CONCORD_CHECKED_REQUESTS_PER_CLIENT"
+        assert answer.json["args"]["setting"] == "fixed"
         async with node.context.checked_requests.share.hold("192.0.2.1"):
             refused = await node.send("PUT", f"{SCHEMAS}/more$details", schema("more"))
             assert refused.status == 429, "its own limit comes first"
@@ -243,7 +239,7 @@ async def test_so_many_requests_of_all_clients_wait_for_checks(
     async with hold("a"), hold("a"), hold("b"):
         answer = await node.send("PUT", f"{SCHEMAS}/s$details", schema("s"))
         assert answer.status == 503
-        assert "CONCORD_CHECKED_REQUESTS" in answer.json["detail"]
+        assert "3 requests" in answer.json["detail"]
     answer = await node.send("PUT", f"{SCHEMAS}/s$details", schema("s"))
     assert answer.status == 201
 
@@ -257,7 +253,7 @@ async def test_the_check_of_a_message_counts_as_one_of_a_document(node: Node) ->
     async with hold("127.0.0.1"), hold("127.0.0.1"):
         answer = await node.send("POST", path, event, Content_Type=contenttype)
         assert answer.status == 429
-        assert answer.json["args"]["setting"] == "CONCORD_CHECKED_REQUESTS_PER_CLIENT"
+        assert answer.json["args"]["setting"] == "fixed"
     answer = await node.send("POST", path, event, Content_Type=contenttype)
     assert answer.status == 200
     assert answer.json["valid"] is True

@@ -158,14 +158,14 @@ async def test_a_reader_that_was_woken_costs_no_connection(
 async def test_a_client_waits_with_so_many_requests_and_is_told_the_limit(
     database_url: str,
 ) -> None:
-    async with start_member(database_url, long_polls_per_client=2) as member:
+    async with start_member(database_url, long_polls=20) as member:
         after = await cursor_now(member)
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             waiting = [group.create_task(changes(member, after, wait=15)) for _ in range(2)]
             await until(lambda: pages_of(member.database.shared).waiting == 2)
             answer = await member.send("GET", f"/replication/changes?after={after}&wait=15")
             assert (answer.status, answer.error) == (429, "too_many_at_once")
-            assert answer.json["args"]["setting"] == "CONCORD_LONG_POLLS_PER_CLIENT"
+            assert answer.json["args"]["setting"] == "CONCORD_LONG_POLLS"
             assert answer.headers["Retry-After"] == "1"
             assert await changes(member, after) == [{"cursor": after}], "who does not wait may read"
             await member.put("/messagegroups/g")

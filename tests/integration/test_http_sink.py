@@ -547,21 +547,18 @@ async def test_a_send_that_is_cancelled_ends_its_connection() -> None:
 
 
 async def test_idle_connections_are_bounded_and_the_oldest_makes_room() -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        servers = [
-            await stack.enter_async_context(serving(answering(NO_CONTENT))) for _ in range(3)
-        ]
-        node = Settings(allow_private_addresses=True, max_idle_sink_connections=2)
-        sinks = await stack.enter_async_context(Sinks(node))
-        opened = [sinks.open(subscription_to(server.url)) for server in servers]
-        for each in opened:
-            await send(each)
+    async with serving(answering(NO_CONTENT)) as server:
+        idle, loop = IdleConnections(2), asyncio.get_running_loop()
+        for key in "abc":
+            _, connection = await loop.create_connection(
+                lambda: HttpConnection(idle.forget), "127.0.0.1", server.port
+            )
+            idle.keep(key, connection)
         async with asyncio.timeout(10):
-            await servers[0].ended.get()
-        assert [server.ended.qsize() for server in servers] == [0, 0, 0]
-        for each in reversed(opened):
-            await send(each)
-    assert [server.connections for server in servers] == [2, 1, 1]
+            await server.ended.get()
+        assert idle.take("a") is None
+        assert idle.take("b") is not None
+        assert idle.take("c") is not None
 
 
 async def test_a_connection_is_idle_only_for_so_long() -> None:

@@ -13,6 +13,7 @@ from jsonschema_rs import Draft202012Validator
 from yarl import URL
 
 from catalog.events.dispatcher import run_deliveries
+from catalog.http.stream import SINK_TESTS
 from catalog.operations import deliveries, subscriptions
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.federation import execute
@@ -108,8 +109,9 @@ async def node(database_url: str) -> AsyncIterator[Node]:
         backoff_initial_seconds=0.05,
         delivery_timeout_seconds=1,
         max_subscriptions=4,
-        sink_tests_per_client=1,
     ) as node:
+        for _ in range(3):
+            assert node.client.app[SINK_TESTS].take_now("127.0.0.1")
         delivering = asyncio.create_task(run_deliveries(node.context))
         yield node
         delivering.cancel()

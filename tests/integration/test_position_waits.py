@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from catalog.http.positionwait import LINK_WAITS
+from catalog.http.stream import WAITING_READS
 from catalog.store.databasewatch import Watch
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, start_node
@@ -271,7 +272,7 @@ async def watched(*nodes: Node) -> AsyncIterator[None]:
 
 
 async def test_waiting_reads_are_few_and_hold_nothing(postgres_url: str, template: str) -> None:
-    bounds = {"waiting_reads_per_client": 3, "read_wait_seconds": 2.0, "database_pool_size": 1}
+    bounds = {"read_wait_seconds": 2.0, "database_pool_size": 1}
     async with (
         databases(postgres_url, template, 2) as (one, two),
         start_node(one, routes=routes) as source,
@@ -281,6 +282,8 @@ async def test_waiting_reads_are_few_and_hold_nothing(postgres_url: str, templat
         async with running(target):
             await read(target, "/", await write(source, MESSAGE, "first"))
         position = await write(source, MESSAGE, "second")
+        for _ in range(97):
+            assert target.client.app[WAITING_READS].take_now("127.0.0.1")
         reads = [asyncio.create_task(read(target, MESSAGE, position)) for _ in range(3)]
         await eventually(lambda: _waits(target, 3))
         refused = await read(target, MESSAGE, position)

@@ -554,7 +554,7 @@ async def test_a_copy_that_is_too_large_for_the_target_is_left_out_and_shown(
 ) -> None:
     source, target, _ = nodes
     target.context.shared.settings = target.context.settings.model_copy(
-        update={"push_bytes": 20_000}
+        update={"max_body_bytes": 10_000}
     )
     for number in range(30):
         await source.put(f"/messagegroups/g{number}", {"description": "x" * 3000})

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from catalog.http.body import BODY_MEMORY
 from tests.integration.conftest import Node, assert_problem, start_node
 
 GROUP = "/messagegroups/g"
 LARGE = b"{" + b" " * 180_000 + b"}"
-MOST, MOST_OF_CLIENT = 500_000, 300_000
+# A client may hold a quarter of all.
+MOST, MOST_OF_CLIENT, TAKEN = 1_200_000, 300_000, 700_000
 
 
 @pytest.fixture
@@ -22,9 +24,9 @@ async def node(database_url: str) -> AsyncIterator[Node]:
     async with start_node(
         database_url,
         max_body_memory_bytes=MOST,
-        max_client_body_memory_bytes=MOST_OF_CLIENT,
         trusted_proxies="127.0.0.0/8",
     ) as running:
+        running.client.app[BODY_MEMORY].take("", TAKEN)
         yield running
 
 
@@ -108,7 +110,7 @@ async def test_a_client_is_told_that_it_sends_too_much_at_once(
         refusal = await third.read()
     assert refusal.startswith(b"HTTP/1.1 429 ")
     assert b"Connection: close" in refusal
-    assert b"CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES" in refusal
+    assert b"CONCORD_MAX_BODY_MEMORY_BYTES" in refusal
 
     small = await node.send("PUT", GROUP, {}, X_Forwarded_For="192.0.2.1")
     assert small.status == 201, "a small body is accepted beside large ones"
@@ -137,4 +139,4 @@ async def test_a_bodys_inflated_size_counts(node: Node) -> None:
     body = gzip.compress(b" " * 2 * MOST_OF_CLIENT)
     answer = await node.send("PUT", GROUP, body=body, Content_Encoding="gzip")
     assert answer.status == 429, answer.body
-    assert assert_problem(answer)["args"]["setting"] == "CONCORD_MAX_CLIENT_BODY_MEMORY_BYTES"
+    assert assert_problem(answer)["args"]["setting"] == "CONCORD_MAX_BODY_MEMORY_BYTES"

@@ -14,13 +14,8 @@ from tests.integration.conftest import Answer, Node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LIMITS: dict[str, Any] = {
-    "max_body_values": 5000,
-    "max_yaml_bytes": 100,
-    "max_request_entities": 1500,
-    "max_model_types": 4,
-    "max_model_values": 60,
-}
+BYTES, VALUES, YAML_BYTES = 960_000, 30_000, 120_000
+LIMITS: dict[str, Any] = {"max_body_bytes": BYTES, "max_request_entities": 1500}
 MANY: dict[str, Any] = {f"e{number}": {} for number in range(LIMITS["max_request_entities"] + 1)}
 YAML = "application/cloudevents-registry+yaml"
 ONE = {"singular": "one", "resources": {"twos": {"singular": "two"}}}
@@ -55,7 +50,6 @@ def assert_met(answer: Answer, limit: int, setting: str) -> None:
         ("POST", "/apply"),
         ("PUT", "/modelsource"),
         ("PATCH", "/capabilities"),
-        ("POST", "/subscriptions"),
         ("POST", "/validate/messagegroups/g/messages/m"),
         ("POST", "/services"),
     ],
@@ -64,9 +58,15 @@ async def test_values_are_counted_before_a_body_is_parsed(
     node: Node, method: str, path: str
 ) -> None:
     # What follows the values is no JSON, which a parser would find first.
-    body = b'{"x":[' + b"0," * LIMITS["max_body_values"] + b"!"
+    body = b'{"x":[' + b"0," * VALUES + b"!"
     answer = await node.send(method, path, body=body, Content_Type="application/json")
-    assert_met(answer, LIMITS["max_body_values"], "CONCORD_MAX_BODY_VALUES")
+    assert_met(answer, VALUES, "CONCORD_MAX_BODY_BYTES")
+
+
+async def test_small_bodies_have_fewer_values(node: Node) -> None:
+    body = b'{"x":[' + b"0," * 10_000 + b"!"
+    answer = await node.send("POST", "/subscriptions", body=body, Content_Type="application/json")
+    assert_met(answer, 10_000, "fixed")
 
 
 @pytest.mark.parametrize(
@@ -90,41 +90,41 @@ async def test_entities_are_counted_before_any_is_looked_at(
 
 
 async def test_yaml_is_smaller_than_json_may_be(node: Node) -> None:
-    body = b"messagegroups:\n  g:\n    description: " + b"d" * LIMITS["max_yaml_bytes"]
+    body = b"messagegroups:\n  g:\n    description: " + b"d" * YAML_BYTES
     answer = await node.send("POST", "/", body=body, Content_Type=YAML)
-    assert_met(answer, LIMITS["max_yaml_bytes"], "CONCORD_MAX_YAML_BYTES")
+    assert_met(answer, YAML_BYTES, "CONCORD_MAX_BODY_BYTES")
 
 
 @pytest.mark.parametrize(
-    ("source", "setting"),
+    ("source", "limit"),
     [
-        ({"groups": {f"g{n}s": {"singular": f"g{n}"} for n in range(5)}}, "MAX_MODEL_TYPES"),
+        ({"groups": {f"g{n}s": {"singular": f"g{n}"} for n in range(251)}}, 250),
         (
-            {"groups": {"ones": ONE, "as": {"ximportresources": ["/ones/twos"] * 3}}},
-            "MAX_MODEL_TYPES",
+            {"groups": {"ones": ONE, "as": {"ximportresources": ["/ones/twos"] * 249}}},
+            250,
         ),
-        ({"attributes": {f"a{n}": {"type": "string"} for n in range(30)}}, "MAX_MODEL_VALUES"),
-        ({"labels": {"l": [["deep"] * 60]}}, "MAX_MODEL_VALUES"),
+        ({"attributes": {f"a{n}": {"type": "string"} for n in range(10_000)}}, 20_000),
+        ({"labels": {"l": [["deep"] * 20_000]}}, 20_000),
         (
             {
                 "groups": {
                     "ones": {
-                        "resources": {"twos": {"attributes": {f"a{n}": {} for n in range(30)}}}
+                        "resources": {"twos": {"attributes": {f"a{n}": {} for n in range(10_000)}}}
                     },
                     "threes": {"ximportresources": ["/ones/twos"]},
                 }
             },
-            "MAX_MODEL_VALUES",
+            20_000,
         ),
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/modelsource"), ("PATCH", "/")])
 async def test_a_model_is_measured_before_it_is_built(
-    node: Node, method: str, path: str, source: Any, setting: str
+    node: Node, method: str, path: str, source: Any, limit: int
 ) -> None:
     body = source if path == "/modelsource" else {"modelsource": source}
     answer = await node.send(method, path, body)
-    assert_met(answer, LIMITS[setting.lower()], f"CONCORD_{setting}")
+    assert_met(answer, limit, "fixed")
 
 
 @pytest.mark.parametrize("path", ["/messagegroups/g", "/messagegroups/g/messages/m"])

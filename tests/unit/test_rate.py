@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.access.authentication import wrong_credentials
 from catalog.limiter import MustWait, Rate, rate_in_a_minute
 
 RATES = st.floats(0.01, 1000)
@@ -148,9 +147,7 @@ def test_what_is_spent_without_waiting_and_a_clock_set_back_cost_a_bounded_pause
 
 
 def test_one_that_goes_on_guessing_credentials_gets_few_tries() -> None:
-    clock = Clock()
-    wrong = wrong_credentials(20, clock=clock)
-    assert wrong is not None
+    wrong, clock = rate_of(0.1, 20, longest_delay=60)
     tries = 0
     while clock.now < 1000 + 3600:
         if seconds := wrong.delay("a"):
@@ -159,7 +156,3 @@ def test_one_that_goes_on_guessing_credentials_gets_few_tries() -> None:
             wrong.spend("a")
             tries += 1
     assert 300 < tries <= 20 + 3600 / 10 + 1
-
-
-def test_wrong_credentials_have_no_rate_if_the_setting_says_so() -> None:
-    assert wrong_credentials(0) is None

@@ -57,7 +57,7 @@ class PortionTooLarge(CommandError):
         super().__init__(
             f"{xid} alone is larger than the {capacity.bytes:,} bytes or {capacity.values:,} JSON "
             "values that the node takes.",
-            "Give the node a larger CONCORD_MAX_BODY_BYTES or CONCORD_MAX_BODY_VALUES.",
+            "Give the node a larger CONCORD_MAX_BODY_BYTES.",
         )
 
 
