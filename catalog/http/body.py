@@ -243,7 +243,7 @@ async def read_json(request: web.Request, *, most_values: int | None = None) -> 
         UnsupportedMediaType: it is declared as something else than JSON.
         ParsingData: it is not JSON in UTF-8, is nested deeper than `MOST_DEPTH`, or has U+0000 in
             a text.
-        LimitExceeded: it has more values than `max_body_values`.
+        LimitExceeded: it has more values than `most_values_of` says.
     """
     value, body = await _read_json(request, most_values)
     check_json_texts(value, body)
