@@ -83,9 +83,10 @@ class Rate:
         """Let one go and count it, unless it has to wait."""
         now = self._clock()
         if (delay := self._delay_at(now, key)) > 0:
-            return Quota(delay, 0, self._filled(now, key) - now)
-        full = self._count(now, key) - now
-        return Quota(0.0, int(self.burst - full * self.per_second + _ROUNDING), full)
+            return Quota(delay, 0, _rounded(self._filled(now, key) - now))
+        full = _rounded(self._count(now, key) - now)
+        left = self.burst - full * self.per_second
+        return Quota(0.0, max(0, int(left + _ROUNDING * max(1.0, self.per_second))), full)
 
     def spend(self, key: str = "") -> None:
         """Count one that has gone, whether it should have waited or not."""
@@ -118,7 +119,7 @@ class Rate:
 
     def _delay_at(self, now: float, key: str) -> float:
         delay = self._filled(now, key) - now - (self.burst - 1) / self.per_second
-        return delay if delay > _ROUNDING else 0.0
+        return _rounded(delay) if delay > _ROUNDING else 0.0
 
     def _filled(self, now: float, key: str) -> float:
         """When the bucket of a key is full."""
@@ -135,6 +136,10 @@ class Rate:
         self._full_at.move_to_end(key)
         if len(self._full_at) > self._most_keys:
             self._full_at.popitem(last=False)
+
+
+def _rounded(seconds: float) -> float:
+    return round(seconds, 6)
 
 
 def rate_in_a_minute(
