@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import json_response
 from catalog.http.route import Route, model_response
-from catalog.http.stream import in_pieces, stream_share, write_piece
+from catalog.http.stream import in_pieces, stream_share, while_permitted, write_piece
 from catalog.model.digest import DIGEST_VERSION
 from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestsQuery
 from catalog.operations.peers import MOST_NAMED
@@ -122,17 +122,18 @@ async def _send_rows(
         if request.method == hdrs.METH_HEAD:
             return response
         write = partial(write_piece, request, response)
-        await write(",".join(_SIGNED_COLUMNS if is_signed else _COLUMNS).encode() + b"\n")
-        if query.verify:
-            lines = _computed_lines(connection, start, stop, is_signed=is_signed)
-            async for piece in in_pieces(lines):
-                await write(piece)
-        elif selection is not None:
-            await digests.copy_rows_within(connection, selection, write)
-            await write(cursor.encode() + b"\n")
-        else:
-            await digests.copy_rows(connection, start, stop, write, is_signed=is_signed)
-        await response.write_eof()
+        async with while_permitted(request):
+            await write(",".join(_SIGNED_COLUMNS if is_signed else _COLUMNS).encode() + b"\n")
+            if query.verify:
+                lines = _computed_lines(connection, start, stop, is_signed=is_signed)
+                async for piece in in_pieces(lines):
+                    await write(piece)
+            elif selection is not None:
+                await digests.copy_rows_within(connection, selection, write)
+                await write(cursor.encode() + b"\n")
+            else:
+                await digests.copy_rows(connection, start, stop, write, is_signed=is_signed)
+            await response.write_eof()
     return response
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.responses import shown_or_none
 from catalog.http.route import Route
-from catalog.http.stream import DEADLINE, LONG_POLLS, in_pieces, send, stream_share
+from catalog.http.stream import DEADLINE, LONG_POLLS, RENEW, in_pieces, send, stream_share
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
@@ -27,14 +27,12 @@ from catalog.operations import feed
 from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, ChangesQuery, CopyQuery
 from catalog.operations.operation import LINES
 from catalog.operations.peers import WantedOrigins
-from catalog.roles import Permission
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, SharedDatabase
 from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
-from catalog.web.admit import admit_again
 from replication.feedlines import write_copy, write_end
 from replication.feedpages import (
     FeedPages,
@@ -110,7 +108,7 @@ async def _as_seen(request: web.Request, page: Page) -> Page:
     """What of a page the client may see now: it may have waited for long."""
     if not page.copies:
         return page
-    context = await admit_again(request, Permission.FOLLOW)
+    context = await request.app[RENEW](request)
     return await as_seen(context.database, page)
 
 

@@ -21,11 +21,12 @@ from catalog.http.body import BODY_MEMORY, BodyMemory
 from catalog.http.clientconnections import protocol_options
 from catalog.http.positionwait import LINK_WAITS, LinkWaits
 from catalog.http.route import ROUTES, Route
-from catalog.http.stream import add_stream_shares
+from catalog.http.stream import RENEW, add_stream_shares
 from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
 from catalog.operations.operation import ANY_METHOD, READING, Operation
 from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
+from catalog.web.admit import renew
 from catalog.web.door import Door
 from catalog.web.finish import finish
 
@@ -39,6 +40,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     """
     app = web.Application(handler_args=protocol_options(shared.settings))
     app[SHARED] = shared
+    app[RENEW] = renew
     app[CALLBACK_RATE] = callback_rate()
     app[BODY_MEMORY] = BodyMemory(shared.settings)
     add_stream_shares(app, shared.settings)

@@ -11,12 +11,19 @@ from typing import Any, TypeAlias
 from aiohttp import hdrs, web
 
 from catalog.config import Settings
-from catalog.context import CLIENT, CONTEXT
+from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
 from catalog.limiter import Share, Things
-from catalog.model.concorderrors import ReadTooSlowly, SearchTooCostly
-from catalog.model.errors import ServerBusy, TooLarge
+from catalog.model.caller import EVERYTHING
+from catalog.model.concorderrors import (
+    Forbidden,
+    ReadTooSlowly,
+    SearchTooCostly,
+    Unauthenticated,
+)
+from catalog.model.errors import ServerBusy, TooLarge, XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.store.accessrules import digest_paths
 
 STREAMS: web.AppKey[Share] = web.AppKey("streams", Share)
 LONG_POLLS: web.AppKey[Share] = web.AppKey("long_polls", Share)
@@ -86,7 +93,7 @@ class Deadline:
         self._last = max(self._due, now + longest_seconds)
         self._sent = 0
         self._is_over = False
-        self._clock: asyncio.TimerHandle | None = None
+        self._clock: asyncio.Handle | None = None
 
     def postpone(self, sent: int) -> None:
         """Extend the deadline after `sent` bytes."""
@@ -126,8 +133,13 @@ class Deadline:
 
     def _set(self, due: float) -> None:
         self._stop()
-        if not self._is_over:
+        if self._is_over:
+            return
+        if due > self._loop.time():
             self._clock = self._loop.call_at(due, self._end)
+        else:
+            # A timer would come after the next piece of a quick reader, which sets it anew.
+            self._clock = self._loop.call_soon(self._end)
 
     def _stop(self) -> None:
         if self._clock is not None:
@@ -252,12 +264,76 @@ async def send(
             await response.prepare(request)
             if request.method == hdrs.METH_HEAD:
                 return response
-            await write_piece(request, response, b"".join(begun))
-            begun.clear()
-            async for piece in pieces:
-                await write_piece(request, response, piece)
-            await response.write_eof()
+            async with while_permitted(request):
+                await write_piece(request, response, b"".join(begun))
+                begun.clear()
+                async for piece in pieces:
+                    await write_piece(request, response, piece)
+                await response.write_eof()
         return response
+
+
+# What a process remembers of tokens and rules is as old, so a stream ends within five seconds.
+_RENEWAL_SECONDS = 2.0
+RENEW: web.AppKey[Callable[[web.Request], Awaitable[Context]]] = web.AppKey("renew")
+"""Finds the caller of a request that has lasted anew; see `catalog.web.admit.renew`."""
+
+
+class NoLongerPermitted(Exception):
+    """The caller of a stream may no longer read all that the stream shows."""
+
+
+@contextlib.asynccontextmanager
+async def while_permitted(request: web.Request) -> AsyncIterator[None]:
+    """Stream in a context, which ends early once the caller may no longer read all of the stream.
+
+    The credential, the right and the rules of the caller are looked at every two seconds, even
+    while the reader takes nothing. A stream is of one time: if the paths of a restricted caller's
+    rules change, the reader begins again.
+
+    Raises:
+        NoLongerPermitted
+    """
+    began_with, reach = request[CONTEXT].caller, await _reach_of(request[CONTEXT])
+
+    async def is_permitted() -> bool:
+        try:
+            context = await request.app[RENEW](request)
+            if not context.caller.sees_all_of(began_with):
+                return False
+            return await _reach_of(context) == reach
+        except (Unauthenticated, Forbidden):
+            return False
+        except (XRegistryError, TimeoutError):
+            return True  # Nothing is known at the moment.
+
+    async def watch(bound: asyncio.Timeout) -> None:
+        while True:
+            await asyncio.sleep(_RENEWAL_SECONDS)
+            if not await is_permitted():
+                bound.reschedule(0)
+                return
+
+    try:
+        async with asyncio.timeout(None) as bound:
+            watching = asyncio.create_task(watch(bound))
+            try:
+                yield
+            finally:
+                watching.cancel()
+    except TimeoutError as error:
+        if not bound.expired():
+            raise
+        raise NoLongerPermitted from error
+
+
+async def _reach_of(context: Context) -> bytes:
+    """A digest of the paths that the rules of a restricted caller have; empty for others."""
+    shown = context.caller.sees
+    if shown is EVERYTHING:
+        return b""
+    async with context.database.acquire() as connection:
+        return await digest_paths(connection, shown.rules)
 
 
 async def write_piece(request: web.Request, response: web.StreamResponse, piece: bytes) -> None:

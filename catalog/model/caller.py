@@ -74,6 +74,12 @@ class Caller:
         """Whether the caller sees some groups only."""
         return self.sees is not EVERYTHING
 
+    def sees_all_of(self, other: Caller) -> bool:
+        """Whether the caller sees at least what another caller sees."""
+        if self.sees is EVERYTHING:
+            return True
+        return other.sees is not EVERYTHING and {*other.sees.rules} <= {*self.sees.rules}
+
     @property
     def author(self) -> Author:
         """The author of what is written for the caller."""

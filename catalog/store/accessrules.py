@@ -119,6 +119,12 @@ async def first_paths(
     return found
 
 
+async def digest_paths(connection: Connection, ids: Collection[str]) -> bytes:
+    """A digest of all paths of some rules: another one once any of the paths has changed."""
+    found: bytes = await connection.fetchval(_queries.digest_paths, list(ids))
+    return found
+
+
 async def read_grants_for(
     connection: Connection, whos: Collection[str], most: int
 ) -> dict[str, list[Grant]]:

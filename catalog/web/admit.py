@@ -34,6 +34,8 @@ from catalog.model.errors import (
 from catalog.operations.operation import Anyone, Need, Operation
 
 _NODE = partial(Author, kind="node")
+# The right that the operation of a request needs.
+_NEED: web.RequestKey[Need] = web.RequestKey("need")
 _ENCODED_SLASH = "%2f"
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?", re.ASCII)
 
@@ -52,6 +54,7 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
     if request.method == hdrs.METH_OPTIONS:
         # OPTIONS tells methods only, and browsers send it without a credential (Fetch, 4.8).
         need = Anyone.UNASKED
+    request[_NEED] = need
     identity = await _identify(request, operation, need)
     shared = request.app[SHARED]
     context = request[CONTEXT] = shared.for_caller(_caller_of(request, identity))
@@ -64,7 +67,7 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
     await wait_for_positions(request)
 
 
-async def admit_again(request: web.Request, need: Need) -> Context:
+async def renew(request: web.Request) -> Context:
     """Find the caller of a request that has lasted anew: its credential, its roles and its rules.
 
     Returns:
@@ -75,8 +78,9 @@ async def admit_again(request: web.Request, need: Need) -> Context:
         Forbidden: the caller may no longer do this.
     """
     authentication, context = request.app[AUTHENTICATION], request[CONTEXT]
-    if not authentication.is_open:
-        identity = await _permitted(request, await authentication.identify(request), need)
+    if not authentication.is_open and request[_NEED] is not Anyone.UNASKED:
+        identity = await authentication.identify(request)
+        identity = await _permitted(request, identity, request[_NEED])
         context = request[CONTEXT] = context.for_caller(_caller_of(request, identity))
     return context
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import ClientPayloadError
 
 from catalog.access.owntokens import make_token
 from catalog.events.dispatcher import run_deliveries
@@ -255,6 +256,33 @@ async def test_a_poll_that_waits_is_answered_by_the_rights_of_now(
     assert (await admin.send("DELETE", f"/access/tokens/{follower.id}")).status == 204
     await admin.put("/messagegroups/b", {"name": "second"})
     assert (await waiting).status == 401
+
+
+@pytest.mark.parametrize("path", ["/export", "/replication/snapshot"])
+@pytest.mark.parametrize("loss", ["token", "path"])
+async def test_a_stream_ends_once_its_reader_may_no_longer_read_it(
+    node: Node, admin: Holder, path: str, loss: str
+) -> None:
+    """The reader takes its time, and would read for a minute."""
+    groups = {f"g{number:05}": {"description": "x" * 2_000} for number in range(4_000)}
+    for first in range(0, len(groups), 400):
+        part = dict([*groups.items()][first : first + 400])
+        assert (await admin.send("POST", "/messagegroups", part)).status == 200
+    reader = await holder(node, "replicator", "/messagegroups/g*", "/messagegroups/h")
+    shown = {"Authorization": f"Bearer {reader.token}"}
+    async with node.client.get(path, headers=shown) as answer:
+        assert answer.status == 200
+        await answer.content.readexactly(50_000)
+        if loss == "token":
+            assert (await admin.send("DELETE", f"/access/tokens/{reader.id}")).status == 204
+        else:
+            await reader.may_not("/messagegroups/h")
+        async with asyncio.timeout(6):
+            while node.database.pools.streams.used or node.database.pools.restricted.used:
+                await answer.content.read(20_000)
+                await asyncio.sleep(0.1)  # a slow reader
+        with pytest.raises(ClientPayloadError):
+            await answer.content.read()
 
 
 async def test_metrics_tell_a_restricted_caller_that_the_database_answers(node: Node) -> None:

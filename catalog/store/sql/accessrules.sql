@@ -100,6 +100,12 @@ CROSS JOIN LATERAL (
     SELECT rule, path FROM access_paths WHERE rule = r.id ORDER BY path LIMIT $2
 ) p
 
+-- name: digest_paths
+-- A digest of the paths of some rules.
+SELECT sha256(coalesce(string_agg(rule || ' ' || path, E'\n' ORDER BY rule, path), '')::bytea)
+FROM access_paths
+WHERE rule = ANY($1::text[])
+
 -- name: grants_for
 -- What rules give that have one of some conditions, at the first paths of each.
 SELECT r.who, r.role, p.path
