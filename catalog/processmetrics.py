@@ -70,6 +70,14 @@ class ProcessMetrics:
         self.pool_waiting = self._gauge(
             "concord_pool_waiting", "Tasks that wait for a connection to the database", "pool"
         )
+        self.share_used = self._gauge(
+            "concord_share_used",
+            "Work of clients under way: streams, long polls, and others; bytes of bodies",
+            "share",
+        )
+        self.share_limit = self._gauge(
+            "concord_share_limit", "Work of clients that may be under way", "share"
+        )
         self.cache_reads = self._counter(
             "concord_cache_reads", "Reads of the answers that are remembered", "result"
         )

@@ -51,7 +51,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
         staleness_seconds=shared.settings.staleness_seconds,
     )
     app[ANSWERS].tell_in(shared.metrics)
-    tell_usage(shared)
+    tell_usage(app, shared)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.on_cleanup.append(note_last_refused)

@@ -1,19 +1,43 @@
-"""Has metrics tell what a process has in use: connections to the database, and checks."""
+"""Has metrics tell what a process has in use: connections to the database, shares, and checks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
+
+from aiohttp import web
 
 from catalog.context import SharedState
 from catalog.formats import Checker
+from catalog.http.body import BODY_MEMORY
+from catalog.http.stream import LONG_POLLS, SINK_TESTS, STREAMS, WAITING_READS
+from catalog.limiter import Bytes, Share
 from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.connections import Pools
 
 
-def tell_usage(shared: SharedState) -> None:
+def tell_usage(app: web.Application, shared: SharedState) -> None:
     """Read, whenever the metrics of a process are read, what counts for itself."""
+    shares: dict[str, Share | Bytes] = {
+        "streams": app[STREAMS],
+        "long_polls": app[LONG_POLLS],
+        "waiting_reads": app[WAITING_READS],
+        "sink_tests": app[SINK_TESTS],
+        "checked_requests": shared.checked_requests.share,
+        "body_bytes": app[BODY_MEMORY],
+    }
+    _tell_shares(shared.metrics, shares)
     _tell_pools(shared.metrics, shared.database.pools)
     _tell_checks(shared.metrics, shared.checker)
+
+
+def _tell_shares(metrics: ProcessMetrics, shares: Mapping[str, Share | Bytes]) -> None:
+    def read() -> None:
+        for name, share in shares.items():
+            metrics.share_used.labels(name).set(share.used)
+            metrics.share_limit.labels(name).set(share.limit)
+
+    metrics.read_with(read)
 
 
 def _tell_pools(metrics: ProcessMetrics, pools: Pools) -> None:

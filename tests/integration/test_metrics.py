@@ -12,6 +12,8 @@ import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from catalog.http.body import BODY_MEMORY
+from catalog.http.stream import STREAMS
 from catalog.model.peercredential import PeerCredential
 from catalog.monitoring.loopdelay import run_loop_delay
 from catalog.monitoring.routes import routes as monitoring_routes
@@ -175,6 +177,18 @@ async def test_the_head_of_the_log_stays_when_the_log_is_pruned(node: Node) -> N
     found = await samples(node)
     assert found["concord_log_head",] == head
     assert found["concord_log_entries",] == 0
+
+
+async def test_what_clients_have_under_way_is_told_with_its_limit(node: Node) -> None:
+    assert node.client.app[STREAMS].take_now("192.0.2.1")
+    node.client.app[BODY_MEMORY].take("192.0.2.1", 1000)
+    found = await samples(node)
+    limits = node.context.settings
+    assert found["concord_share_used", "streams"] == 1
+    assert found["concord_share_limit", "streams"] == limits.streams
+    assert found["concord_share_used", "body_bytes"] == 1000
+    assert found["concord_share_limit", "body_bytes"] == limits.max_body_memory_bytes
+    assert found["concord_share_used", "long_polls"] == 0
 
 
 async def test_writes_reads_and_checks_are_counted_where_they_are_done(node: Node) -> None:
