@@ -282,7 +282,7 @@ class FeedPages:
         pause, left = _FIRST_PAUSE, self._database.shared.servers_left
         try:
             while self._waiting:
-                if self._database.shared.servers_left != left:
+                if self._database.signal.is_ended or self._database.shared.servers_left != left:
                     return self._dismiss()
                 ticket, seen = self._database.signal.ticket(), self._seen
                 try:

@@ -54,6 +54,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     tell_usage(app, shared)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
+    app.on_shutdown.append(_end_waits)
     app.on_cleanup.append(note_last_refused)
     app[AUTHENTICATION] = Authentication(shared.settings, shared.database, background.begin)
     app[RATE_LIMITS] = RateLimits(shared.settings)
@@ -66,6 +67,11 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
             app.router.add_route(hdrs.METH_HEAD, operation.path, handler)
     app.on_response_prepare.append(finish)
     return app
+
+
+async def _end_waits(app: web.Application) -> None:
+    """Answer the requests that wait for writes, so that the node stops without waiting for them."""
+    app[SHARED].database.signal.end()
 
 
 def all_routes(routes: Iterable[Route]) -> list[Route]:

@@ -101,6 +101,8 @@ class LinkWaits:
         """Look at the links as long as there are reads that wait."""
         while True:
             ticket = self._database.signal.progress_ticket()
+            if self._database.signal.is_ended:
+                return self._dismiss()
             try:
                 await self._look()
             except (ServerBusy, TimeoutError):
@@ -109,6 +111,12 @@ class LinkWaits:
             now = asyncio.get_running_loop().time()
             until = min((wake.due for wake in self._wakes.values()), default=now + _LONGEST_PAUSE)
             await wait_for(ticket, min(_LONGEST_PAUSE, max(0.0, until - now)))
+
+    def _dismiss(self) -> None:
+        """End all waits with the links that are behind."""
+        for reader in self._waiting:
+            if not reader.is_over.done():
+                reader.is_over.set_result(None)
 
     async def _look(self) -> None:
         instances = {reader.cursor.instance for reader in self._waiting}

@@ -91,6 +91,13 @@ class Signal:
         self._progress = asyncio.Event()
         self.listeners: list[Callable[[Sequence[Change]], None]] = []
         self.unannounced = asyncio.Event()
+        # Set when the process stops serving: whoever waits for writes ends the wait.
+        self.is_ended = False
+
+    def end(self) -> None:
+        """Signal that the process stops serving."""
+        self.is_ended = True
+        self.hear()
 
     def set(self, changes: Sequence[Change] = ()) -> None:
         """Signal that this process has written, before it answers."""

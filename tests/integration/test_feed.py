@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
+import orjson
 import pytest
+from aiohttp import ClientSession
 
 from catalog.model.entity import Origin
 from catalog.store import connections
@@ -270,3 +272,19 @@ async def test_parameters_that_make_no_sense_are_refused(member: Node, path: str
     answer = await member.send("GET", path)
     assert (answer.status, answer.error) == (400, "bad_request")
     assert_problem(answer)
+
+
+async def test_a_reader_that_waits_is_answered_when_the_node_stops(database_url: str) -> None:
+    async with ClientSession() as session:
+        async with start_member(database_url) as member:
+            after = await cursor_now(member)
+            url = f"{member.url}/replication/changes?after={after}&wait=60"
+            waiting = asyncio.create_task(_read(session, url))
+            await until(lambda: pages_of(member.database.shared).waiting == 1)
+        # The node gives open requests three seconds, and then ends them without an answer.
+        assert orjson.loads(await waiting) == {"cursor": after}
+
+
+async def _read(session: ClientSession, url: str) -> bytes:
+    async with session.get(url) as answer:
+        return await answer.read()
