@@ -29,7 +29,7 @@ DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
 # Each is for one worker, in the order in which workers take them: what takes longest comes first.
-SLOW = ("e2e", "spark", "faults", "sinks", "hostile")
+SLOW = ("e2e", "docs", "spark", "faults", "sinks", "hostile")
 
 # For the servers of all workers, whose logs are kept small.
 _LEAST_MEMORY = 4 * 2**30
@@ -68,7 +68,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in SLOW:
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.xdist_group(folder))
+            # The commands of the pages take as long as all other tests of their folder.
+            group = "docs" if item.path.stem == "test_docs" else folder
+            item.add_marker(pytest.mark.xdist_group(group))
         elif _shares_its_loop(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=_place)
