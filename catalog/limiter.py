@@ -322,24 +322,25 @@ class Share:
             self._ready[line[1]].setdefault(line[0])
 
     async def _wait(self, line: _Line, wait_seconds: float | None, path: str) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        clock = None if wait_seconds is None else loop.call_later(wait_seconds, _end_wait, turn)
         self._queues.setdefault(line, {})[turn] = None
         self.waiting += 1
         self._find_ready(line)
         try:
-            if wait_seconds is None:
-                await turn
-            else:
-                async with asyncio.timeout(wait_seconds):
-                    await turn
+            await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.give_back(line[0], within_half=line[1])
             else:
                 self._leave(line, turn)
             if isinstance(error, TimeoutError):
                 raise self._refusal(line[0], path) from None
             raise
+        finally:
+            if clock is not None:
+                clock.cancel()
 
     def _leave(self, line: _Line, turn: asyncio.Future[None]) -> None:
         queue = self._queues.get(line, {})
@@ -357,6 +358,11 @@ class Share:
         if key and self._used_of[key] >= self._per_key:
             return self._things.refuse_key(path, self._per_key)
         return self._things.refuse_all(path, self.limit)
+
+
+def _end_wait(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_exception(TimeoutError())
 
 
 _Line: TypeAlias = tuple[str, bool]
