@@ -190,7 +190,7 @@ class _Check:
         return checked
 
     def object(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             return self.reject(path, "it must be an object")
         if depth >= MAX_DEPTH:
             return self.reject(path, _TOO_DEEP)

@@ -182,7 +182,9 @@ def _differences(old: Entity, new: Entity, model: Model) -> set[str]:
 
 
 def _different_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
-    return {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    names = {name for name, value in new.items() if old.get(name) != value}
+    names.update([name for name in old.keys() - new.keys() if old[name] is not None])
+    return names
 
 
 def _change(

@@ -53,9 +53,9 @@ class ConstraintCheck:
                 self._check(rules, each.xid, shown)
         if self.is_referred:
             await self._check_sources(resources)
-        for draft in list(self.drafts.by_xid.values()):
-            await slices.breathe()
-            if draft.xid.kind == "group" and draft.is_touched and not draft.is_deleted:
+        for draft in [each for each in self.drafts.by_xid.values() if each.is_touched]:
+            if draft.xid.kind == "group" and not draft.is_deleted:
+                await slices.breathe()
                 await self._check_group(draft)
 
     def _check(

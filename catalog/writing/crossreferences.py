@@ -35,8 +35,10 @@ def xref_after(draft: Draft | None, upsert: ResourceUpsert) -> Any:
 def target_in(meta: Body | None) -> Xid | None:
     """The resource that a request's meta refers to, if it does so in the right form."""
     value = meta.get("xref") if meta is not None else None
+    if not isinstance(value, str):
+        return None
     try:
-        xid = Xid.parse(value) if isinstance(value, str) else Xid()
+        xid = Xid.parse(value)
     except ValueError:
         return None
     return xid if xid.kind == "resource" else None

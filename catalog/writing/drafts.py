@@ -38,12 +38,15 @@ from catalog.writing.grouprules import GroupRules
 class Draft:
     """The state that an entity will have; `before` is its stored state, `None` if it is new.
 
+    `key` is its xid as a text, which most rules need.
+
     Its epoch will be above that of `before` and above `least_epoch`. A draft that `is_noted` is
     written without an update, so its `modifiedat` stays. `named_time` is the `modifiedat` that a
     request names where it writes only changes. `is_erased`: a request erased its document.
     """
 
     xid: Xid
+    key: str
     before: Entity | None
     attributes: dict[str, Any]
     createdat: datetime
@@ -61,6 +64,7 @@ class Draft:
     def of(cls, entity: Entity) -> Draft:
         return cls(
             xid=entity.path,
+            key=entity.xid,
             before=entity,
             attributes=dict(entity.attributes),
             createdat=entity.createdat,
@@ -70,7 +74,7 @@ class Draft:
 
     @classmethod
     def new(cls, xid: Xid, now: datetime) -> Draft:
-        return cls(xid=xid, before=None, attributes={}, createdat=now, modifiedat=now)
+        return cls(xid=xid, key=str(xid), before=None, attributes={}, createdat=now, modifiedat=now)
 
     @property
     def is_new(self) -> bool:
@@ -83,7 +87,7 @@ class Draft:
     @property
     def shown_as(self) -> str:
         """The xid of the entity that shows the attributes: a resource's are its meta's."""
-        return f"{self.xid}/meta" if self.xid.kind == "resource" else str(self.xid)
+        return f"{self.key}/meta" if self.xid.kind == "resource" else self.key
 
     @property
     def had_document(self) -> bool:
@@ -182,8 +186,8 @@ class Drafts:
         except XRegistryError as violation:
             self.violations.append(violation)
 
-    def live(self, xid: Xid) -> Draft | None:
-        draft = self.by_xid.get(str(xid))
+    def live(self, xid: Xid | str) -> Draft | None:
+        draft = self.by_xid.get(xid if isinstance(xid, str) else str(xid))
         return None if draft is None or draft.is_deleted else draft
 
     def versions_of(self, resource: str) -> list[Draft]:
@@ -197,11 +201,12 @@ class Drafts:
 
     def rules_of(self, group: Xid) -> GroupRules:
         """The rules of a group, as it is going to be, for the versions in it."""
-        rules = self._rules.get(str(group))
+        key = str(group)
+        rules = self._rules.get(key)
         if rules is None:
             kind = self.model.groups[group.groups]
-            rules = GroupRules.of(kind, group, self.by_xid[str(group)].attributes)
-            self._rules[str(group)] = rules
+            rules = GroupRules.of(kind, group, self.by_xid[key].attributes)
+            self._rules[key] = rules
         return rules
 
     def forget_rules(self, group: Xid) -> None:
@@ -216,7 +221,8 @@ class Drafts:
         """
         if xid.kind == "resource" and self.live(xid.group) is None:
             raise NotFound(str(xid.group))
-        draft = self.by_xid[str(xid)] = Draft.new(xid, self.now)
+        draft = Draft.new(xid, self.now)
+        self.by_xid[draft.key] = draft
         if xid.vid:
             self._versions.setdefault(str(xid.resource), []).append(draft)
         self.touch(self.by_xid[str(xid.parent)])

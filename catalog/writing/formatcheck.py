@@ -43,10 +43,12 @@ def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
         name: `FORMAT` or `COMPATIBILITY`.
         reason: why it could not be checked; "" if it was found valid, `None` if not checked at all.
     """
+    names = (name, f"{name}reason")
+    if reason is None and draft.attributes.keys().isdisjoint(names):
+        return
     noted: dict[str, bool | str] = {} if reason is None else {name: not reason}
     if reason:
         noted[f"{name}reason"] = reason
-    names = (name, f"{name}reason")
     if noted != {key: draft.attributes[key] for key in names if key in draft.attributes}:
         kept = {key: value for key, value in draft.attributes.items() if key not in names}
         draft.attributes = kept | noted

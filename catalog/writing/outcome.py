@@ -88,7 +88,7 @@ def outcome_of(
 
 
 def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]) -> Entity:
-    xid, document_sha256 = str(draft.xid), draft.content_sha256
+    xid, document_sha256 = draft.key, draft.content_sha256
     earlier = draft.before or tombstones.get(Origin(drafts.authority, xid))
     epoch = max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1
     return Entity(

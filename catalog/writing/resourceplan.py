@@ -60,7 +60,7 @@ class ResourcePlan:
         self.kind: ResourceType = kind
         self.deleted = deleted
         self.default = default
-        self.is_new = drafts.live(xid) is None
+        self.is_new = drafts.live(self._key) is None
         # Versions that must not be pruned at once.
         self._needed: list[Draft] = []
 
@@ -74,7 +74,7 @@ class ResourcePlan:
 
     def upsert(self, upsert: ResourceUpsert) -> None:
         """Create or update the resource: all steps except the checks and pruning."""
-        referred = crossreferences.xref_after(self.drafts.live(self.xid), upsert)
+        referred = crossreferences.xref_after(self.drafts.live(self._key), upsert)
         if self.is_new:
             if upsert.default is None and upsert.meta is None and not upsert.versions:
                 raise MissingVersions(f"{self.xid}/versions")
