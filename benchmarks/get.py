@@ -22,7 +22,7 @@ from benchmarks.size import Size
 _PER_GROUP = 100
 _GROUPS_AT_ONCE = 20
 _FEW = 96
-_MANY = 20_000  # Twice the size of the cache.
+_MANY = 20_000  # A third more than the cache holds.
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
