@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 from weakref import WeakValueDictionary
+
+from catalog.model.record import record
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,7 +34,7 @@ _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-work")
 _turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Work:
     """The work of the current task.
 

@@ -58,7 +58,6 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
     identity = await _identify(request, operation, need)
     shared = request.app[SHARED]
     context = request[CONTEXT] = shared.for_caller(_caller_of(request, identity))
-    begin_work(request[CLIENT])
     check_host(request, context)
     check_characters(request)
     check_origin(request, context)
@@ -118,7 +117,8 @@ async def _identify(
         rates.take(request, request[CLIENT], None)
         raise
     if identity.kind != "anonymous":
-        request[CLIENT] = key_of(identity)
+        request[CLIENT] = client = key_of(identity)
+        begin_work(client)
     rates.take(request, request[CLIENT], identity)
     return await _permitted(request, identity, need)
 
