@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catalog import DISTRIBUTION, install_command
 from catalog.commands import (
     accept,
     access,
@@ -57,15 +58,14 @@ from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
-from catalog.extras import DISTRIBUTION, install_command
 from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from catalog.config import Settings
+    from catalog.config.settings import Settings
     from catalog.monitoring.diagnosis import Check
-    from catalog.node import ProcessMember
+    from catalog.node.run import ProcessMember
     from replication.reconcile.report import ReconcileSummary
 
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
@@ -194,8 +194,8 @@ def _serve(settings: Settings) -> None:
     import uvloop
 
     from catalog.access.callercheck import ways_in
-    from catalog.logs import configure_logs
-    from catalog.processes import run_processes
+    from catalog.node.processes import run_processes
+    from catalog.telemetry.logs import configure_logs
 
     def ready(url: str) -> None:
         where = "a PostgreSQL server" if settings.database_url else str(settings.data_dir.resolve())
@@ -224,8 +224,8 @@ def _run_member(settings: Settings, member: ProcessMember) -> None:
     """Run one of several processes of a node."""
     import uvloop
 
-    from catalog.logs import configure_logs
-    from catalog.processes import say_ready
+    from catalog.node.processes import say_ready
+    from catalog.telemetry.logs import configure_logs
 
     configure_logs(settings.log_level, settings.log_format)
     try:
@@ -248,7 +248,7 @@ def _node(
     from catalog.events.tokenrefresh import run_token_refresh
     from catalog.monitoring.loopdelay import run_loop_delay
     from catalog.monitoring.routes import routes as monitoring_routes
-    from catalog.node import run_node
+    from catalog.node.run import run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
     from replication.signing import run_signing
@@ -276,10 +276,10 @@ def _explain(error: Exception, settings: Settings) -> None:
     """End the command with one sentence for an expected failure, else raise `error`."""
     from catalog.access.callercheck import NoCallerKnown
     from catalog.access.certificates import TlsUnusable
+    from catalog.config.keyfile import KeysUnusable
     from catalog.configuring.initialmodel import InitialModelUnusable
-    from catalog.keyfile import KeysUnusable
-    from catalog.node import AddressInUse
-    from catalog.processes import MemberFailed
+    from catalog.node.processes import MemberFailed
+    from catalog.node.run import AddressInUse
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
 

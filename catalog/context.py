@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
-from catalog.encryption import KeyRing
+from catalog.config.keyfile import key_ring
+from catalog.config.settings import Settings
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
-from catalog.keyfile import key_ring
-from catalog.longwork import in_thread
+from catalog.load.longwork import in_thread
 from catalog.model.caller import Caller, node_caller
 from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.errors import ServerBusy
+from catalog.model.keyring import KeyRing
 from catalog.model.refusals import Refusals
 from catalog.model.schema import Model
-from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_revision, read_stored
 from catalog.store.database import Connection, Database, SharedDatabase
-from catalog.tracing import Tracing
+from catalog.telemetry.processmetrics import ProcessMetrics
+from catalog.telemetry.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests
 from catalog.writing.groupcommit import GroupCommit
 from catalog.writing.writer import Writer

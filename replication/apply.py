@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from catalog.context import Context
-from catalog.entitysignature import EntitySigner
 from catalog.model.author import Author
 from catalog.model.caller import EVERYTHING, Everything, WriteScope
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.entitysignature import EntitySigner
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import group_path, parent_of
@@ -34,7 +34,7 @@ from catalog.store.locks import (
     lock_and_load,
 )
 from catalog.store.writes import Write, write
-from catalog.tracing import TraceSpans
+from catalog.telemetry.tracing import TraceSpans
 from catalog.writing.permission import check_writes
 from replication.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.batch import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from catalog.model.tracecontext import TraceContext
-from catalog.tracing import TraceSpans
+from catalog.telemetry.tracing import TraceSpans
 from replication.copychecks import Incoming, MalformedCopy
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from catalog.client import Client, Unreachable
 from catalog.context import Context
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import copies as stored_copies

@@ -10,9 +10,9 @@ import aiohttp
 import structlog
 from aiohttp import web
 
+from catalog import DISTRIBUTION
 from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, Unreachable
 from catalog.context import CONTEXT, Context
-from catalog.extras import DISTRIBUTION
 from catalog.http.outbound import open_session
 from catalog.http.route import Route
 from catalog.model.concorderrors import SourceUnusable

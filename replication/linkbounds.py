@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from catalog.client import ClientError
-from catalog.limiter import Share
-from catalog.limits import Limits
+from catalog.config.limits import Limits
+from catalog.load.limiter import Share
 
 # Half of them, which is one, may be bulk batches.
 _MOST_AT_ONCE = 3

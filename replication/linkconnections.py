@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.http.listener import most_outbound_connections
-from catalog.limiter import Share
+from catalog.load.limiter import Share
 
 
 class LinkConnections:

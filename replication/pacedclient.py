@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from catalog.client import ONCE, Answer, Client, ClientError, Credential, Refused
-from catalog.limiter import MustWait, Rate
+from catalog.load.limiter import MustWait, Rate
 
 # A longer pause is shown as that of the link, and what asks so often in vain stops for a while.
 _LONGEST_PAUSE = 10.0

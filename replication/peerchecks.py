@@ -16,11 +16,11 @@ import aiohttp
 import orjson
 
 from catalog.client import CredentialUnusable
-from catalog.encryption import SecretUnreadable
+from catalog.config.keyfile import key_ring
 from catalog.http.outbound import open_session, probe_endpoint
-from catalog.keyfile import key_ring
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
+from catalog.model.keyring import SecretUnreadable
 from catalog.model.masking import described
 from catalog.model.printable import counted
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level

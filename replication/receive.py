@@ -37,9 +37,9 @@ from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import State, is_authority
 from catalog.model.printable import counted, printable
+from catalog.model.roles import Permission
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
 from catalog.operations.operation import LINES
-from catalog.roles import Permission
 from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.links import Link, LinkReplaced

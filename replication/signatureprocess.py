@@ -9,8 +9,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from catalog.entitysignature import SignatureOfCopy
 from catalog.formats.process import bare_environment
+from catalog.model.entitysignature import SignatureOfCopy
 from replication.signatureworker import request_of
 
 MOST_AT_ONCE = 256

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from catalog import install_command
 from catalog.client import ClientError
-from catalog.config import Settings
-from catalog.extras import install_command
+from catalog.config.settings import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.linkterms import TOPIC_SCHEMES
 from catalog.model.sinkcredential import PlainCredential

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.auditlog import drop_oldest_of_audit

@@ -17,13 +17,13 @@ from catalog.access.issuerkeys import Begin
 from catalog.access.jwttokens import JwtVerifier, TokenInvalid
 from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.http.clientconnections import client_address, source_of
-from catalog.limiter import Rate
+from catalog.load.limiter import Rate
 from catalog.model.caller import node_caller
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
-from catalog.rolerules import RoleRule
-from catalog.roles import Grant
+from catalog.model.rolerules import RoleRule
+from catalog.model.roles import Grant
 from catalog.store.database import Database, SharedDatabase
 
 _log = structlog.get_logger(__name__)

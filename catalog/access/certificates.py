@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.access.identity import Identity
-from catalog.config import Settings
-from catalog.rolerules import RoleRule, grants_from
+from catalog.config.settings import Settings
+from catalog.model.rolerules import RoleRule, grants_from
 
 _SUBJECT = {"commonName": "cn", "organizationName": "o", "organizationalUnitName": "ou"}
 _ALTERNATIVE = {"DNS": "dns", "URI": "uri", "email": "email"}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from catalog.model.caller import node_caller
-from catalog.rolerules import ANY, ISSUER, IdentityKind, Who, values_of
-from catalog.roles import RuleGrant
+from catalog.model.rolerules import ANY, ISSUER, IdentityKind, Who, values_of
+from catalog.model.roles import RuleGrant
 from catalog.store.accessrules import read_access_revision, read_known_rules
 from catalog.store.database import Database, SharedDatabase
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from aiohttp import web
 
 from catalog.access.identity import Identity
-from catalog.config import Settings
-from catalog.limiter import Rate
+from catalog.config.settings import Settings
+from catalog.load.limiter import Rate
 from catalog.model.concorderrors import RateExceeded
 
 _PER_IDENTITY = 500.0

@@ -18,10 +18,10 @@ from catalog.http.flags import page_limit
 from catalog.http.route import Route, model_response
 from catalog.model.caller import EVERYTHING
 from catalog.model.errors import NotFound
+from catalog.model.roles import Permission
 from catalog.operations import access
 from catalog.operations.access import GrantingRule, GrantingRules, NewRule, RuleChanges
 from catalog.operations.operation import PageQuery
-from catalog.roles import Permission
 from catalog.store import accessrules as store
 from catalog.store.accessrules import AccessRule
 from catalog.store.database import Connection

@@ -13,9 +13,9 @@ from catalog.access.owntokens import end_token, make_token
 from catalog.context import CONTEXT
 from catalog.http.route import Route, model_response
 from catalog.model.errors import NotFound
+from catalog.model.roles import Grant, RuleGrant
 from catalog.operations import access
 from catalog.operations.access import NewToken, PathGrant, Token, Tokens, Whoami
-from catalog.roles import Grant, RuleGrant
 from catalog.store.accessrules import first_paths, read_grants_for
 from catalog.store.accesstokens import AccessToken, list_tokens
 from catalog.store.database import Connection

@@ -22,9 +22,9 @@ from catalog.model.caller import node_caller
 from catalog.model.change import Change
 from catalog.model.record import record
 from catalog.model.xid import depth
-from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.changes import RecentWrites, read_written
 from catalog.store.database import Connection, Database, SharedDatabase
+from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
 _MOST_ENDINGS = 50_000
 # To remove all answers is quicker than to look for those of so many entities.

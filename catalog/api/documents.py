@@ -25,7 +25,7 @@ from catalog.http.body import (
     read_body,
 )
 from catalog.http.stream import WHOLE
-from catalog.longwork import aside, note_request_bytes
+from catalog.load.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import MissingBody, ParsingData
 

@@ -21,13 +21,13 @@ from catalog.context import Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.conditions import condition_on
 from catalog.http.stream import DEADLINE
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound
 from catalog.model.interaction import Interaction, VersionDocument
+from catalog.model.roles import Permission
 from catalog.model.schema import Model
-from catalog.roles import Permission
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.writing.transaction import Condition

@@ -31,13 +31,13 @@ from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
 from catalog.http.route import ROUTES, Route
-from catalog.longwork import in_thread
+from catalog.load.longwork import in_thread
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
+from catalog.model.roles import Permission
 from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 from catalog.operations.operation import Operation
-from catalog.roles import Permission
 
 _WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"{(\w+)}")

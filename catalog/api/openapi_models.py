@@ -14,8 +14,8 @@ from catalog.api.openapi_operations import JSON_BODY, content, refusals
 from catalog.api.openapi_positions import wait_parameters
 from catalog.api.openapi_schemas import Json, reference
 from catalog.http.route import Route
+from catalog.model.roles import Permission
 from catalog.operations.operation import LINES, Operation
-from catalog.roles import Permission
 
 _TEMPLATE = "#/components/schemas/{model}"
 _LINES: Json = {

@@ -13,14 +13,14 @@ import structlog
 from aiohttp import web
 
 from catalog.client.connection import read_limited
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.configuring.configure import ConfigurationChange
 from catalog.configuring.modelsize import check_model_size
 from catalog.context import CONTEXT, Context
 from catalog.http.body import parse_json
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
-from catalog.longwork import aside, in_thread
+from catalog.load.longwork import aside, in_thread
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
 from catalog.model.errors import (
     CapabilityError,

@@ -13,8 +13,8 @@ from catalog.api.entitypaths import handle_entity, redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.validate import post_message
 from catalog.http.route import Route, reads, writes
+from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation
-from catalog.roles import Permission
 from catalog.subscriptions.routes import routes as subscriptions
 
 _MESSAGES = tuple(

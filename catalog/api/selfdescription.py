@@ -17,7 +17,7 @@ from catalog.context import CONTEXT
 from catalog.http.body import read_object
 from catalog.http.conditions import check_tag, strong_tag
 from catalog.http.responses import interaction_headers, json_response, to_json
-from catalog.longwork import in_thread
+from catalog.load.longwork import in_thread
 from catalog.model.capabilities import describe
 from catalog.model.xid import Xid
 

@@ -14,7 +14,7 @@ from catalog.context import CONTEXT, Context
 from catalog.formats import UnusableSchema, is_supported
 from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.responses import json_response
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.messages import (
     BASES,
     Message,

@@ -16,7 +16,7 @@ from catalog.api.readplan import ReadPlan
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.responses import JSON_TYPE, interaction_headers, json_response
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction

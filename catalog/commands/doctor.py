@@ -19,7 +19,7 @@ from catalog.model.printable import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catalog.config import Settings
+    from catalog.config.settings import Settings
     from catalog.monitoring.diagnosis import Check, Diagnosis
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -60,7 +60,7 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
 
 def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
     """Those of the command line, else of the environment, else of the node's last start."""
-    from catalog.settingsrecord import recorded_settings
+    from catalog.config.settingsrecord import recorded_settings
 
     given = {"data_dir": data_dir, "database_url": database_url}
     settings = read_settings(given)

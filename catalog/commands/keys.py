@@ -30,7 +30,7 @@ from catalog.commands.nodedatabase import (
 from catalog.model.printable import counted
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
+    from catalog.config.settings import Settings
     from catalog.store.database import Connection
     from catalog.store.keyrotation import Rotation
 
@@ -50,7 +50,7 @@ def new() -> None:
 
     Example: export CONCORD_ENCRYPTION_KEY=$(concord key new)
     """
-    from catalog.encryption import EncryptionKey
+    from catalog.model.keyring import EncryptionKey
 
     # Neither folded to the width of a terminal nor coloured.
     sys.stdout.write(EncryptionKey.new().text + "\n")
@@ -127,8 +127,8 @@ def rotate(
 
 
 async def _rotate(settings: Settings) -> Rotation:
-    from catalog.encryption import EncryptionKey
-    from catalog.keyfile import KeyFile, key_ring
+    from catalog.config.keyfile import KeyFile, key_ring
+    from catalog.model.keyring import EncryptionKey
     from catalog.store.auditnotes import note_author
     from catalog.store.keyrotation import RotationUnderWay, encrypt_anew
 
@@ -157,7 +157,7 @@ async def _rotate(settings: Settings) -> Rotation:
 
 def _keys_of(settings: Settings) -> list[str]:
     """The ids of the keys of a node."""
-    from catalog.keyfile import KeyFile, KeysUnusable
+    from catalog.config.keyfile import KeyFile, KeysUnusable
 
     try:
         return [key.id for key in settings.encryption_keys or KeyFile.of(settings).read()]

@@ -11,7 +11,7 @@ from catalog.commands.nodedatabase import DatabaseUrl, DataDir
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
+    from catalog.config.settings import Settings
 
 app = typer.Typer()
 
@@ -46,7 +46,7 @@ def migrate(
 
 async def _migrate(settings: Settings) -> str:
     from catalog.configuring.initialmodel import InitialModelUnusable
-    from catalog.node import open_database
+    from catalog.node.run import open_database
     from catalog.store.connections import DatabaseUnusable
 
     try:

@@ -15,7 +15,7 @@ from catalog.commands.console import CommandError, fail
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
+    from catalog.config.settings import Settings
     from catalog.model.author import Author
     from catalog.store.database import Connection
 
@@ -44,7 +44,7 @@ NodeUrl = Annotated[
 
 def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
     """The settings of a node, which has to have been started before."""
-    from catalog.keyfile import KeyFile
+    from catalog.config.keyfile import KeyFile
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url})
     file = KeyFile.of(settings).path
@@ -59,8 +59,8 @@ def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
 
 async def in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
     """Call a function with a connection to the database of a node, whether or not it runs."""
-    from catalog.keyfile import KeysUnusable
-    from catalog.node import open_database
+    from catalog.config.keyfile import KeysUnusable
+    from catalog.node.run import open_database
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
 

@@ -13,7 +13,7 @@ from catalog.context import CONTEXT
 from catalog.http.conditions import Reading, condition_on
 from catalog.http.responses import MORE_HEADERS, interaction_headers, json_response
 from catalog.http.stream import DEADLINE
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction

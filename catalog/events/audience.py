@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from catalog.access.creatorrights import CreatorRights
 from catalog.access.identity import Identity
 from catalog.events.logtail import LogEntry
+from catalog.model.roles import Permission
 from catalog.model.xid import group_path
-from catalog.roles import Permission
 from catalog.store.accessrules import covered_groups
 from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription

@@ -33,7 +33,7 @@ from catalog.sinks.sink import Delivered, SinkGone, SinkRefused
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription
-from catalog.tracing import Tracing
+from catalog.telemetry.tracing import Tracing
 
 _log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 from catalog.http.outboundaddress import split_hosts
-from catalog.limiter import Share
+from catalog.load.limiter import Share
 
 # Sending a request and reading its answer takes a fraction of a millisecond each. With a few
 # requests at a time, clients of the same process wait a few milliseconds at most.

@@ -11,7 +11,7 @@ import structlog
 from catalog.events.deliveryslots import DeliverySlots, host_of
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming
-from catalog.limiter import rate_in_a_minute
+from catalog.load.limiter import rate_in_a_minute
 from catalog.model.errors import ServerBusy
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
 from catalog.operations.deliveries import AttemptOutcome
@@ -19,7 +19,7 @@ from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.deliveryattempts import Attempt
 from catalog.store.subscriptions import Subscription
-from catalog.tracing import Tracing
+from catalog.telemetry.tracing import Tracing
 
 _log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.model.logfields import begin_log_fields

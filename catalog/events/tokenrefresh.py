@@ -14,12 +14,12 @@ from typing import assert_never
 import aiohttp
 import structlog
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.context import Context
-from catalog.encryption import SecretUnreadable
 from catalog.events.supervisor import LoopTiming, backoff_from, run_as_leader
 from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
+from catalog.model.keyring import SecretUnreadable
 from catalog.model.sinkcredential import RefreshGrant, TokenCredential
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.sinks.tokenendpoint import RefreshedToken, RefreshFailed, refresh_token

@@ -9,13 +9,13 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.config import Settings
+from catalog.config.limits import Limits
+from catalog.config.settings import Settings
 from catalog.context import CLIENT, CONTEXT
 from catalog.documents import serialization
 from catalog.http.characters import check_json_texts
-from catalog.limiter import Bytes, Things
-from catalog.limits import Limits
-from catalog.longwork import aside, note_request_bytes
+from catalog.load.limiter import Bytes, Things
+from catalog.load.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import (
     LimitExceeded,
     RequestTimeout,

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias, cast
 import aiohttp
 from aiohttp.abc import ResolveResult
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outboundaddress import why_address_refused
-from catalog.limiter import Share
+from catalog.load.limiter import Share
 from catalog.model.connectionfailure import AddressRefused, names_hidden
 
 AddressInfo: TypeAlias = tuple[

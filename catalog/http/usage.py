@@ -11,9 +11,9 @@ from catalog.context import SharedState
 from catalog.formats import Checker
 from catalog.http.body import BODY_MEMORY
 from catalog.http.stream import LONG_POLLS, SINK_TESTS, STREAMS, WAITING_READS
-from catalog.limiter import Bytes, Share
-from catalog.processmetrics import ProcessMetrics, Tally
+from catalog.load.limiter import Bytes, Share
 from catalog.store.connections import Pools
+from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
 
 def tell_usage(app: web.Application, shared: SharedState) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from catalog.rolerules import IdentityKind
-from catalog.roles import Role
+from catalog.model.rolerules import IdentityKind
+from catalog.model.roles import Role
 
 # What differs between two tokens of one caller, and says nothing of its rights.
 _PASSING = frozenset({"exp", "iat", "nbf", "jti", "auth_time", "at_hash", "sid"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from catalog.config import FEED_CONNECTIONS, Settings
+from catalog.config.settings import FEED_CONNECTIONS, Settings
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.store.clockpoints import read_jumps
 from catalog.store.healthfacts import (

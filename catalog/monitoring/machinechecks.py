@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from catalog.config import Settings, is_loopback
-from catalog.keyfile import KeyFile, KeysUnusable
+from catalog.config.keyfile import KeyFile, KeysUnusable
+from catalog.config.settings import Settings, is_loopback
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 
 EXPIRY_WARNED = timedelta(days=21)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catalog.http.route import Route
+from catalog.model.roles import Permission
 from catalog.monitoring.health import get_live, get_ready
 from catalog.monitoring.metrics import get_metrics
 from catalog.operations.operation import Anyone, Operation
-from catalog.roles import Permission
 
 # A probe that is refused would have the node taken for dead, and has no credential.
 _LIVE, _READY = (

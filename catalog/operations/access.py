@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from catalog.model.rolerules import LONGEST_WHO, IdentityKind, Who
+from catalog.model.roles import PATH, WHOLE_CATALOG, Permission, Role, is_wild, parse_path
 from catalog.operations.operation import AnswerBody, Anyone, Body, Operation, PageQuery, Time
-from catalog.rolerules import LONGEST_WHO, IdentityKind, Who
-from catalog.roles import PATH, WHOLE_CATALOG, Permission, Role, is_wild, parse_path
 
 MOST_PATHS = 10_000
 MOST_WILD_PATHS = 100

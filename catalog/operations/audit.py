@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from catalog.model.author import AuthorKind
+from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Operation, Query, Time
-from catalog.roles import Permission
 
 Outcome = Literal["done", "refused"]
 _Text = Annotated[str, Field(max_length=1000)]

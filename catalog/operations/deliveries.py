@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
+from catalog.model.roles import Permission
 from catalog.operations.operation import (
     AnswerBody,
     Anyone,
@@ -33,7 +34,6 @@ from catalog.operations.subscriptions import (
     DeadLetterCounts,
     SubscriptionAnswer,
 )
-from catalog.roles import Permission
 
 AttemptOutcome = Literal["delivered", "refused", "gone"]
 DeadLetterState = Literal["dead", "waiting", "due"]

@@ -21,6 +21,7 @@ from pydantic import (
 
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.linkterms import is_label, is_type
+from catalog.model.roles import Permission
 from catalog.operations.operation import (
     LINES,
     AnswerBody,
@@ -42,7 +43,6 @@ from catalog.operations.peers import (
     WantedOrigins,
     being,
 )
-from catalog.roles import Permission
 
 MOST_CHANGES = 1000
 LONGEST_WAIT = 30

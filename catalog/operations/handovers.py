@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from catalog.model.roles import Permission
 from catalog.operations.feed import COPY_LINES
 from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
 from catalog.operations.peercredentials import GivenCredential
 from catalog.operations.peers import Authority, CatalogUrl, Count, GroupPath
-from catalog.roles import Permission
 
 HandoverRole = Literal["give", "take"]
 HandoverState = Literal["offered", "given", "consented", "asked", "promised", "done", "aborted"]

@@ -21,6 +21,7 @@ from catalog.model.linkterms import (
     is_label,
     is_type,
 )
+from catalog.model.roles import Permission
 from catalog.model.xid import is_valid_id
 from catalog.operations.operation import (
     AnswerBody,
@@ -43,7 +44,6 @@ from catalog.operations.peers import (
     being,
     check_url,
 )
-from catalog.roles import Permission
 
 
 def _check_peer(url: str) -> str:

@@ -20,8 +20,8 @@ from pydantic import (
 )
 from typing_extensions import TypeVar
 
+from catalog.model.roles import Permission
 from catalog.model.timestamps import parse_time
-from catalog.roles import Permission
 
 READING = ("GET", "HEAD", "OPTIONS")
 ANY_METHOD = "*"

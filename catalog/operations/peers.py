@@ -16,8 +16,8 @@ from catalog.model.authoritykey import MOST_KEYS, PublicKey
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_authority, is_scope
+from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Body, Flag, Operation, Query, Time
-from catalog.roles import Permission
 
 MOST_ORIGINS = 1000
 MOST_NAMED = 100

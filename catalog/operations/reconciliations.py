@@ -7,9 +7,9 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
+from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Body, Operation, Time
 from catalog.operations.peers import MOST_NAMED, Count, Storable
-from catalog.roles import Permission
 
 Outcome = Literal["equal", "different", "failed"]
 FindingName = Literal[

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool, model_validator
 
+from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
 from catalog.operations.peercredentials import GivenCredential
 from catalog.operations.peers import MOST_NAMED, CatalogUrl, Count, KeyText
-from catalog.roles import Permission
 
 RecoveryState = Literal[
     "awaited", "reading", "taking", "asking", "blocked", "burying", "done", "aborted"

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
+from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Body, Operation, Query, Time
 from catalog.operations.peers import Authority, Count, KeyId, KeyText, ShownKey, being
-from catalog.roles import Permission
 
 Reason = Literal["named", "first", "endorsed"]
 Finding = Literal["verified", "unsigned", "unknown", "false", "damaged"]

@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from catalog.model.rolerules import IdentityKind
+from catalog.model.roles import Permission
 from catalog.model.signingkey import SignatureScheme
 from catalog.model.sinkcredential import (
     CredentialType,
@@ -32,8 +34,6 @@ from catalog.operations.operation import (
     Secret,
     Time,
 )
-from catalog.rolerules import IdentityKind
-from catalog.roles import Permission
 
 State = Literal["pending", "active", "paused", "suspended", "expired", "ended"]
 """Only an active subscription is delivered to; the others keep their cursors."""

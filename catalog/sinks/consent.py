@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from catalog.config import Settings, is_loopback
+from catalog.config.settings import Settings, is_loopback
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.store.subscriptions import SubscriptionDefinition

@@ -19,7 +19,7 @@ from aiokafka.errors import (
 )
 from aiokafka.partitioner import murmur2
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.sinks.kafkacluster import KafkaCluster
 from catalog.sinks.kafkaconnection import ConnectionGuard, connection_options, create_no_topics
 from catalog.sinks.kafkarecords import KafkaRecord

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 
-from catalog.config import Settings
-from catalog.encryption import KeyRing, SecretUnreadable
-from catalog.extras import install_command
-from catalog.keyfile import key_ring
+from catalog import install_command
+from catalog.config.keyfile import key_ring
+from catalog.config.settings import Settings
+from catalog.model.keyring import KeyRing, SecretUnreadable
 from catalog.sinks.amqpsettings import AMQP
 from catalog.sinks.closedsink import ClosedSink
 from catalog.sinks.expiringsink import ExpiringSink

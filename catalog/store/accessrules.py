@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from catalog.roles import Grant, Role, RuleGrant, is_wild
+from catalog.model.roles import Grant, Role, RuleGrant, is_wild
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 

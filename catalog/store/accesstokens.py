@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from catalog.model.creator import token_principal
-from catalog.roles import Grant
+from catalog.model.roles import Grant
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.subscriptions import suspend

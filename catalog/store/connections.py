@@ -26,7 +26,7 @@ from asyncpg.exceptions import (
     TooManyConnectionsError,
 )
 
-from catalog.limiter import Share
+from catalog.load.limiter import Share
 from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.concorderrors import DatabaseUnavailable, StorageFull
 from catalog.model.errors import ServerBusy

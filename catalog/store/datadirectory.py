@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import IO
 
-from catalog.keyfile import KEY_FILE
+from catalog.config.keyfile import KEY_FILE
 from catalog.store.postgresaccount import Account
 
 _LOCKS = ("start.lock", "users.lock")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Any
 
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.digest import BUCKETS
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store.database import Connection

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
 from catalog.store.database import Connection

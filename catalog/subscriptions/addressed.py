@@ -17,8 +17,8 @@ from catalog.context import CONTEXT
 from catalog.http.conditions import check_tag
 from catalog.http.route import model_response
 from catalog.model.errors import NotFound
+from catalog.model.roles import Permission
 from catalog.operations.subscriptions import State
-from catalog.roles import Permission
 from catalog.store.database import Connection
 from catalog.store.deadletters import count_dead_letters
 from catalog.store.logpositions import LogName

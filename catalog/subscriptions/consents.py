@@ -13,11 +13,11 @@ from functools import partial
 from aiohttp import web
 
 from catalog.access.audittrail import author_of
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.context import CONTEXT
 from catalog.events.sinkvalidation import request_origin
 from catalog.http.clientconnections import client_address, source_of
-from catalog.limiter import Rate, rate_in_a_minute
+from catalog.load.limiter import Rate, rate_in_a_minute
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.sinkconsent import SinkConsent

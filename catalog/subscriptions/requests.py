@@ -10,7 +10,6 @@ from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
 from catalog.context import CONTEXT, Context
-from catalog.encryption import SecretUnreadable
 from catalog.events.filters import count_conditions
 from catalog.http.body import read_body
 from catalog.http.flags import page_limit
@@ -18,6 +17,7 @@ from catalog.http.outboundaddress import why_endpoint_refused, why_refused
 from catalog.http.route import model_response
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
+from catalog.model.keyring import SecretUnreadable
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.operation import PageQuery

@@ -20,7 +20,7 @@ from catalog.http.conditions import READING
 from catalog.http.flags import Flags
 from catalog.http.positionwait import wait_for_positions
 from catalog.http.requesthost import check_host
-from catalog.longwork import begin_work
+from catalog.load.longwork import begin_work
 from catalog.model.author import Author
 from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.capabilities import Capabilities

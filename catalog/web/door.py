@@ -26,13 +26,13 @@ from catalog.http.clientconnections import ClientConnection, client_address, sou
 from catalog.http.conditions import NEVER_KEPT, answer_conditionally
 from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_authority, problem_of
 from catalog.http.route import Route
-from catalog.longwork import begin_work
+from catalog.load.longwork import begin_work
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.logfields import begin_log_fields
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
 from catalog.store.connections import StatementsOutdated
 from catalog.store.locks import ConfigurationChanged
-from catalog.tracing import Span
+from catalog.telemetry.tracing import Span
 from catalog.web.admit import admit, check_capabilities
 from catalog.web.finish import REQUEST_HEADER, REQUEST_ID
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import XRegistryError, with_violations
 from catalog.writing.compatibilitycheck import CompatibilityCheck

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.formats import Check, Direction, comparison
-from catalog.longwork import Slices
+from catalog.load.longwork import Slices
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import CompatibilityUnknown, CompatibilityViolation
 from catalog.writing.content import DraftDocuments

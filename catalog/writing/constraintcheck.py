@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from catalog.longwork import Slices
+from catalog.load.longwork import Slices
 from catalog.model.entity import Entity
 from catalog.model.errors import ConstraintFailure
 from catalog.model.xid import Xid

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime
 
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction

@@ -13,7 +13,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
-from catalog.limiter import Share, Things
+from catalog.load.limiter import Share, Things
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import ServerBusy
 

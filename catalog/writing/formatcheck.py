@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.formats import Check, validation
-from catalog.longwork import Slices
+from catalog.load.longwork import Slices
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import FormatExternal, FormatUnknown, FormatViolation, XRegistryError
 from catalog.model.schema import ResourceType

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone

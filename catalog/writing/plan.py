@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from catalog.longwork import check_wanted
+from catalog.load.longwork import check_wanted
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import BadFlag, NotFound, XRegistryError
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert

@@ -6,18 +6,18 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 
-from catalog.longwork import aside, is_long
+from catalog.load.longwork import aside, is_long
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.logfields import add_log_fields
-from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
-from catalog.tracing import Tracing
+from catalog.telemetry.processmetrics import ProcessMetrics
+from catalog.telemetry.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
 from catalog.writing.groupcommit import GroupCommit, is_small
 from catalog.writing.largewrite import LargeWrite

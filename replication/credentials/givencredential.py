@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from catalog.clientcertificate import read_certificate
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.errors import InvalidAttribute
 from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
 from catalog.operations.links import LinkTerms
 from catalog.operations.peercredentials import GivenCertificate, GivenCredential
 from catalog.store.links import LinkDefinition
+from replication.credentials.clientcertificate import read_certificate
 
 
 def given_credential(

@@ -12,11 +12,10 @@ import structlog
 from aiohttp import hdrs
 
 from catalog.client import CredentialUnusable
-from catalog.clientcertificate import client_tls
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.context import Context
-from catalog.encryption import SecretUnreadable
 from catalog.http.outbound import open_session
+from catalog.model.keyring import SecretUnreadable
 from catalog.model.peercredential import OAuthClient, PeerCredential
 from catalog.model.timestamps import parse_time
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
@@ -25,6 +24,7 @@ from catalog.store.linkcredentials import credential_of, find_leading_to
 from catalog.store.links import Link
 from catalog.store.peercredentials import open_credential
 from replication.accessremedies import another_credential
+from replication.credentials.clientcertificate import client_tls
 
 _log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catalog.client import Client, JsonObject, Params
-from catalog.longwork import aside
+from catalog.load.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store.database import Connection

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.access.owntokens import make_token
-from catalog.roles import Grant, Role
+from catalog.model.roles import Grant, Role
 from tests.integration.conftest import Answer, Node
 
 

@@ -20,7 +20,7 @@ from yarl import URL
 from catalog import dialects
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.app import create_app
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.background import BACKGROUND_TASKS
@@ -28,7 +28,7 @@ from catalog.http.listener import listen
 from catalog.http.route import ROUTES, Route
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model, load_model
-from catalog.node import open_database, serve
+from catalog.node.run import open_database, serve
 from catalog.operations.operation import Need
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database

@@ -11,10 +11,10 @@ from aiohttp import hdrs
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
+from catalog.model.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, Role
 from catalog.model.shortpath import short_path
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.operations.operation import Anyone
-from catalog.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, Role
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, needs_of, start_node
 from tests.integration.test_access_matrix import METHODS, is_refused, requests_of, send

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog.access.authentication import AUTHENTICATION
-from catalog.limiter import Rate
+from catalog.load.limiter import Rate
 from tests.integration.conftest import Node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -20,7 +20,7 @@ from joserfc.jwk import RSAKey
 from catalog.access import issuerkeys
 from catalog.access.authentication import AUTHENTICATION, RememberedCallers
 from catalog.access.identity import Identity
-from catalog.limiter import Rate
+from catalog.load.limiter import Rate
 from tests.brokers.oidcprovider import AUDIENCE, OidcProvider, run_providers
 from tests.integration.conftest import Answer, Node, start_node
 

@@ -9,9 +9,9 @@ import orjson
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
-from catalog.limiter import Rate
+from catalog.load.limiter import Rate
+from catalog.model.roles import Grant
 from catalog.monitoring.routes import routes as watching
-from catalog.roles import Grant
 from replication.feed import pages_of
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node

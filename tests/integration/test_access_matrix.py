@@ -11,9 +11,9 @@ import pytest_asyncio
 from aiohttp import hdrs, web
 
 from catalog.access.owntokens import make_token
+from catalog.model.roles import PERMISSIONS, ROLES, Grant, Permission, Role
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.operations.operation import Anyone
-from catalog.roles import PERMISSIONS, ROLES, Grant, Permission, Role
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, needs_of, start_node
 

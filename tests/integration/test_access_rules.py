@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from catalog.access.audittrail import note_refused
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
+from catalog.model.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, covers
 from catalog.operations.access import MOST_PATHS, MOST_WILD_PATHS
-from catalog.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, covers
 from catalog.store.accessrules import (
     MOST_RULES,
     MOST_RULES_OF_OWNER,

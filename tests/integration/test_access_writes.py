@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
-from catalog.roles import Grant, Role
+from catalog.model.roles import Grant, Role
 from catalog.store.accessrules import AccessRule, add_rule
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, start_node

@@ -11,7 +11,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from catalog.http.route import writes
-from catalog.logs import configure_logs
+from catalog.telemetry.logs import configure_logs
 from tests.integration.conftest import HTTP, SPEC, Answer, Node, start_node
 from tests.integration.test_api_hostile import raw
 

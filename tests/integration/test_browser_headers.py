@@ -11,7 +11,7 @@ import pytest_asyncio
 from catalog.access.owntokens import make_token
 from catalog.http.clientconnections import refusal
 from catalog.model.errors import ServerBusy
-from catalog.roles import Grant
+from catalog.model.roles import Grant
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Node, start_node
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
-from catalog.roles import covers, parse_path
+from catalog.model.roles import covers, parse_path
 from catalog.store.accessrules import AccessRule, add_rule, covered_groups, remove_rule
 from catalog.store.database import Connection, Database
 

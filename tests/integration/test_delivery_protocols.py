@@ -11,8 +11,8 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from typer.testing import CliRunner, Result
 
+from catalog import install_command
 from catalog.cli import app
-from catalog.extras import install_command
 from catalog.sinks import protocols
 from catalog.sinks.protocols import PROTOCOLS
 from tests.integration.conftest import Node, assert_problem

@@ -17,11 +17,11 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from catalog.config import Settings
-from catalog.encryption import EncryptionKey, KeyRing
+from catalog.config.keyfile import KEY_FILE, KeyFile, key_ring
+from catalog.config.settings import Settings
 from catalog.events.dispatcher import run_deliveries
-from catalog.keyfile import KEY_FILE, KeyFile, key_ring
 from catalog.model.caller import node_caller
+from catalog.model.keyring import EncryptionKey, KeyRing
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.signature import make_key
 from catalog.store.database import Database

@@ -18,10 +18,10 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from catalog.client import ONCE, Client, CredentialUnusable
-from catalog.clientcertificate import read_certificate
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.peercredential import OAuthClient, PeerCredential
+from replication.credentials.clientcertificate import read_certificate
 from replication.credentials.peeraccess import PeerAccess
 from replication.routes import routes
 from tests.brokers.certificates import CertificateAuthority

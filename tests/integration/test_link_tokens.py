@@ -11,7 +11,7 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
 from catalog.cli import app
 from catalog.client import Problem
-from catalog.roles import Grant, Role
+from catalog.model.roles import Grant, Role
 from catalog.store.accesstokens import list_tokens, remove_token
 from replication.accessremedies import NO_LINK, access_remedy
 from tests.integration.conftest import Answer, Node

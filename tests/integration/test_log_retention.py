@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 from catalog.events import logretention
 from catalog.events.logretention import (
     drop_once,

@@ -14,8 +14,8 @@ from aiohttp import ClientPayloadError
 
 from catalog.access.owntokens import make_token
 from catalog.events.dispatcher import run_deliveries
+from catalog.model.roles import Grant, Role
 from catalog.monitoring.routes import routes as monitoring_routes
-from catalog.roles import Grant, Role
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from catalog.store.accesstokens import remove_token
 from catalog.subscriptions.routes import routes as subscription_routes

@@ -11,12 +11,12 @@ import pytest
 import structlog
 from aiohttp import web
 
-from catalog.extras import install_command
+from catalog import install_command
 from catalog.http.route import reads
-from catalog.logs import configure_logs
 from catalog.model.logfields import begin_log_fields
 from catalog.model.tracecontext import TraceContext, current_trace
-from catalog.tracing import Tracing, is_wanted, open_tracing
+from catalog.telemetry.logs import configure_logs
+from catalog.telemetry.tracing import Tracing, is_wanted, open_tracing
 from replication.feedlines import read_line
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import databases, eventually, running, start_member
@@ -179,7 +179,7 @@ def test_who_lacks_opentelemetry_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
-    monkeypatch.setitem(sys.modules, "catalog.otlptracing", None)
+    monkeypatch.setitem(sys.modules, "catalog.telemetry.otlptracing", None)
     configure_logs("info", "json")
     tracing = open_tracing("x")
     assert not tracing.is_told

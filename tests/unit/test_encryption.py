@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from catalog.encryption import (
+from catalog.model.keyring import (
     EncryptionKey,
     KeyRing,
     SecretPlace,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from catalog.config import Settings
-from catalog.encryption import EncryptionKey, SecretPlace
-from catalog.keyfile import KEY_FILE, KeyFile, KeysUnusable, key_ring
+from catalog.config.keyfile import KEY_FILE, KeyFile, KeysUnusable, key_ring
+from catalog.config.settings import Settings
+from catalog.model.keyring import EncryptionKey, SecretPlace
 
 PLACE = SecretPlace("subscriptions", "a", "sinkcredential")
 

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
-from catalog.limits import Limits
+from catalog.config.limits import Limits
 from catalog.model.linkterms import Mode
 from catalog.operations.feed import Verdict
 from catalog.store.links import LinkDefinition, unsaved

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from catalog.longwork import (
+from catalog.load.longwork import (
     Abandoned,
     Slices,
     aside,

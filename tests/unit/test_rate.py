@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.limiter import MustWait, Rate, rate_in_a_minute
+from catalog.load.limiter import MustWait, Rate, rate_in_a_minute
 
 RATES = st.floats(0.01, 1000)
 SECONDS = st.floats(0.01, 100)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from catalog.config import Settings
-from catalog.rolerules import RoleRule, grants_from
-from catalog.roles import PERMISSIONS, ROLES, Permission, roles_with
+from catalog.config.settings import Settings
+from catalog.model.rolerules import RoleRule, grants_from
+from catalog.model.roles import PERMISSIONS, ROLES, Permission, roles_with
 
 ONE = {"oidc_issuers": ("https://id.example",), "oidc_audiences": ("a",)}
 TWO = {"oidc_issuers": ("https://a.example", "https://b.example"), "oidc_audiences": ("a",)}

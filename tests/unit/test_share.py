@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.limiter import Bytes, Share, Things
+from catalog.load.limiter import Bytes, Share, Things
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.errors import ServerBusy
 

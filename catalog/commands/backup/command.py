@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catalog import DISTRIBUTION
 from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
-from catalog.extras import DISTRIBUTION
 from catalog.model.printable import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog.commands.backup.archive import BackupManifest
-    from catalog.config import Settings
+    from catalog.config.settings import Settings
     from catalog.store.backups import CatalogContents, DumpedCatalog
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
@@ -242,7 +242,7 @@ def _progress() -> Progress:
 
 
 def _where_keys_are(settings: Settings) -> str:
-    from catalog.keyfile import KeyFile
+    from catalog.config.keyfile import KeyFile
 
     if settings.encryption_keys:
         return "CONCORD_ENCRYPTION_KEY"
@@ -251,7 +251,7 @@ def _where_keys_are(settings: Settings) -> str:
 
 def _lacking_keys(settings: Settings, catalog: DumpedCatalog) -> list[str]:
     """The keys that secrets of a catalog need and its node would not have."""
-    from catalog.keyfile import KeyFile, KeysUnusable
+    from catalog.config.keyfile import KeyFile, KeysUnusable
 
     file, keys = KeyFile.of(settings), settings.encryption_keys
     if not keys and file.path.exists():

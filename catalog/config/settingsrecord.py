@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from catalog.config import Settings
+from catalog.config.settings import Settings
 
 _FILE = "settings.json"
 # What is written in place of a secret.

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import structlog
 
-from catalog.extras import install_command
+from catalog import install_command
 from catalog.model.tracecontext import TraceContext, current_trace
 
 _log = structlog.get_logger(__name__)
@@ -144,7 +144,7 @@ def open_tracing(instance: str) -> Tracing:
     if not is_wanted(os.environ):
         return Tracing()
     try:
-        from catalog.otlptracing import OtlpTracing
+        from catalog.telemetry.otlptracing import OtlpTracing
     except ImportError:
         remedy = f"install it with: {install_command('tracing')}"
         _log.warning("no traces are sent, since OpenTelemetry is not installed", remedy=remedy)

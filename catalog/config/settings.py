@@ -23,9 +23,9 @@ from pydantic import (
 from pydantic_settings import NoDecode, SettingsConfigDict
 from yarl import URL
 
-from catalog.encryption import EncryptionKey, parse_keys
-from catalog.limits import Limits
-from catalog.rolerules import RoleRule
+from catalog.config.limits import Limits
+from catalog.model.keyring import EncryptionKey, parse_keys
+from catalog.model.rolerules import RoleRule
 
 
 def _public_url(value: str) -> str:

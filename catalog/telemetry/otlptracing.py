@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.span import TraceFlags, TraceState
 
-from catalog.extras import DISTRIBUTION
+from catalog import DISTRIBUTION
 from catalog.model.printable import printable
 from catalog.model.tracecontext import TraceContext
-from catalog.tracing import Attributes, Kind, Span, Tracing
+from catalog.telemetry.tracing import Attributes, Kind, Span, Tracing
 
 _log = structlog.get_logger(__name__)
 _KINDS: dict[Kind, SpanKind] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from catalog.roles import ROLES, Grant, Role
+from catalog.model.roles import ROLES, Grant, Role
 
 IdentityKind = Literal["anonymous", "token", "jwt", "certificate"]
 

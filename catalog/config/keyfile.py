@@ -10,8 +10,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from catalog.config import Settings
-from catalog.encryption import EncryptionKey, KeyRing, parse_keys
+from catalog.config.settings import Settings
+from catalog.model.keyring import EncryptionKey, KeyRing, parse_keys
 
 KEY_FILE = "encryption.key"
 _LARGEST = 64 * 1024

@@ -18,7 +18,7 @@ from catalog.model.printable import printable, printable_lines
 from catalog.model.tracecontext import current_trace
 
 _MOST_FRAMES = 3
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 
 
 def configure_logs(level: str, form: Literal["json", "console"] | None = None) -> None:

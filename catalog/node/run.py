@@ -22,7 +22,8 @@ from catalog.access.audittrail import run_refusal_notes
 from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
-from catalog.config import FEED_CONNECTIONS, Settings
+from catalog.config.settings import FEED_CONNECTIONS, Settings
+from catalog.config.settingsrecord import record_settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, SharedState, read_configuration
 from catalog.http.clientconnections import HEADER_SECONDS, ClientConnections
@@ -37,13 +38,12 @@ from catalog.http.listener import (
 from catalog.http.route import Route
 from catalog.model.caller import node_caller
 from catalog.model.errors import ServerBusy
-from catalog.settingsrecord import record_settings
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
-from catalog.tracing import open_tracing
+from catalog.telemetry.tracing import open_tracing
 
 _log = structlog.get_logger()
 # The time for open requests when the node stops.

@@ -1,0 +1,1 @@
+"""The settings of a node, and the files of its data directory that are made of them."""

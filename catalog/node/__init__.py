@@ -1,0 +1,1 @@
+"""Runs a node: in one process or in several."""
