@@ -58,7 +58,7 @@ from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -31,8 +31,8 @@ from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, SharedDatabase
-from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
+from catalog.store.logpositions import LogCursor
 from replication.feedlines import write_copy, write_end
 from replication.feedpages import (
     FeedPages,

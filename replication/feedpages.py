@@ -18,8 +18,8 @@ from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.copies import load_with_ancestors
 from catalog.store.database import Connection, Database, SharedDatabase, wait_for
-from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor, why_lost
+from catalog.store.logpositions import LogCursor
 from replication.provenance import Copy, CopyFilter
 
 # A committed change stays hidden while an older transaction is open, and there is no signal when

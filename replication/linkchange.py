@@ -12,7 +12,7 @@ from aiohttp import web
 from catalog.context import CONTEXT, Context
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import BadRequest
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
 from catalog.store import allowances, linklosses, links
 from catalog.store.database import Connection

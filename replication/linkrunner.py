@@ -15,7 +15,7 @@ from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
 from catalog.model.linkterms import TRUST_FIRST, State
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.store import linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for

@@ -21,8 +21,7 @@ from catalog.http.outbound import open_session, probe_endpoint
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.keyring import SecretUnreadable
-from catalog.model.masking import described
-from catalog.model.printable import counted
+from catalog.model.masking import counted, described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.monitoring.machinechecks import expiry
 from catalog.store import links as stored_links

@@ -17,8 +17,8 @@ from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
-from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
+from catalog.store.logpositions import LogCursor
 from replication.batch import origin_of
 from replication.feedpages import Page
 from replication.handshake import software

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import TargetUnusable
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store import links
 from catalog.store.changes import read_head

@@ -11,7 +11,7 @@ from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.operations.feed import Verdict
 from catalog.operations.peers import MOST_ORIGINS, Handshake
 from catalog.store import linkconflicts

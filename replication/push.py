@@ -15,7 +15,7 @@ from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
-from catalog.model.printable import printable
+from catalog.model.masking import printable
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
@@ -23,8 +23,8 @@ from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
 from catalog.store.links import Link
-from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor
+from catalog.store.logpositions import LogCursor
 from replication.batch import origin_of
 from replication.copytraces import traces_of
 from replication.decide import CONFLICTS

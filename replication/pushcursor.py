@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 
 _CURSOR = re.compile(r"([0-9a-f]{32})(\.[0-9a-f.]{1,80})@(.*)")
 

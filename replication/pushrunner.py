@@ -10,7 +10,7 @@ import structlog
 
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Origin
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store import links
 from catalog.store.changes import Position, read_head

@@ -36,7 +36,7 @@ from catalog.model.concorderrors import (
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import State, is_authority
-from catalog.model.printable import counted, printable
+from catalog.model.masking import counted, printable
 from catalog.model.roles import Permission
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
 from catalog.operations.operation import LINES

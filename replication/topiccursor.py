@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Self
 
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from replication.topicrecords import read_offsets, write_offsets
 
 _NONE = "-"

@@ -17,9 +17,9 @@ import orjson
 
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_authority
-from catalog.model.printable import printable
+from catalog.model.masking import printable
 from catalog.model.timestamps import format_time, parse_time
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from replication.batch import origin_of
 from replication.copychecks import Incoming, MalformedCopy
 from replication.feedlines import FeedEnd, read_line

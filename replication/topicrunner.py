@@ -9,7 +9,7 @@ from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import links

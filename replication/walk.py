@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Entity, Origin
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.store import linkconflicts
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import CONFLICTS

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from catalog.model.entity import Origin
 from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.feedpages import Page, read_copies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store import links, writtenentities
 from catalog.store.changes import Position, read_head

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from aiohttp import hdrs, web
 
-from catalog.api.allowedmethods import answer_options, check_method, methods_of
 from catalog.api.answercache import ANSWERS
 from catalog.api.documents import as_document
 from catalog.api.entityread import answer_read
 from catalog.api.entitywrite import answer_delete, answer_write
-from catalog.api.requesttarget import parse_path
+from catalog.api.requesttarget import answer_options, check_method, methods_of, parse_path
 from catalog.context import CONTEXT
 from catalog.http.positionwait import WAIT_FOR
 from catalog.http.stream import bounded

@@ -12,8 +12,8 @@ from catalog.api.collectionread import answer_collection
 from catalog.api.entityjson import EntityRenderer, JsonObject, add_attributes, add_provenance
 from catalog.api.inline import inlines
 from catalog.api.metadataheaders import headers_of
-from catalog.api.readflags import read_flags
 from catalog.api.readplan import ReadPlan
+from catalog.api.requestflags import read_flags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context

@@ -11,12 +11,11 @@ from catalog.access.identity import demand
 from catalog.api.documents import read_registry
 from catalog.api.entityread import answer_loaded, load
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
-from catalog.api.readflags import NO_FLAGS, read_answer_flags
 from catalog.api.readplan import ReadPlan
 from catalog.api.reconfigure import CONFIGURABLE, reconfiguration_in
+from catalog.api.requestflags import NO_FLAGS, read_answer_flags, read_write_flags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.writeanswer import answer_deleted, answer_written
-from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.conditions import condition_on

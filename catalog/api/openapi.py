@@ -10,7 +10,6 @@ from typing import Any
 from aiohttp import web
 
 from catalog.api import openapi_schemas as schemas
-from catalog.api.allowedmethods import methods_of, methods_of_route
 from catalog.api.openapi_models import describe_modelled, has_models, model_components
 from catalog.api.openapi_operations import (
     JSON_BODY,
@@ -27,7 +26,7 @@ from catalog.api.openapi_positions import (
 )
 from catalog.api.openapi_protocols import name_protocols
 from catalog.api.openapi_schemas import Json, map_of, reference
-from catalog.api.requesttarget import RequestTarget, TargetKind
+from catalog.api.requesttarget import RequestTarget, TargetKind, methods_of, methods_of_route
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
 from catalog.http.route import ROUTES, Route

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from catalog.api.answercache import ANSWERS, CachedAnswer
 from catalog.api.entityjson import EntityRenderer
-from catalog.api.readflags import ReadFlags
+from catalog.api.requestflags import ReadFlags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context

@@ -9,9 +9,9 @@ from aiohttp import hdrs, web
 from catalog.api.documents import as_document
 from catalog.api.entityread import answer_plan
 from catalog.api.inline import Inline
-from catalog.api.readflags import read_flags
 from catalog.api.readplan import ReadPlan
 from catalog.api.reconfigure import reconfigure
+from catalog.api.requestflags import read_flags
 from catalog.api.requesttarget import RequestTarget
 from catalog.context import CONTEXT
 from catalog.http.body import read_object

@@ -21,7 +21,7 @@ from catalog.commands.console import (
     table,
     wanted,
 )
-from catalog.model.printable import printable_json
+from catalog.model.masking import printable_json
 from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from catalog.commands.terminal import PlainConsole, escaped
-from catalog.model.printable import printable_json
+from catalog.model.masking import printable_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -14,7 +14,7 @@ from catalog.commands.console import NO, AsJson, cell, fail, out, print_json, ru
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.nodetokens import token_for
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

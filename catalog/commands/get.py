@@ -22,7 +22,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
-from catalog.model.printable import printable, printable_lines
+from catalog.model.masking import printable, printable_lines
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject

@@ -22,7 +22,7 @@ from catalog.commands.console import (
     wanted,
 )
 from catalog.commands.secretsource import SOURCE, secret_from
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
     from catalog.client import Client

@@ -27,7 +27,7 @@ from catalog.commands.nodedatabase import (
     operator_of,
     settings_of,
 )
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
     from catalog.config.settings import Settings

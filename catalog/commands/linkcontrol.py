@@ -8,7 +8,7 @@ import typer
 
 from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out
 from catalog.commands.dryrunresult import DryRun, print_dry_run
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 
 app = typer.Typer()
 

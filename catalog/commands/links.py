@@ -47,7 +47,7 @@ from catalog.commands.linkselection import (
     selection_of,
 )
 from catalog.commands.topicoptions import topic_url
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:

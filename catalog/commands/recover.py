@@ -25,7 +25,7 @@ from catalog.commands.console import (
     wanted,
 )
 from catalog.commands.nodetokens import read_tokens, token_for
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from catalog.commands.sinkoptions import (
     settings_of,
 )
 from catalog.commands.subscriptionlife import SubscriptionId
-from catalog.model.printable import printable_json
+from catalog.model.masking import printable_json
 
 if TYPE_CHECKING:
     from catalog.client import Client, Events

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
-from catalog.model.printable import printable, printable_lines
+from catalog.model.masking import printable, printable_lines
 
 _UNFOLDED = 1_000_000
 

@@ -23,12 +23,12 @@ from catalog.model.errors import (
 from catalog.model.schema import Attribute, GroupType
 from catalog.model.standardattributes import collection
 from catalog.model.xid import Xid
-from catalog.writing import defaultversion, versionorder
+from catalog.writing import versionorder
 from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.resourceplan import ResourcePlan
 
 _EMPTY = sha256(b"").digest()
-_OF_DEFAULT = {defaultversion.ID, defaultversion.STICKY}
+_OF_DEFAULT = {versionorder.ID, versionorder.STICKY}
 
 
 def displaced(
@@ -102,7 +102,7 @@ def _review_version(resource: ResourcePlan, draft: Draft) -> None:
 def _check_number(resource: ResourcePlan) -> None:
     """Refuse a limit below the number of versions; a change of the model deletes none."""
     limit, number = resource.kind.maxversions, len(resource.versions)
-    if limit == 1 and resource.draft.attributes.get(defaultversion.STICKY):
+    if limit == 1 and resource.draft.attributes.get(versionorder.STICKY):
         raise SetDefaultVersionStickyFalse(str(resource.xid))
     if limit and number > limit:
         raise ModelComplianceError(

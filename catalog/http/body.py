@@ -13,7 +13,7 @@ from catalog.config.limits import Limits
 from catalog.config.settings import Settings
 from catalog.context import CLIENT, CONTEXT
 from catalog.documents import serialization
-from catalog.http.characters import check_json_texts
+from catalog.http.requestchecks import check_json_texts
 from catalog.load.limiter import Bytes, Things
 from catalog.load.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import (

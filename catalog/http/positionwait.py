@@ -25,7 +25,7 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.store import links
 from catalog.store.database import Database, SharedDatabase, wait_for
 from catalog.store.linkprogress import LinkProgress, NodeProgress, read_progress
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 
 # A link that is current has a change of its source within milliseconds. One that sleeps, or that
 # does not bring this change, reads on when it is woken; then its source may hide a change for as

@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import StreamWriter
 
 from catalog.context import CONTEXT, Context
-from catalog.http.browsers import SHOWN_ONLY
+from catalog.http.requestchecks import SHOWN_ONLY
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import (

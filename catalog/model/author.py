@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from catalog.model.masking import MASK
-from catalog.model.printable import printable
+from catalog.model.masking import MASK, printable
 
 AuthorKind = Literal[
     "anonymous", "token", "jwt", "certificate", "link", "operator", "node", "others"

@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.store.changes import Position
 from catalog.store.database import Connection
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from catalog.store.queries import Queries
 
 _queries = Queries("linkprogress")

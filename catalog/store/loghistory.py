@@ -15,7 +15,7 @@ from typing import Any
 
 from catalog.store.changes import Position
 from catalog.store.database import Connection
-from catalog.store.logcursor import CHECKSUM_DIGITS, LogCursor
+from catalog.store.logpositions import CHECKSUM_DIGITS, LogCursor
 from catalog.store.queries import Queries
 
 _queries = Queries("loghistory")

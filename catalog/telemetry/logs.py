@@ -13,8 +13,7 @@ from typing import Any, Literal, TextIO
 import structlog
 
 from catalog.model.logfields import log_fields
-from catalog.model.masking import described
-from catalog.model.printable import printable, printable_lines
+from catalog.model.masking import described, printable, printable_lines
 from catalog.model.tracecontext import current_trace
 
 _MOST_FRAMES = 3

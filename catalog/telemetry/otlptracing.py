@@ -20,7 +20,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 from opentelemetry.trace.span import TraceFlags, TraceState
 
 from catalog import DISTRIBUTION
-from catalog.model.printable import printable
+from catalog.model.masking import printable
 from catalog.model.tracecontext import TraceContext
 from catalog.telemetry.tracing import Attributes, Kind, Span, Tracing
 

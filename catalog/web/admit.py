@@ -14,12 +14,10 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import IDENTITY, Identity, demand
 from catalog.access.ratelimits import RATE_LIMITS, key_of
 from catalog.context import CLIENT, CONTEXT, SHARED, Context
-from catalog.http.browsers import check_origin
-from catalog.http.characters import check_characters
 from catalog.http.conditions import READING
 from catalog.http.flags import Flags
 from catalog.http.positionwait import wait_for_positions
-from catalog.http.requesthost import check_host
+from catalog.http.requestchecks import check_characters, check_host, check_origin
 from catalog.load.longwork import begin_work
 from catalog.model.author import Author
 from catalog.model.caller import EVERYTHING, Caller

@@ -8,9 +8,9 @@ from multidict import istr
 from catalog.access.identity import IDENTITY, Identity
 from catalog.access.ratelimits import RATE_HEADERS
 from catalog.context import SHARED
-from catalog.http.browsers import SHOWN_ONLY, TLS_ONLY, share_with_origins
 from catalog.http.conditions import NEVER_KEPT
 from catalog.http.positionwait import READ_AS_OF
+from catalog.http.requestchecks import SHOWN_ONLY, TLS_ONLY, share_with_origins
 from catalog.http.responses import MORE_HEADERS, POSITION, leave_untyped
 
 REQUEST_HEADER = istr("X-Request-ID")

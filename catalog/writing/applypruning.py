@@ -10,7 +10,7 @@ from catalog.model.errors import UnknownId, XRegistryError
 from catalog.model.interaction import Body, Interaction, ResourceUpsert
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.writing import defaultversion, versionorder
+from catalog.writing import versionorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +114,8 @@ def lost_references(
                 if _names(upsert, body, "ancestorid", gone)
             ]
         meta = upsert.meta or {}
-        if meta.get(defaultversion.STICKY) is True and _names(
-            upsert, meta, defaultversion.ID, gone
-        ):
-            found.append(_unknown(f"{upsert.xid}/meta", meta[defaultversion.ID]))
+        if meta.get(versionorder.STICKY) is True and _names(upsert, meta, versionorder.ID, gone):
+            found.append(_unknown(f"{upsert.xid}/meta", meta[versionorder.ID]))
     return found
 
 

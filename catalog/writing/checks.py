@@ -5,15 +5,18 @@ Source: core/spec.md, "Resource Processing Algorithm", steps 6, 7, 9 and 10.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from catalog.load.longwork import aside
+from catalog.load.longwork import Slices, aside
 from catalog.model.capabilities import Capabilities
-from catalog.model.errors import XRegistryError, with_violations
+from catalog.model.entity import Entity
+from catalog.model.errors import ConstraintFailure, XRegistryError, with_violations
+from catalog.model.xid import Xid
+from catalog.store.locks import MustBeginAgain
 from catalog.writing.compatibilitycheck import CompatibilityCheck
-from catalog.writing.constraintcheck import ConstraintCheck
 from catalog.writing.content import CatalogContent, DraftDocuments
-from catalog.writing.drafts import Drafts
+from catalog.writing.drafts import Draft, Drafts, GroupRules
 from catalog.writing.formatcheck import DocumentChecker, FormatCheck
 from catalog.writing.resourceplan import ResourcePlan
 
@@ -69,3 +72,123 @@ def _prune(resources: Iterable[ResourcePlan], drafts: Drafts) -> None:
 def _refuse(drafts: Drafts) -> None:
     if drafts.violations:
         raise with_violations(drafts.violations)
+
+
+class ConstraintCheck:
+    """Step 7 of core/spec.md, "Resource Processing Algorithm", for a whole interaction.
+
+    Args:
+        is_exclusive: nobody else can write anything meanwhile. Only then entities are checked
+            that are not among the drafts.
+        is_referred: there may be cross references to written resources.
+    """
+
+    def __init__(
+        self, content: CatalogContent, drafts: Drafts, *, is_exclusive: bool, is_referred: bool
+    ) -> None:
+        self.content = content
+        self.drafts = drafts
+        self.is_exclusive = is_exclusive
+        self.is_referred = is_referred
+        self._checked: set[str] = set()
+
+    async def run(self, resources: Collection[ResourcePlan]) -> None:
+        """Add the constraints that live resources break to the violations of the drafts.
+
+        Raises:
+            MustBeginAgain: it needs the lock on the whole catalog.
+        """
+        self._checked = {str(each.xid) for each in resources}
+        slices = Slices()
+        for each in resources:
+            await slices.breathe()
+            rules, target = self.drafts.rules_of(each.xid.group), each.draft.xref
+            if rules.concern(each.xid.resources):
+                shown = _contents(each.versions) if target is None else await self._shown(target)
+                self._check(rules, each.xid, shown)
+        if self.is_referred:
+            await self._check_sources(resources)
+        for draft in [each for each in self.drafts.by_xid.values() if each.is_touched]:
+            if draft.xid.kind == "group" and not draft.is_deleted:
+                await slices.breathe()
+                await self._check_group(draft)
+
+    def _check(
+        self, rules: GroupRules, resource: Xid, versions: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        if not rules.concern(resource.resources):
+            return
+        id = f"{self.drafts.model.singular_of(resource)}id"
+        broken: dict[tuple[str, str], list[str]] = {}
+        for vid, own in versions.items():
+            attributes = {**own, id: resource.rid, "versionid": vid}
+            for fault in rules.broken_by(attributes, resource.resources):
+                broken.setdefault(fault, []).append(vid)
+        self.drafts.violations += [
+            ConstraintFailure(
+                str(resource), path=path, kind=kind, detail=f"Versions: {', '.join(vids)}."
+            )
+            for (path, kind), vids in broken.items()
+        ]
+
+    async def _check_sources(self, resources: Collection[ResourcePlan]) -> None:
+        """Check the resources that show changed ones by cross reference, under their groups."""
+        changed = [str(each.xid) for each in resources if any(d.is_written for d in each.versions)]
+        for source in await self.content.load_sources(changed) if changed else ():
+            xid = Xid.parse(source.xid)
+            draft = self.drafts.by_xid.get(source.xid)
+            if draft is not None and (draft.is_deleted or draft.xref != source.target):
+                continue
+            self._checked.add(source.xid)
+            rules = self._rules_of(source.group)
+            if rules.concern(xid.resources):
+                self._require_exclusive()
+                self._check(rules, xid, _contents(self.drafts.versions_of(source.target)))
+
+    def _rules_of(self, group: Entity) -> GroupRules:
+        if group.xid in self.drafts.by_xid:
+            return self.drafts.rules_of(group.path)
+        kind = self.drafts.model.groups[group.path.groups]
+        return GroupRules.of(kind, group.path, group.attributes)
+
+    def _require_exclusive(self) -> None:
+        if not self.is_exclusive:
+            raise MustBeginAgain
+
+    async def _check_group(self, draft: Draft) -> None:
+        """Check all resources of a group whose own constraints changed, or the values they name."""
+        if draft.before is None or draft.attributes == draft.before.attributes:
+            return
+        rules = self.drafts.rules_of(draft.xid)
+        kind = self.drafts.model.groups[draft.xid.groups]
+        if not rules.differ_from(GroupRules.of(kind, draft.xid, draft.before.attributes)):
+            return
+        rows = await self.content.load_subtrees([str(draft.xid)])
+        versions = _by_resource(rows)
+        for row in rows:
+            if row.kind != "resource" or row.xid in self._checked:
+                continue
+            xref = row.attributes.get("xref")
+            shown = versions.get(row.xid, {}) if xref is None else await self._shown(xref)
+            self._check(rules, row.path, shown)
+
+    async def _shown(self, xref: str) -> dict[str, Mapping[str, Any]]:
+        """The versions that a cross reference shows, as this interaction leaves them."""
+        if xref in self.drafts.by_xid:
+            return _contents(self.drafts.versions_of(xref))
+        self._require_exclusive()
+        rows = await self.content.load_subtrees([xref])
+        return _by_resource(rows).get(xref, {})
+
+
+def _contents(versions: Iterable[Draft]) -> dict[str, Mapping[str, Any]]:
+    return {draft.xid.vid: draft.attributes for draft in versions}
+
+
+def _by_resource(rows: Iterable[Entity]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The attributes of versions, by resource and id."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        if row.kind == "version":
+            found.setdefault(str(row.path.resource), {})[row.path.vid] = row.attributes
+    return found

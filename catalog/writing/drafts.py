@@ -16,7 +16,9 @@ import orjson
 
 from catalog.model.attributes import MAX_ENTITY_BYTES, check_attributes
 from catalog.model.concorderrors import LimitExceeded
+from catalog.model.constraints import apply_defaults, merge_constraints, violations
 from catalog.model.digest import canonical
+from catalog.model.dotpath import value_at
 from catalog.model.entity import Entity
 from catalog.model.errors import (
     FirstViolations,
@@ -28,10 +30,10 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.interaction import Body, Delete, read_epoch
-from catalog.model.schema import Attribute, Model, ResourceType
+from catalog.model.record import record
+from catalog.model.schema import Attribute, Constraint, GroupType, Model, ResourceType
 from catalog.model.timestamps import parse_time
 from catalog.model.xid import Xid
-from catalog.writing.grouprules import GroupRules
 
 
 @dataclass(slots=True)
@@ -421,3 +423,51 @@ class Drafts:
             return parse_time(str(value))
         except ValueError as error:
             raise InvalidAttribute(draft.shown_as, name=name, error_detail=str(error)) from error
+
+
+@record
+class GroupRules:
+    """The constraints of a group and of its type, with the group's attributes that they name."""
+
+    constraints: Mapping[str, Constraint]
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, kind: GroupType, xid: Xid, attributes: Mapping[str, Any]) -> GroupRules:
+        """The rules of a group with these attributes.
+
+        Raises:
+            InvalidAttribute: its own constraints allow more than those of its type.
+        """
+        try:
+            merged = merge_constraints(kind, attributes.get("constraints"))
+        except ValueError as error:
+            raise InvalidAttribute(str(xid), name="constraints", error_detail=str(error)) from error
+        return cls(constraints=merged, attributes={**attributes, f"{kind.singular}id": xid.gid})
+
+    def concern(self, plural: str) -> bool:
+        """Whether any constraint is for resources of this type."""
+        return any(constraint.resources == plural for constraint in self.constraints.values())
+
+    def complete(self, attributes: dict[str, Any], plural: str) -> dict[str, Any]:
+        """A version's attributes with the default values of this group."""
+        return apply_defaults(attributes, self.constraints, plural)
+
+    def broken_by(self, attributes: Mapping[str, Any], plural: str) -> list[tuple[str, str]]:
+        """The path and the kind of each constraint that a version breaks.
+
+        Args:
+            attributes: the version's, with its ids.
+        """
+        return violations(attributes, self.constraints, plural, self.attributes)
+
+    def differ_from(self, other: GroupRules) -> bool:
+        """Whether a version that complies with one can break the other."""
+        return self.constraints != other.constraints or self._values() != other._values()
+
+    def _values(self) -> list[Any]:
+        return [
+            value_at(self.attributes, constraint.equals)
+            for constraint in self.constraints.values()
+            if constraint.equals
+        ]

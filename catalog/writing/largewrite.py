@@ -23,7 +23,7 @@ from catalog.store.connections import seen_by
 from catalog.store.crossreferences import CrossReference
 from catalog.store.database import Connection, Node
 from catalog.store.locks import PlannedAt, Touched, load_touched, lock_planned, read_planned_at
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from catalog.store.writes import Rows, rows_of, write_rows
 from catalog.writing.content import StoredContent
 from catalog.writing.decider import Decider

@@ -10,7 +10,7 @@ from catalog.model.digest import digest_entity
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
 from catalog.model.xid import Xid
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from catalog.store.writes import Write
 from catalog.writing.drafts import Draft, Drafts
 

@@ -32,7 +32,7 @@ from catalog.model.interaction import (
 )
 from catalog.model.schema import CASELESS, ResourceType
 from catalog.model.xid import Xid
-from catalog.writing import crossreferences, defaultversion, versionorder
+from catalog.writing import crossreferences, versionorder
 from catalog.writing.documentupdate import keep_equal_document, update_document
 from catalog.writing.drafts import Draft, Drafts
 
@@ -88,9 +88,7 @@ class ResourcePlan:
             self.drafts.touch(self.draft)
             self.is_new = True
         if self.is_new:
-            self.draft.attributes[defaultversion.STICKY] = defaultversion.initial_stickiness(
-                self.kind
-            )
+            self.draft.attributes[versionorder.STICKY] = versionorder.initial_stickiness(self.kind)
         written = self._upsert_versions(upsert)
         if upsert.meta is not None or self.is_new:
             self._update_meta(upsert.meta or {}, patch=upsert.patch)
@@ -133,8 +131,8 @@ class ResourcePlan:
     def _without(self, gone: set[str]) -> None:
         if self.kind.versionmode == versionorder.MANUAL:
             versionorder.disown(self.drafts, self.versions, gone)
-        if self.draft.attributes.get(defaultversion.ID) in gone:
-            defaultversion.forget_default(self.draft, self.kind)
+        if self.draft.attributes.get(versionorder.ID) in gone:
+            versionorder.forget_default(self.draft, self.kind)
 
     def _upsert_versions(self, upsert: ResourceUpsert) -> list[Draft]:
         """Steps 1 to 3: the versions, the default version, and the ancestors."""
@@ -165,7 +163,7 @@ class ResourcePlan:
         self.drafts.check_id(self.xid, self.kind.singular, self.xid.rid, body)
         vid = given = body.get("versionid")
         if not self.is_new:
-            vid = self.draft.attributes[defaultversion.ID]
+            vid = self.draft.attributes[versionorder.ID]
             self.drafts.check_id(self.xid, "version", vid, body)
         elif given is None:
             vid = self._default_named(upsert)
@@ -178,7 +176,7 @@ class ResourcePlan:
     def _default_named(self, upsert: ResourceUpsert) -> Any:
         """The default version that a request names for a new resource."""
         if self.default is None:
-            return (upsert.meta or {}).get(defaultversion.ID)
+            return (upsert.meta or {}).get(versionorder.ID)
         return None if self.default in (NEWEST, THE_NEW_ONE) else self.default
 
     def _upsert_version(self, upsert: VersionUpsert) -> Draft:
@@ -240,12 +238,12 @@ class ResourcePlan:
                 patch=patch,
                 managed=self.kind.meta_managed,
             )
-        defaultversion.choose_default(self.draft, meta, self.kind, patch=patch)
+        versionorder.choose_default(self.draft, meta, self.kind, patch=patch)
 
     def _settle(self, written: Sequence[Draft]) -> None:
         """Apply the rules for the resource as a whole: steps 3, 5 and 8."""
         if self.default is not None:
-            defaultversion.force_default(self.draft, self.default, written, self.kind)
+            versionorder.force_default(self.draft, self.default, written, self.kind)
         self._order()
         self.drafts.check_decided(self.draft, self.kind.meta_narrowed)
         for draft in written:
@@ -256,8 +254,8 @@ class ResourcePlan:
         draft, versions = self.draft, self.versions
         versionorder.derive_ancestors(self.drafts, versions, self.kind)
         versionorder.check_lineage(self.xid, versions, self.kind)
-        defaultversion.settle_default(draft, versions, self.kind)
-        if not draft.is_new and defaultversion.has_moved(draft):
+        versionorder.settle_default(draft, versions, self.kind)
+        if not draft.is_new and versionorder.has_moved(draft):
             self.drafts.touch(self.draft)
 
     def _check_matching(self) -> None:
@@ -274,7 +272,7 @@ class ResourcePlan:
         if self.draft.xref is not None:
             return
         gone = versionorder.beyond_limit(
-            self.versions, self.draft.attributes[defaultversion.ID], self.kind
+            self.versions, self.draft.attributes[versionorder.ID], self.kind
         )
         lost = next((draft for draft in gone if any(draft is each for each in self._needed)), None)
         if lost is not None:

@@ -22,7 +22,7 @@ from catalog.store.changes import read_newest
 from catalog.store.connections import seen_by
 from catalog.store.database import Connection, Node
 from catalog.store.locks import Locked, MustBeginAgain, Refusal, Touched, lock_and_load
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in

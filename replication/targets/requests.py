@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from catalog.client import Answer, BadAnswer, Client, JsonObject, Params, Refused
-from catalog.model.printable import printable
+from catalog.model.masking import printable
 
 _LONGEST_TITLE, _LONGEST_DETAIL = 300, 500
 _MOST_MEMBERS = 1_000_000

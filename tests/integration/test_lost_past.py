@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from catalog.store.embedded import start_embedded
-from catalog.store.logcursor import LogCursor
 from catalog.store.loghistory import read_cursor, why_lost
+from catalog.store.logpositions import LogCursor
 from catalog.store.queries import Queries
 from tests.integration.conftest import Node
 from tests.integration.federation import (

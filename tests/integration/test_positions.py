@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catalog.store.changes import Position
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from tests.integration.conftest import Answer, Node, assert_problem
 
 WRITES: list[tuple[str, str, Any]] = [

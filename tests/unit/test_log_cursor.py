@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.store.changes import Position
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 
 _numbers = st.integers(0, 2**63 - 1)
 positions = st.builds(Position, _numbers, _numbers)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from catalog.commands.console import cell, table
 from catalog.commands.terminal import PlainConsole
 from catalog.model.backoff import MAX_RETRY_AFTER_SECONDS, parse_retry_after
-from catalog.model.printable import printable, printable_json, printable_lines
+from catalog.model.masking import printable, printable_json, printable_lines
 
 HOSTILE = [
     "\x1b[2J\x1b[31mred",

@@ -16,7 +16,7 @@ from catalog.config.settings import Settings
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.sinkcredential import PlainCredential
 from catalog.store.changes import Position
-from catalog.store.logcursor import LogCursor
+from catalog.store.logpositions import LogCursor
 from replication.copychecks import MalformedCopy
 from replication.feedlines import write_copy, write_end
 from replication.topicaddress import TopicUnusable, address_of

@@ -16,7 +16,7 @@ from catalog import DISTRIBUTION
 from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
-from catalog.model.printable import counted
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.commands.console import cell, err, out, print_json
 from catalog.documents.rewriter import unescaped
 from catalog.documents.serialization import STDIN
-from catalog.model.printable import printable
+from catalog.model.masking import printable
 
 if TYPE_CHECKING:
     from catalog.lint.finding import Finding
