@@ -20,7 +20,7 @@ from benchmarks.size import Size
 from catalog.access.owntokens import make_token
 from catalog.config.settings import Settings
 from catalog.model.roles import Grant
-from catalog.node.run import open_database
+from catalog.node.noderuntime import open_database
 from catalog.store.accessrules import AccessRule, add_rule
 
 _GROUPS = 1000

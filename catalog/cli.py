@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     from catalog.config.settings import Settings
     from catalog.monitoring.diagnosis import Check
-    from catalog.node.run import ProcessMember
+    from catalog.node.noderuntime import ProcessMember
     from replication.reconcile.report import ReconcileSummary
 
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
@@ -248,7 +248,7 @@ def _node(
     from catalog.events.tokenrefresh import run_token_refresh
     from catalog.monitoring.loopdelay import run_loop_delay
     from catalog.monitoring.routes import routes as monitoring_routes
-    from catalog.node.run import run_node
+    from catalog.node.noderuntime import run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
     from replication.signing import run_signing
@@ -278,8 +278,8 @@ def _explain(error: Exception, settings: Settings) -> None:
     from catalog.access.certificates import TlsUnusable
     from catalog.config.keyfile import KeysUnusable
     from catalog.configuring.initialmodel import InitialModelUnusable
+    from catalog.node.noderuntime import AddressInUse
     from catalog.node.processes import MemberFailed
-    from catalog.node.run import AddressInUse
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
 

@@ -13,13 +13,13 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.config.keyfile import key_ring
 from catalog.config.settings import Settings
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
+from catalog.keys.keyring import KeyRing
 from catalog.load.longwork import in_thread
 from catalog.model.caller import Caller, node_caller
 from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.errors import ServerBusy
-from catalog.model.keyring import KeyRing
 from catalog.model.refusals import Refusals
 from catalog.model.schema import Model
 from catalog.store.authoritykeys import OwnSigners

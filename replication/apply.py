@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from catalog.context import Context
+from catalog.keys.entitysignature import EntitySigner
 from catalog.model.author import Author
 from catalog.model.caller import EVERYTHING, Everything, WriteScope
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.entitysignature import EntitySigner
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import group_path, parent_of

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from catalog.context import Context
+from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
 from catalog.model.change import Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.entitysignature import EntitySigner
 from catalog.model.schema import Model
 from catalog.store import entities as store
 from catalog.store import handovers

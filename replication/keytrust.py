@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from catalog.keys.entitysignature import is_signed
 from catalog.model.authoritykey import KeyEntry, KeyHistory
-from catalog.model.entitysignature import is_signed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

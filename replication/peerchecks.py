@@ -18,9 +18,9 @@ import orjson
 from catalog.client import CredentialUnusable
 from catalog.config.keyfile import key_ring
 from catalog.http.outbound import open_session, probe_endpoint
+from catalog.keys.keyring import SecretUnreadable
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
-from catalog.model.keyring import SecretUnreadable
 from catalog.model.masking import counted, described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.monitoring.machinechecks import expiry

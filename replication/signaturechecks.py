@@ -12,7 +12,7 @@ from itertools import filterfalse
 
 import structlog
 
-from catalog.model.entitysignature import (
+from catalog.keys.entitysignature import (
     SignatureOfCopy,
     is_copy_signed,
     is_remembered,

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from catalog.formats.process import bare_environment
-from catalog.model.entitysignature import SignatureOfCopy
+from catalog.keys.entitysignature import SignatureOfCopy
 from replication.signatureworker import request_of
 
 MOST_AT_ONCE = 256

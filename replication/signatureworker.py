@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from catalog.keys.entitysignature import verify_copy
 from catalog.model.authoritykey import SIGNATURE_BYTES
-from catalog.model.entitysignature import verify_copy
 
 COUNT_BYTES = 4
 KEY_BYTES = DIGEST_BYTES = 32

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from catalog.keys.entitysignature import SignatureOfCopy, is_copy_signed
 from catalog.model.authoritykey import number_of
 from catalog.model.entity import Entity, Tombstone
-from catalog.model.entitysignature import SignatureOfCopy, is_copy_signed
 from catalog.store.trustedkeys import TrustedKey
 
 SignedCopy = Entity | Tombstone

@@ -50,7 +50,7 @@ def new() -> None:
 
     Example: export CONCORD_ENCRYPTION_KEY=$(concord key new)
     """
-    from catalog.model.keyring import EncryptionKey
+    from catalog.keys.keyring import EncryptionKey
 
     # Neither folded to the width of a terminal nor coloured.
     sys.stdout.write(EncryptionKey.new().text + "\n")
@@ -128,7 +128,7 @@ def rotate(
 
 async def _rotate(settings: Settings) -> Rotation:
     from catalog.config.keyfile import KeyFile, key_ring
-    from catalog.model.keyring import EncryptionKey
+    from catalog.keys.keyring import EncryptionKey
     from catalog.store.auditnotes import note_author
     from catalog.store.keyrotation import RotationUnderWay, encrypt_anew
 

@@ -46,7 +46,7 @@ def migrate(
 
 async def _migrate(settings: Settings) -> str:
     from catalog.configuring.initialmodel import InitialModelUnusable
-    from catalog.node.run import open_database
+    from catalog.node.noderuntime import open_database
     from catalog.store.connections import DatabaseUnusable
 
     try:

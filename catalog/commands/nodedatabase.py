@@ -60,7 +60,7 @@ def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
 async def in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
     """Call a function with a connection to the database of a node, whether or not it runs."""
     from catalog.config.keyfile import KeysUnusable
-    from catalog.node.run import open_database
+    from catalog.node.noderuntime import open_database
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from catalog.config.settings import Settings
-from catalog.model.keyring import EncryptionKey, KeyRing, parse_keys
+from catalog.keys.keyring import EncryptionKey, KeyRing, parse_keys
 
 KEY_FILE = "encryption.key"
 _LARGEST = 64 * 1024

@@ -24,7 +24,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from yarl import URL
 
 from catalog.config.limits import Limits
-from catalog.model.keyring import EncryptionKey, parse_keys
+from catalog.keys.keyring import EncryptionKey, parse_keys
 from catalog.model.rolerules import RoleRule
 
 

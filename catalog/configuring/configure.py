@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from catalog.configuring.revalidation import Revalidation
+from catalog.keys.entitysignature import EntitySigner
 from catalog.model.author import Author
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
-from catalog.model.entitysignature import EntitySigner
 from catalog.store import configuration as store
 from catalog.store.configuration import StoredConfiguration
 from catalog.store.database import Connection

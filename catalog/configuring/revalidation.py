@@ -12,12 +12,12 @@ from datetime import datetime
 
 from catalog.configuring.adaptation import displaced, has_rules, review_group, review_resource
 from catalog.configuring.modelimpact import ModelImpact
+from catalog.keys.entitysignature import EntitySigner
 from catalog.model.attributes import check_attributes
 from catalog.model.author import Author
 from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.entitysignature import EntitySigner
 from catalog.model.errors import (
     MOST_VIOLATIONS,
     CapabilityError,

@@ -18,8 +18,8 @@ from catalog.config.settings import Settings
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, backoff_from, run_as_leader
 from catalog.http.outbound import open_session
+from catalog.keys.keyring import SecretUnreadable
 from catalog.model.errors import ServerBusy
-from catalog.model.keyring import SecretUnreadable
 from catalog.model.sinkcredential import RefreshGrant, TokenCredential
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.sinks.tokenendpoint import RefreshedToken, RefreshFailed, refresh_token

@@ -21,7 +21,7 @@ from prometheus_client.multiprocess import mark_process_dead
 from catalog.config.settings import Settings
 from catalog.http.listener import Listening
 from catalog.model.backoff import Backoff
-from catalog.node.run import ProcessMember, start_listening
+from catalog.node.noderuntime import ProcessMember, start_listening
 
 _log = structlog.get_logger()
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
@@ -34,7 +34,7 @@ _READY = b"r"
 # the memory of what they have not changed.
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["catalog.node.run", "catalog.dialects", "replication.routes", "replication.scheduler"]
+    ["catalog.node.noderuntime", "catalog.dialects", "replication.routes", "replication.scheduler"]
 )
 
 Run = Callable[[Settings, ProcessMember], None]

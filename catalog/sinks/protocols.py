@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from catalog import install_command
 from catalog.config.keyfile import key_ring
 from catalog.config.settings import Settings
-from catalog.model.keyring import KeyRing, SecretUnreadable
+from catalog.keys.keyring import KeyRing, SecretUnreadable
 from catalog.sinks.amqpsettings import AMQP
 from catalog.sinks.closedsink import ClosedSink
 from catalog.sinks.expiringsink import ExpiringSink

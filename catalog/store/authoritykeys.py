@@ -8,10 +8,10 @@ from datetime import datetime
 
 import structlog
 
+from catalog.keys.entitysignature import EntitySigner
+from catalog.keys.keyring import KeyRing, SecretPlace, SecretUnreadable
 from catalog.model.authoritykey import KeyEntry, PublicKey
 from catalog.model.entity import Entity, Tombstone
-from catalog.model.entitysignature import EntitySigner
-from catalog.model.keyring import KeyRing, SecretPlace, SecretUnreadable
 from catalog.store.database import Connection
 from catalog.store.entities import entities_from, tombstone_from
 from catalog.store.queries import Queries

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from catalog.model.keyring import KeyRing, SecretPlace, SecretUnreadable, key_id
+from catalog.keys.keyring import KeyRing, SecretPlace, SecretUnreadable, key_id
 from catalog.store.database import Connection
 from catalog.store.leadership import take_over
 from catalog.store.queries import Queries

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import orjson
 
-from catalog.model.keyring import KeyRing
+from catalog.keys.keyring import KeyRing
 from catalog.model.peercredential import PeerCredential
 from catalog.store import links
 from catalog.store.database import Connection

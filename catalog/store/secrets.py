@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.model.keyring import KeyRing, SecretPlace
+from catalog.keys.keyring import KeyRing, SecretPlace
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 
-from catalog.model.keyring import KeyRing, SecretPlace
+from catalog.keys.keyring import KeyRing, SecretPlace
 from catalog.model.signingkey import SignatureScheme, SigningKey
 from catalog.store.database import Connection
 from catalog.store.queries import Queries

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from catalog.model.keyring import KeyRing, SecretPlace
+from catalog.keys.keyring import KeyRing, SecretPlace
 from catalog.model.masking import masked_url
 from catalog.model.sinkcredential import (
     CredentialType,

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import orjson
 
+from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
 from catalog.model.author import Author
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.entitysignature import EntitySigner
 from catalog.model.record import record
 from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import collection_of, parent_of

@@ -15,9 +15,9 @@ from catalog.http.body import read_body
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_endpoint_refused, why_refused
 from catalog.http.route import model_response
+from catalog.keys.keyring import SecretUnreadable
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
-from catalog.model.keyring import SecretUnreadable
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.operation import PageQuery

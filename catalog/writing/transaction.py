@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
+from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
 from catalog.model.author import Author
 from catalog.model.caller import EVERYTHING, Caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.entitysignature import EntitySigner
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.tracecontext import TraceContext, current_trace

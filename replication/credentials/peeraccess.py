@@ -15,7 +15,7 @@ from catalog.client import CredentialUnusable
 from catalog.config.settings import Settings
 from catalog.context import Context
 from catalog.http.outbound import open_session
-from catalog.model.keyring import SecretUnreadable
+from catalog.keys.keyring import SecretUnreadable
 from catalog.model.peercredential import OAuthClient, PeerCredential
 from catalog.model.timestamps import parse_time
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.keys.entitysignature import is_signed
 from catalog.model.authoritykey import signed_copy
-from catalog.model.entitysignature import is_signed
 from replication.reconcile.signaturekeys import AuthorityKeys
 
 UNCHECKED, VERIFIED, UNSIGNED = 0, 1, 2

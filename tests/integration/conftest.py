@@ -28,7 +28,7 @@ from catalog.http.listener import listen
 from catalog.http.route import ROUTES, Route
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model, load_model
-from catalog.node.run import open_database, serve
+from catalog.node.noderuntime import open_database, serve
 from catalog.operations.operation import Need
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database

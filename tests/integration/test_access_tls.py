@@ -21,7 +21,7 @@ from catalog.http.route import Route
 from catalog.model.rolerules import RoleRule
 from catalog.model.roles import Grant
 from catalog.monitoring.routes import routes as monitoring_routes
-from catalog.node.run import open_database, serve, start_listening
+from catalog.node.noderuntime import open_database, serve, start_listening
 from tests.brokers.certificates import CertificateAuthority
 
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from catalog.node.run import follow_configuration
+from catalog.node.noderuntime import follow_configuration
 from catalog.store.databasewatch import Watch
 from tests.integration.conftest import Node, assert_problem, start_node
 

@@ -13,7 +13,7 @@ from catalog.configuring.initialmodel import InitialModelUnusable
 from catalog.context import read_configuration
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
-from catalog.node.run import open_database
+from catalog.node.noderuntime import open_database
 from catalog.store.entities import load
 from tests.integration.conftest import start_fresh_node
 

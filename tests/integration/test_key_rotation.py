@@ -20,8 +20,8 @@ from pydantic import SecretStr
 from catalog.config.keyfile import KEY_FILE, KeyFile, key_ring
 from catalog.config.settings import Settings
 from catalog.events.dispatcher import run_deliveries
+from catalog.keys.keyring import EncryptionKey, KeyRing
 from catalog.model.caller import node_caller
-from catalog.model.keyring import EncryptionKey, KeyRing
 from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.signature import make_key
 from catalog.store.database import Database

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from catalog.keys.entitysignature import EntitySigner
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
-from catalog.model.entitysignature import EntitySigner
 from catalog.store.trustedkeys import save_history
 from tests.integration.conftest import Node
 from tests.integration.federation import (

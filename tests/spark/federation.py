@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from aiohttp import web
 
+from catalog.keys.entitysignature import EntitySigner, new_seed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
 from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombstone, fingerprint
-from catalog.model.entitysignature import EntitySigner, new_seed
 from replication.reconcile.remotecatalog import RemoteCatalog
 from tests.integration.federation import LINK
 

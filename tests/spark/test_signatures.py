@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from catalog.model.entitysignature import EntitySigner, new_seed
+from catalog.keys.entitysignature import EntitySigner, new_seed
 from replication.reconcile import compare as compare_module
 from replication.reconcile.catalogs import survey
 from replication.reconcile.errors import ReconcileError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from catalog.model.keyring import (
+from catalog.keys.keyring import (
     EncryptionKey,
     KeyRing,
     SecretPlace,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.keys.entitysignature import EntitySigner, is_copy_signed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey, read_history
 from catalog.model.entity import Entity, Tombstone
-from catalog.model.entitysignature import EntitySigner, is_copy_signed
 from catalog.operations.feed import Verdict
 from replication.decide import LocalState, decide
 from replication.feedlines import read_line, write_copy

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from catalog.keys.entitysignature import EntitySigner, new_seed
 from catalog.model.entity import Entity, Tombstone
-from catalog.model.entitysignature import EntitySigner, new_seed
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Xid
 from replication.copychecks import Incoming, MalformedCopy

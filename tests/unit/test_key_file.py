@@ -11,7 +11,7 @@ from pydantic import SecretStr, ValidationError
 
 from catalog.config.keyfile import KEY_FILE, KeyFile, KeysUnusable, key_ring
 from catalog.config.settings import Settings
-from catalog.model.keyring import EncryptionKey, SecretPlace
+from catalog.keys.keyring import EncryptionKey, SecretPlace
 
 PLACE = SecretPlace("subscriptions", "a", "sinkcredential")
 

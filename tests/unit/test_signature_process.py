@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from catalog.model.entity import Tombstone
-from catalog.model.entitysignature import (
+from catalog.keys.entitysignature import (
     EntitySigner,
     SignatureOfCopy,
     is_copy_signed,
     is_remembered,
     new_seed,
 )
+from catalog.model.entity import Tombstone
 from replication.signaturechecks import verify_all
 from replication.signatureprocess import MOST_AT_ONCE, SignatureProcess
 from replication.trust import Trust

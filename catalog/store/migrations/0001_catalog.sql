@@ -229,7 +229,7 @@ CREATE INDEX audit_refused ON audit (txid, seq) WHERE outcome = 'refused';
 
 -- What authorities sign
 
--- The keys of this authority. `sealed` is the secret of a key, encrypted (catalog/model/keyring.py);
+-- The keys of this authority. `sealed` is the secret of a key, encrypted (catalog/keys/keyring.py);
 -- it is dropped when the next key takes over, which `endorsement` is the signature of, by the one
 -- before.
 CREATE TABLE authority_keys (
@@ -644,7 +644,7 @@ CREATE INDEX subscriptions_expiresat ON subscriptions (expiresat)
     WHERE state IN ('pending', 'active', 'paused');
 
 -- The keys that sign the deliveries of a subscription. `sealed` is the secret of a key, encrypted
--- (catalog/model/keyring.py); the current key has no end.
+-- (catalog/keys/keyring.py); the current key has no end.
 CREATE TABLE signing_keys (
     subscription text COLLATE "C" NOT NULL REFERENCES subscriptions (id)
         ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
@@ -839,7 +839,7 @@ CREATE TABLE delivery_attempts (
 CREATE INDEX delivery_attempts_at ON delivery_attempts (at);
 
 -- The credentials with which events are delivered. `sealed` is the whole credential, encrypted
--- (catalog/model/keyring.py); what else is here is no secret. The access token is to be refreshed at
+-- (catalog/keys/keyring.py); what else is here is no secret. The access token is to be refreshed at
 -- `refreshat`, and `error` is why the last refresh failed. A refresh raises the revision. While
 -- one `isclaimed`, some process refreshes it until `refreshat`. `earlyat` is when it was last to be
 -- refreshed early, since the sink had refused it.

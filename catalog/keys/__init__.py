@@ -1,0 +1,1 @@
+"""Works with keys: signs and verifies entities, and encrypts the secrets that a node keeps."""
