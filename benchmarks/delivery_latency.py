@@ -23,7 +23,7 @@ from benchmarks.size import Size
 from benchmarks.table import print_left_out
 from catalog.client import Client
 from catalog.operations.subscriptions import NewSubscription
-from catalog.sinks.protocols import PROTOCOLS, why_missing
+from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 from tests.brokers.kafka import NoKafka
 
 _PER_SECOND = 20

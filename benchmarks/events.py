@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 
 def event_about(subject: str, number: int = 0) -> OutgoingEvent:

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.figure import Aim, Figure, middle
 from benchmarks.size import Size
-from catalog.events.filters import Predicate, compile_filters
+from catalog.subscriptions.delivery.filters import Predicate, compile_filters
 
 _TYPE = "io.xregistry.message.updated"
 _EVENT = {

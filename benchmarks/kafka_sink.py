@@ -23,9 +23,9 @@ from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.client import Client
 from catalog.operations.subscriptions import NewSubscription, SubscriptionConfig
-from catalog.sinks.kafkasink import KafkaConnections, KafkaSink
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.sink import Delivered
+from catalog.subscriptions.sinks.kafkasink import KafkaConnections, KafkaSink
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sink import Delivered
 from tests.brokers.kafka import KafkaBroker, running_kafka
 from tests.sinks.opened import OPEN, subscription_to
 

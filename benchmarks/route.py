@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

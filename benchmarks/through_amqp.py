@@ -16,7 +16,7 @@ from proton.utils import BlockingConnection
 from benchmarks.arrivals import Arrivals
 from benchmarks.brokers import running
 from benchmarks.route import Route, reading
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from tests.brokers.rabbitmq import RabbitMq, run_rabbitmq
 
 _ADDRESS = "/queue/latency"

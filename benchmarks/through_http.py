@@ -11,7 +11,7 @@ from benchmarks.arrivals import Arrivals, sink
 from benchmarks.load import requesting, send_request
 from benchmarks.process import free_port
 from benchmarks.route import Route
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 _CONNECTIONS = 4
 

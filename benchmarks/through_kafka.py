@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from benchmarks.arrivals import Arrivals
 from benchmarks.brokers import running
 from benchmarks.route import Route, reading
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from tests.brokers.kafka import running_kafka
 
 _TOPIC = "latency"

@@ -12,7 +12,7 @@ from paho.mqtt.properties import Properties
 
 from benchmarks.arrivals import Arrivals
 from benchmarks.route import Route, reading
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from tests.brokers.mosquitto import Mosquitto, run_mosquitto
 
 _TOPIC = "latency"

@@ -13,7 +13,7 @@ from nats.js.api import DeliverPolicy
 
 from benchmarks.arrivals import Arrivals
 from benchmarks.route import Route
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from tests.brokers.natsreader import connected
 from tests.brokers.natsserver import run_nats
 

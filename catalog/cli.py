@@ -242,13 +242,13 @@ def _node(
 ) -> Coroutine[Any, Any, None]:
     """A node with all that it offers and does, or the part of it that a member has."""
     from catalog import dialects
-    from catalog.events.deliveryretention import run_delivery_retention
-    from catalog.events.dispatcher import run_deliveries
-    from catalog.events.logretention import run_log_retention
-    from catalog.events.tokenrefresh import run_token_refresh
     from catalog.monitoring.loopdelay import run_loop_delay
     from catalog.monitoring.routes import routes as monitoring_routes
     from catalog.node.noderuntime import run_node
+    from catalog.subscriptions.delivery.deliveryretention import run_delivery_retention
+    from catalog.subscriptions.delivery.dispatcher import run_deliveries
+    from catalog.subscriptions.delivery.logretention import run_log_retention
+    from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
     from replication.signing import run_signing

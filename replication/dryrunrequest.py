@@ -8,12 +8,12 @@ from aiohttp import web
 
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
-from catalog.events.supervisor import LoopTiming
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import BadRequest
 from catalog.operations.links import DryRunAnswer, TriedCopies, TriedCopy
 from catalog.store.links import Link
+from catalog.supervisor import LoopTiming
 from replication.batch import CopyFinding
 from replication.conflictremedies import remedy_of
 from replication.credentials.peeraccess import access_of

@@ -13,13 +13,13 @@ from typing import Any
 import structlog
 
 from catalog.client import BadAnswer, Client, ClientError, Refused
-from catalog.events.supervisor import backoff_from
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
 from catalog.operations.handovers import HandoverOffer, HandoverState
 from catalog.store import handovers
 from catalog.store.database import wait_for
 from catalog.store.handovers import Handover
+from catalog.supervisor import backoff_from
 from replication.accessremedies import NO_LINK
 from replication.credentials.peeraccess import access_of_row
 from replication.handovercopies import Unfit

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from catalog.context import Context
-from catalog.events.supervisor import LoopTiming
 from catalog.store.links import Link
+from catalog.supervisor import LoopTiming
 from replication.confirmations import Confirmations
 from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.handshake import peer_at

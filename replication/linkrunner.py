@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from catalog.client import ClientError, CursorExpired, Refused
-from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
 from catalog.model.linkterms import TRUST_FIRST, State
@@ -21,6 +20,7 @@ from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.linkconflicts import MOST_CONFLICTS
 from catalog.store.links import Link, LinkReplaced
+from catalog.supervisor import backoff_from
 from replication.confirmations import SAVE_SECONDS
 from replication.credentials.peeraccess import access_of
 from replication.deletionlimit import TooManyDeletions

@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from catalog.client import Client, ClientError
-from catalog.events.supervisor import backoff_from
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
 from catalog.store import recoveries
 from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
+from catalog.supervisor import backoff_from
 from replication.credentials.peeraccess import access_of_row
 from replication.deletionlimit import DeletionLimit
 from replication.handshake import cause_of, peer_at

@@ -11,7 +11,6 @@ import structlog
 
 from catalog.client import ClientError
 from catalog.context import Context
-from catalog.events.supervisor import LoopTiming, Supervisor, run_as_leader
 from catalog.http.outbound import open_session
 from catalog.store import links
 from catalog.store.configuration import CONFIGURATION_CHANNEL
@@ -20,6 +19,7 @@ from catalog.store.handovers import HANDOVER_CHANNEL
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
 from catalog.store.recoveries import RECOVERY_CHANNEL
+from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
 from replication.confirmations import Confirmations
 from replication.handoverrunner import HandoverRunner
 from replication.linkbounds import LinkGate

@@ -28,7 +28,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from catalog.config.settings import Settings
 from catalog.model.connectionfailure import why_unreachable
-from catalog.sinks.kafkaconnection import (
+from catalog.subscriptions.sinks.kafkaconnection import (
     ConnectionGuard,
     connection_options,
     create_no_topics,

@@ -14,8 +14,8 @@ from catalog.config.settings import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.linkterms import TOPIC_SCHEMES
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.kafkacluster import KafkaCluster
-from catalog.sinks.kafkasettings import servers_of
+from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
+from catalog.subscriptions.sinks.kafkasettings import servers_of
 
 _MOST_BROKERS = 16
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")

@@ -24,8 +24,8 @@ from catalog.client import (
 )
 from catalog.client.errors import ResponseTooLarge
 from catalog.config.settings import Settings
-from catalog.events.supervisor import LoopTiming, backoff_from
 from catalog.http.body import most_values_of
+from catalog.supervisor import LoopTiming, backoff_from
 
 GONE = frozenset({404, 410})
 # What a server that is throttled may ask for, before the walk is broken off and begun later.

@@ -8,12 +8,12 @@ import structlog
 
 from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
 from catalog.context import Context
-from catalog.events.supervisor import LoopTiming
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import InvalidAttribute
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
+from catalog.supervisor import LoopTiming
 from replication.accessremedies import is_kept_out
 from replication.handshake import (
     FORCE,

@@ -8,13 +8,13 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.access.audittrail import note_last_refused
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
 from catalog.api.answercache import ANSWERS, AnswerCache
 from catalog.api.requesttarget import answer_options, methods_of_route
 from catalog.api.routes import entity_routes
 from catalog.api.routes import routes as native_routes
+from catalog.audit.audittrail import note_last_refused
 from catalog.context import CONTEXT, SHARED, SharedState
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.body import BODY_MEMORY, BodyMemory

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from catalog.api.openapi_schemas import Json, reference
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswer
-from catalog.sinks.protocol import DeliveryProtocol
-from catalog.sinks.protocols import PROTOCOLS, why_missing
+from catalog.subscriptions.sinks.protocol import DeliveryProtocol
+from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 
 
 def name_protocols(models: Mapping[str, Json]) -> dict[str, Json]:

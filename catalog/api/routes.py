@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.access.auditrequests import routes as audit
 from catalog.access.rulerequests import routes as rules
 from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
@@ -12,6 +11,7 @@ from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitypaths import handle_entity, redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.validate import post_message
+from catalog.audit.auditrequests import routes as audit
 from catalog.http.route import Route, reads, writes
 from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation

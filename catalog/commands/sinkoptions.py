@@ -122,7 +122,7 @@ def _read_credential(file: str) -> dict[str, Any]:
 
 def protocol_of(sink: str) -> str:
     """The delivery protocol of a sink's URL, by its scheme; HTTP for a scheme of none."""
-    from catalog.sinks.protocols import PROTOCOLS
+    from catalog.subscriptions.sinks.protocols import PROTOCOLS
 
     scheme = sink.partition(":")[0].lower()
     speaking = (name for name, each in PROTOCOLS.items() if scheme in each.schemes[name])

@@ -13,7 +13,6 @@ from catalog.model.creator import token_principal
 from catalog.model.roles import Grant
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
-from catalog.store.subscriptions import suspend
 
 # A list of all of them is one answer.
 MOST_TOKENS = 1000
@@ -82,8 +81,13 @@ async def remove_token(connection: Connection, id: str) -> AccessToken | None:
     row = await connection.fetchrow(_queries.remove, id)
     if row is None:
         return None
-    await suspend(connection, token_principal(id), "its creator's token was revoked")
+    await suspend_subscriptions(connection, token_principal(id), "its creator's token was revoked")
     return _token_from(row)
+
+
+async def suspend_subscriptions(connection: Connection, createdby: str, reason: str) -> None:
+    """Suspend the subscriptions of one caller, and announce them."""
+    await connection.execute(_queries.suspend_subscriptions, createdby, reason)
 
 
 async def count_tokens(connection: Connection, now: datetime) -> tuple[int, int]:

@@ -20,11 +20,11 @@ from catalog.model.errors import NotFound
 from catalog.model.roles import Permission
 from catalog.operations.subscriptions import State
 from catalog.store.database import Connection
-from catalog.store.deadletters import count_dead_letters
 from catalog.store.logpositions import LogName
-from catalog.store.subscriptioncommands import lock_subscription
-from catalog.store.subscriptions import Subscription, get
 from catalog.subscriptions.shown import subscription_answer
+from catalog.subscriptions.stored.deadletters import count_dead_letters
+from catalog.subscriptions.stored.subscriptioncommands import lock_subscription
+from catalog.subscriptions.stored.subscriptions import Subscription, get
 
 OVER: frozenset[State] = frozenset({"ended", "expired", "suspended"})
 """The states of subscriptions that deliver nothing any more."""

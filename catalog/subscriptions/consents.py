@@ -12,10 +12,9 @@ from functools import partial
 
 from aiohttp import web
 
-from catalog.access.audittrail import author_of
+from catalog.audit.audittrail import author_of
 from catalog.config.settings import Settings
 from catalog.context import CONTEXT
-from catalog.events.sinkvalidation import request_origin
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate, rate_in_a_minute
 from catalog.model.concorderrors import TooManyAttempts
@@ -24,10 +23,21 @@ from catalog.model.sinkconsent import SinkConsent
 from catalog.model.weborigin import origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
-from catalog.sinks.consent import WANTED_RATE, UnreadableRate, needs_consent, parse_allowed_rate
 from catalog.store.database import Connection
-from catalog.store.sinkconsents import AWAITS_CONSENT, forget, grant_by_callback, seek
-from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.delivery.sinkvalidation import request_origin
+from catalog.subscriptions.sinks.consent import (
+    WANTED_RATE,
+    UnreadableRate,
+    needs_consent,
+    parse_allowed_rate,
+)
+from catalog.subscriptions.stored.sinkconsents import (
+    AWAITS_CONSENT,
+    forget,
+    grant_by_callback,
+    seek,
+)
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 _THANKS = "Events will be sent to this sink.\n"
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}

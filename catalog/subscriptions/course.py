@@ -18,16 +18,22 @@ from catalog.operations.deliveries import (
     SubscriptionChanges,
 )
 from catalog.store.database import Connection
-from catalog.store.deliveryattempts import page_attempts
 from catalog.store.logpositions import find_position
-from catalog.store.subscriptioncommands import try_now
-from catalog.store.subscriptions import Subscription, change_state, get, move_cursor, pause_later
 from catalog.subscriptions.addressed import (
     answer_write,
     lock_addressed,
     next_page,
     path_of,
     read_addressed,
+)
+from catalog.subscriptions.stored.deliveryattempts import page_attempts
+from catalog.subscriptions.stored.subscriptioncommands import try_now
+from catalog.subscriptions.stored.subscriptions import (
+    Subscription,
+    change_state,
+    get,
+    move_cursor,
+    pause_later,
 )
 
 _PAUSED = "paused on request"

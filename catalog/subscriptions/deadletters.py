@@ -22,10 +22,8 @@ from catalog.operations.deliveries import (
     Redelivery,
     WholeDeadLetter,
 )
-from catalog.store import deadletters as store
 from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
-from catalog.store.subscriptioncommands import wake
 from catalog.subscriptions.addressed import (
     OVER,
     lock_addressed,
@@ -33,6 +31,8 @@ from catalog.subscriptions.addressed import (
     path_of,
     read_addressed,
 )
+from catalog.subscriptions.stored import deadletters as store
+from catalog.subscriptions.stored.subscriptioncommands import wake
 
 _WAITING = "Have the earlier ones of its subject delivered again, or delete them."
 _REPLACE = "Replace the subscription first (PUT), which makes it active again."

@@ -8,17 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from catalog.events.filters import FilterError, compile_filters
 from catalog.http.outboundaddress import split_hosts
 from catalog.http.route import checked
 from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
 from catalog.model.sinkcredential import SinkCredential, TokenCredential, secrets_of, type_of
 from catalog.operations.subscriptions import NewSubscription
-from catalog.sinks.protocols import PROTOCOLS, why_missing
 from catalog.store.logpositions import check_position
-from catalog.store.sinkcredentials import StoredCredential
-from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.delivery.filters import FilterError, compile_filters
+from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
+from catalog.subscriptions.stored.sinkcredentials import StoredCredential
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 _NONE_STORED = (

@@ -16,13 +16,17 @@ from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.stream import SINK_TESTS
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.operations.deliveries import AttemptOutcome, ExampleAnswer
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.protocols import Sinks
-from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.database import Connection
-from catalog.store.sinkconsents import is_missing
-from catalog.store.subscriptions import SUBSCRIPTION_SOURCE, SUBSCRIPTION_TYPES, Subscription
 from catalog.subscriptions.addressed import path_of, read_addressed
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
+from catalog.subscriptions.stored.sinkconsents import is_missing
+from catalog.subscriptions.stored.subscriptions import (
+    SUBSCRIPTION_SOURCE,
+    SUBSCRIPTION_TYPES,
+    Subscription,
+)
 
 _log = structlog.get_logger(__name__)
 

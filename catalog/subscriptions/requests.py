@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
+from catalog.audit.auditlog import AUDIT_SOURCE
 from catalog.context import CONTEXT, Context
-from catalog.events.filters import count_conditions
 from catalog.http.body import read_body
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_endpoint_refused, why_refused
@@ -22,28 +22,7 @@ from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.operation import PageQuery
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswers
-from catalog.sinks.protocols import PROTOCOLS
-from catalog.store.auditlog import AUDIT_SOURCE
 from catalog.store.database import Connection
-from catalog.store.deadletters import count_dead_letters
-from catalog.store.sinkcredentials import (
-    load_credentials,
-    open_credential,
-    remove_credential,
-    save_credential,
-)
-from catalog.store.subscriptions import (
-    SUBSCRIPTION_SOURCE,
-    Heir,
-    Subscription,
-    SubscriptionDefinition,
-    count,
-    create,
-    delete,
-    log_of,
-    page,
-    replace,
-)
 from catalog.subscriptions.addressed import (
     OVER,
     answer_read,
@@ -61,8 +40,29 @@ from catalog.subscriptions.definitions import (
     keeps_credential,
     unmasked,
 )
+from catalog.subscriptions.delivery.filters import count_conditions
 from catalog.subscriptions.shown import subscription_answer
 from catalog.subscriptions.signingkeys import ensure_keys
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
+from catalog.subscriptions.stored.deadletters import count_dead_letters
+from catalog.subscriptions.stored.sinkcredentials import (
+    load_credentials,
+    open_credential,
+    remove_credential,
+    save_credential,
+)
+from catalog.subscriptions.stored.subscriptions import (
+    SUBSCRIPTION_SOURCE,
+    Heir,
+    Subscription,
+    SubscriptionDefinition,
+    count,
+    create,
+    delete,
+    log_of,
+    page,
+    replace,
+)
 
 # Larger definitions take too much memory; more conditions take too much time for each event.
 _MOST_BYTES = 16 * 1024

@@ -18,10 +18,10 @@ from catalog.operations.subscriptions import (
     SubscriptionOwner,
     TokenRefresh,
 )
-from catalog.sinks.protocols import PROTOCOLS
-from catalog.sinks.signature import shared_secret
-from catalog.store.sinkcredentials import StoredCredential
-from catalog.store.subscriptions import Subscription
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
+from catalog.subscriptions.sinks.signature import shared_secret
+from catalog.subscriptions.stored.sinkcredentials import StoredCredential
+from catalog.subscriptions.stored.subscriptions import Subscription
 
 _SECRETS = {
     "PLAIN": ("identifier", "secret"),

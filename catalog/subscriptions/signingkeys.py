@@ -15,13 +15,13 @@ from catalog.model.errors import NotFound
 from catalog.model.signingkey import SignatureScheme, SigningKey
 from catalog.model.weborigin import origin_of
 from catalog.operations.subscriptions import KeyExchange
-from catalog.sinks.signature import make_key, public_key
 from catalog.store.database import Connection
 from catalog.store.signingkeys import end_keys, remove_key, remove_keys, save_key
-from catalog.store.subscriptioncommands import wake
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
 from catalog.subscriptions.addressed import lock_addressed
 from catalog.subscriptions.shown import key_answers
+from catalog.subscriptions.sinks.signature import make_key, public_key
+from catalog.subscriptions.stored.subscriptioncommands import wake
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition, get
 
 _MOST_KEYS = 2
 

@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 from aiohttp import hdrs, web
 
-from catalog.access.audittrail import author_of
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import IDENTITY, Identity, demand
 from catalog.access.ratelimits import RATE_LIMITS, key_of
+from catalog.audit.audittrail import author_of
 from catalog.context import CLIENT, CONTEXT, SHARED, Context
 from catalog.http.conditions import READING
 from catalog.http.flags import Flags

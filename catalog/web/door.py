@@ -19,7 +19,7 @@ import time
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
-from catalog.access.audittrail import note_refusal
+from catalog.audit.audittrail import note_refusal
 from catalog.context import CLIENT, CONTEXT, SharedState
 from catalog.http.body import release_body
 from catalog.http.clientconnections import ClientConnection, client_address, source_of

@@ -27,7 +27,7 @@ def _imported_within(function: Callable[..., object]) -> Iterator[str]:
 _processes = multiprocessing.get_context("forkserver")
 # A command imports what only it needs when it runs, and a node its sinks when it delivers.
 _processes.set_forkserver_preload(
-    ["catalog.cli", *_imported_within(cli._node), "catalog.sinks.httpsink"]
+    ["catalog.cli", *_imported_within(cli._node), "catalog.subscriptions.sinks.httpsink"]
 )
 
 

@@ -25,7 +25,6 @@ from catalog.documents.editions import EDITIONS
 from catalog.documents.losses import find_losses
 from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
-from catalog.events.filters import FilterError, compile_filters
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import decode_header
 from catalog.http.route import checked
@@ -40,8 +39,9 @@ from catalog.model.interaction import Interaction
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
 from catalog.operations.subscriptions import NewSubscription
-from catalog.sinks.protocols import PROTOCOLS
 from catalog.subscriptions.definitions import credential_in, definition_of, unmasked
+from catalog.subscriptions.delivery.filters import FilterError, compile_filters
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
 from replication.feedlines import read_line, write_copy
 from tests.fuzz.requests import SUBSCRIPTION_BODIES
 

@@ -19,13 +19,13 @@ from catalog.api.app import create_app
 from catalog.config.settings import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import SharedState, read_configuration
-from catalog.events.dispatcher import run_deliveries
-from catalog.events.logretention import drop_once, passed_time_for
-from catalog.events.supervisor import LoopTiming
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Retention
 from catalog.store.database import Database
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.logretention import drop_once, passed_time_for
+from catalog.supervisor import LoopTiming
 from replication.routes import routes
 from replication.scheduler import run_links
 from tests.conftest import copying

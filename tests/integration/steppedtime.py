@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from catalog.events.supervisor import LoopTiming
+from catalog.supervisor import LoopTiming
 
 # Shorter sleeps are those of a node's own loops, and take their time.
 _LEAST_HELD_SECONDS = 2.0

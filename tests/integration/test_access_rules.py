@@ -11,9 +11,9 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog.access.audittrail import note_refused
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
+from catalog.audit.audittrail import note_refused
 from catalog.model.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, covers
 from catalog.operations.access import MOST_PATHS, MOST_WILD_PATHS
 from catalog.store.accessrules import (

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from catalog.access.auditretention import drop_once
-from catalog.access.audittrail import note_refused
+from catalog.audit.auditretention import drop_once
+from catalog.audit.audittrail import note_refused
 from catalog.model.author import Author
 from catalog.model.refusals import MOST_KINDS
 from replication.routes import routes as replication_routes

@@ -12,15 +12,15 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
-from catalog.access.audittrail import note_refused, run_refusal_notes
+from catalog.audit.audittrail import note_refused, run_refusal_notes
 from catalog.cli import app
 from catalog.client import Client
 from catalog.commands.audit import follow_audit
-from catalog.events.dispatcher import run_deliveries
 from catalog.model.caller import node_caller
 from catalog.operations.audit import AuditQuery
 from catalog.store.changes import Position
 from catalog.store.database import Database
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes as replication_routes
 from tests.integration.auditing import Caller, as_role
 from tests.integration.conftest import Node, start_node

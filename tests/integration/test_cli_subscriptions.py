@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from catalog.client import verify
-from catalog.events.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
 from tests.integration.test_sink_consent import sink_here

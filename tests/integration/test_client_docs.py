@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from catalog.client import Client, Refused
-from catalog.events.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import start_node
 from tests.pages import PROGRAM, ROOT, blocks

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client, Refused, is_replica
-from catalog.events.dispatcher import run_deliveries
 from catalog.operations.links import NewLink
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 

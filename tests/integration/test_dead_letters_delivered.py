@@ -11,15 +11,15 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
 from catalog.operations.subscriptions import RetryLimits, SubscriptionConfig
-from catalog.store.deadletters import (
+from catalog.subscriptions.stored.deadletters import (
     DeadLetter,
     clear_dead_letters,
     mark_due,
     page_dead_letters,
 )
-from catalog.store.deliveryattempts import page_attempts
-from catalog.store.subscriptioncommands import wake
-from catalog.store.subscriptions import Subscription
+from catalog.subscriptions.stored.deliveryattempts import page_attempts
+from catalog.subscriptions.stored.subscriptioncommands import wake
+from catalog.subscriptions.stored.subscriptions import Subscription
 from tests.integration.conftest import start_node
 from tests.integration.test_dispatcher import (
     AT,

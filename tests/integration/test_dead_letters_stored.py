@@ -10,11 +10,11 @@ import asyncpg
 import pytest
 
 from catalog.config.settings import Settings
-from catalog.events.deliveryretention import KeptAttempts, trim_once
 from catalog.model.caller import node_caller
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Database
-from catalog.store.deadletters import (
+from catalog.subscriptions.delivery.deliveryretention import KeptAttempts, trim_once
+from catalog.subscriptions.stored.deadletters import (
     FailedEvent,
     add,
     blocked_subjects,
@@ -27,8 +27,8 @@ from catalog.store.deadletters import (
     remove,
     set_dead,
 )
-from catalog.store.deliveryattempts import Attempt, add_attempts, page_attempts
-from catalog.store.subscriptions import SubscriptionDefinition, create, delete, get
+from catalog.subscriptions.stored.deliveryattempts import Attempt, add_attempts, page_attempts
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition, create, delete, get
 from tests.integration.clockpoints import store_point
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

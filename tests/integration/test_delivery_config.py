@@ -10,8 +10,8 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
 from catalog.operations.subscriptions import SubscriptionConfig
-from catalog.store.subscriptions import SubscriptionDefinition as Definition
-from catalog.store.subscriptions import change_state, move_cursor, replace
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition as Definition
+from catalog.subscriptions.stored.subscriptions import change_state, move_cursor, replace
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_dispatcher import (
     AT,

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from catalog.context import Context
 from catalog.operations.subscriptions import BatchLimits, RetryLimits, SubscriptionConfig
 from catalog.store.changes import Position, read_changes
-from catalog.store.deadletters import get_dead_letter, mark_due, page_dead_letters
-from catalog.store.subscriptioncommands import wake
-from catalog.store.subscriptions import Subscription, change_state, delete
+from catalog.subscriptions.stored.deadletters import get_dead_letter, mark_due, page_dead_letters
+from catalog.subscriptions.stored.subscriptioncommands import wake
+from catalog.subscriptions.stored.subscriptions import Subscription, change_state, delete
 from tests.integration.batchsink import BatchSink
 from tests.integration.test_dispatcher import (
     VirtualTime,

@@ -13,8 +13,8 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
 from catalog.operations.subscriptions import BatchLimits, RetryLimits, SubscriptionConfig
-from catalog.store.deadletters import page_dead_letters
-from catalog.store.subscriptions import Subscription
+from catalog.subscriptions.stored.deadletters import page_dead_letters
+from catalog.subscriptions.stored.subscriptions import Subscription
 from tests.integration.batchsink import BatchSink, names_of, refusing_batches_with
 from tests.integration.steppedtime import SteppedTime
 from tests.integration.test_dispatcher import (

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from catalog import install_command
 from catalog.cli import app
-from catalog.sinks import protocols
-from catalog.sinks.protocols import PROTOCOLS
+from catalog.subscriptions.sinks import protocols
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
 from tests.integration.conftest import Node, assert_problem
 
 MISSING = f"AMQP is not installed: {install_command('amqp')}"

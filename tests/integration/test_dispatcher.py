@@ -20,12 +20,6 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config.settings import Settings
 from catalog.context import Context, SharedState
-from catalog.events.changeentries import ChangeLogReader
-from catalog.events.dispatcher import run_deliveries
-from catalog.events.filterindex import Required
-from catalog.events.logtail import LogEntry, Tail, Waiter
-from catalog.events.nativeevents import native_dialect
-from catalog.events.supervisor import LoopTiming
 from catalog.model.author import Author
 from catalog.model.caller import node_caller
 from catalog.model.change import Change
@@ -34,11 +28,17 @@ from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.operations.subscriptions import RetryLimits, SubscriptionConfig
-from catalog.sinks.httpmessage import encode_binary, encode_structured
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
-from catalog.store.sinkcredentials import remove_credential, save_credential
-from catalog.store.subscriptions import (
+from catalog.store.writes import Write, write
+from catalog.subscriptions.delivery.changeentries import ChangeLogReader
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.filterindex import Required
+from catalog.subscriptions.delivery.logtail import LogEntry, Tail, Waiter
+from catalog.subscriptions.delivery.nativeevents import native_dialect
+from catalog.subscriptions.sinks.httpmessage import encode_binary, encode_structured
+from catalog.subscriptions.stored.sinkcredentials import remove_credential, save_credential
+from catalog.subscriptions.stored.subscriptions import (
     Subscription,
     SubscriptionDefinition,
     create,
@@ -46,7 +46,7 @@ from catalog.store.subscriptions import (
     get,
     replace,
 )
-from catalog.store.writes import Write, write
+from catalog.supervisor import LoopTiming
 
 SOURCE = "http://catalog.example"
 LOG = ChangeLogReader(native_dialect(), SOURCE)

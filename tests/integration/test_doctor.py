@@ -21,11 +21,11 @@ from typer.testing import CliRunner, Result
 from catalog.cli import app
 from catalog.config.settings import Settings
 from catalog.config.settingsrecord import record_settings
-from catalog.events.logretention import drop_once, passed_time_for
 from catalog.monitoring import databasechecks
 from catalog.monitoring.databasechecks import DATABASE_CHECKS
 from catalog.monitoring.diagnosis import CheckedNode, Diagnosis, examine
 from catalog.monitoring.machinechecks import expiry
+from catalog.subscriptions.delivery.logretention import drop_once, passed_time_for
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, execute, link, start_member
 from tests.integration.test_log_retention import EVERYTHING

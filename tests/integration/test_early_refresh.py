@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 from aiokafka.errors import SaslAuthenticationFailed
 
-from catalog.events.dispatcher import run_deliveries
-from catalog.events.supervisor import LoopTiming
-from catalog.events.tokenrefresh import run_token_refresh
-from catalog.sinks.connectfailure import ConnectionRefusedByServer, connect_failure
-from catalog.sinks.kafkasink import _refused
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
+from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer, connect_failure
+from catalog.subscriptions.sinks.kafkasink import _refused
+from catalog.supervisor import LoopTiming
 from tests.integration.conftest import Node
 from tests.integration.test_token_refresh import running, server, subscribe, subscription, url
 from tests.integration.tokenendpoint import TokenServer, until

@@ -29,13 +29,13 @@ from catalog.config.settings import Settings
 from catalog.model.connectionfailure import NO_TLS, UNREACHABLE
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
-from catalog.sinks.httpconnection import HttpConnection
-from catalog.sinks.idleconnections import IdleConnections
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.protocols import Sinks
-from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.subscriptions.sinks.httpconnection import HttpConnection
+from catalog.subscriptions.sinks.idleconnections import IdleConnections
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 PATIENT, IMPATIENT = 10.0, 0.3

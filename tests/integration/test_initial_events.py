@@ -15,9 +15,9 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog.events import delivery
 from catalog.operations.subscriptions import SubscriptionConfig
-from catalog.store.subscriptions import Subscription, delete
+from catalog.subscriptions.delivery import delivery
+from catalog.subscriptions.stored.subscriptions import Subscription, delete
 from tests.integration.batchsink import BatchSink
 from tests.integration.conftest import Node
 from tests.integration.test_dispatcher import VirtualTime, delivering, eventually, subscribe

@@ -14,12 +14,12 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config.settings import Settings
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.kafkasettings import KafkaSettings
-from catalog.sinks.kafkasink import KafkaConnections
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.sink import SinkRefused
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
+from catalog.subscriptions.sinks.kafkasink import KafkaConnections
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sink import SinkRefused
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 BOB = PlainCredential(identifier="bob", secret="s3cret")

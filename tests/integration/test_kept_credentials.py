@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from catalog.model.sinkcredential import SinkCredential
-from catalog.store.sinkcredentials import load_credentials, open_credential
+from catalog.subscriptions.stored.sinkcredentials import load_credentials, open_credential
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_subscriptions_api import ACCESS, MINIMAL, PLAIN, REFRESH, SINK
 

@@ -19,17 +19,21 @@ from pydantic import SecretStr
 
 from catalog.config.keyfile import KEY_FILE, KeyFile, key_ring
 from catalog.config.settings import Settings
-from catalog.events.dispatcher import run_deliveries
 from catalog.keys.keyring import EncryptionKey, KeyRing
 from catalog.model.caller import node_caller
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.signature import make_key
 from catalog.store.database import Database
 from catalog.store.keyrotation import COLUMNS, RotationUnderWay, count_secrets, encrypt_anew
 from catalog.store.leadership import take_over
 from catalog.store.signingkeys import load_keys, open_key, save_key
-from catalog.store.sinkcredentials import load_credentials, open_credential, save_credential
-from catalog.store.subscriptions import SubscriptionDefinition, create
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.sinks.signature import make_key
+from catalog.subscriptions.stored.sinkcredentials import (
+    load_credentials,
+    open_credential,
+    save_credential,
+)
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition, create
 from tests.integration.conftest import Node, start_node
 from tests.integration.tokenendpoint import TokenServer, until
 

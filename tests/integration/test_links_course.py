@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from catalog.events.supervisor import LoopTiming
 from catalog.model.timestamps import parse_time
 from catalog.store import links
+from catalog.supervisor import LoopTiming
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

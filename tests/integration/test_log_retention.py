@@ -12,17 +12,17 @@ import pytest
 import structlog
 
 from catalog.config.settings import Settings
-from catalog.events import logretention
-from catalog.events.logretention import (
+from catalog.model.caller import node_caller
+from catalog.store.changes import Head, Retention, read_head
+from catalog.store.database import Database
+from catalog.subscriptions.delivery import logretention
+from catalog.subscriptions.delivery.logretention import (
     drop_once,
     passed_time_for,
     retention_from,
     run_log_retention,
 )
-from catalog.model.caller import node_caller
-from catalog.store.changes import Head, Retention, read_head
-from catalog.store.database import Database
-from catalog.store.subscriptions import SubscriptionDefinition, create
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition, create
 from tests.integration.clockpoints import store_point
 from tests.integration.conftest import Node
 from tests.integration.federation import eventually, execute

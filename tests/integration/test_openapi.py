@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from catalog.api.documents import DOCUMENTS
 from catalog.operations.operation import LINES
-from catalog.store.deadletters import FailedEvent, add
+from catalog.subscriptions.stored.deadletters import FailedEvent, add
 from replication import routes
 from tests.integration.conftest import Node, start_node
 from tests.openapidocument import FILE, document

@@ -12,9 +12,9 @@ from aiohttp import web
 from jsonschema_rs import Draft202012Validator
 from yarl import URL
 
-from catalog.events.dispatcher import run_deliveries
 from catalog.http.stream import SINK_TESTS
 from catalog.operations import deliveries, subscriptions
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.federation import execute
 from tests.integration.test_sink_consent import sink_here

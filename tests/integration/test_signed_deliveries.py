@@ -13,7 +13,7 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from catalog.client import SignatureInvalid, verify
-from catalog.events.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.integration.webhooksink import WebHookSink, accept
 

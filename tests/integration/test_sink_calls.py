@@ -13,15 +13,15 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
-from catalog.events.deliveryslots import DeliverySlots
-from catalog.events.progress import ProgressWriter
-from catalog.events.sinkcalls import SinkCalls
 from catalog.model.sinkconsent import SinkConsent
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.protocols import Sinks
-from catalog.sinks.sink import Delivered, SinkRefused
-from catalog.store.deliveryattempts import page_attempts
+from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
+from catalog.subscriptions.delivery.progress import ProgressWriter
+from catalog.subscriptions.delivery.sinkcalls import SinkCalls
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, SinkRefused
+from catalog.subscriptions.stored.deliveryattempts import page_attempts
 from tests.integration.batchsink import BatchSink
 from tests.integration.test_dispatcher import AT, VirtualTime, context, subscribe
 

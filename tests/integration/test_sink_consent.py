@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from catalog.events.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 from tests.integration.webhooksink import Answer, WebHookSink, accept

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from catalog.context import Context
-from catalog.events.logretention import drop_once, passed_time_for, retention_from
 from catalog.store.changes import Position, Retention
-from catalog.store.subscriptionlog import read_subscription_log
-from catalog.store.subscriptions import (
+from catalog.subscriptions.delivery.logretention import drop_once, passed_time_for, retention_from
+from catalog.subscriptions.stored.subscriptionlog import read_subscription_log
+from catalog.subscriptions.stored.subscriptions import (
     SubscriptionDefinition,
     change_state,
     create,

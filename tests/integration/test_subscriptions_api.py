@@ -19,12 +19,12 @@ from catalog.dialects import event_dialects
 from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.protocols import Sinks
-from catalog.sinks.sink import SinkRefused
 from catalog.store.changes import Position
 from catalog.store.database import Database
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import SinkRefused
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition, get
 from tests.integration.conftest import NodeClient
 
 SOURCE = "https://catalog.example"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from catalog.events.dispatcher import run_deliveries
 from catalog.operations.subscriptions import State
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, get
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.stored.subscriptions import Subscription, get
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
 from tests.integration.test_subscriptions_life import (

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from catalog.store.deadletters import FailedEvent, add
-from catalog.store.deliveryattempts import Attempt, add_attempts
+from catalog.subscriptions.stored.deadletters import FailedEvent, add
+from catalog.subscriptions.stored.deliveryattempts import Attempt, add_attempts
 from tests.integration.conftest import Answer, Node, start_node
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

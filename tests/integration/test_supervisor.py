@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from catalog.context import Context
-from catalog.events.delivery import Delivery
-from catalog.events.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.delivery import Delivery
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.linkrunner import LinkRunner
 from replication.scheduler import run_links
 from tests.integration.conftest import Node

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from catalog.events.dispatcher import run_deliveries
-from catalog.events.tokenrefresh import run_token_refresh
 from catalog.model.sinkcredential import TokenCredential
 from catalog.model.timestamps import format_time
-from catalog.store.sinkcredentials import load_credentials, open_credential
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
+from catalog.subscriptions.stored.sinkcredentials import load_credentials, open_credential
 from tests.integration.conftest import Node, start_node
 from tests.integration.tokenendpoint import TokenServer, answering, error, text, until
 

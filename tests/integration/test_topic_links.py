@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from catalog.config.settings import Settings
-from catalog.sinks.kafkaproducer import KafkaProducer
-from catalog.sinks.kafkarecords import KafkaRecord
+from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
+from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from replication.topic import open_topic
 from replication.topicaddress import address_of
 from replication.topicrecords import MARK_KEY, read_mark

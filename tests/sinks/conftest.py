@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catalog.events.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from tests.integration.conftest import Node, start_node
 
 

@@ -10,11 +10,11 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config.settings import Settings
 from catalog.model.sinkcredential import SinkCredential
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.protocols import PROTOCOLS, Sinks
-from catalog.sinks.sink import Sink
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import PROTOCOLS, Sinks
+from catalog.subscriptions.sinks.sink import Sink
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 OPEN = Settings(allow_private_addresses=True, delivery_timeout_seconds=10)
 GUARDED = Settings(allow_private_addresses=False, delivery_timeout_seconds=10)

@@ -29,8 +29,8 @@ from catalog.config.settings import Settings
 from catalog.http.outboundaddress import NOT_PUBLIC
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.protocols import Sinks
-from catalog.sinks.sink import Delivered, SinkRefused
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, SinkRefused
 from tests.brokers.amqppeer import receive_as_peer
 from tests.brokers.rabbitmq import RabbitMq, run_rabbitmq
 from tests.integration.conftest import Node
@@ -310,7 +310,7 @@ async def test_a_private_address_is_refused_when_it_is_connected_to() -> None:
 async def test_links_beyond_what_a_connection_has_take_the_place_of_idle_ones(
     broker: AmqpBroker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catalog.sinks.amqpconnection._MOST_LINKS", 2)
+    monkeypatch.setattr("catalog.subscriptions.sinks.amqpconnection._MOST_LINKS", 2)
     subscription = subscription_to(
         "AMQP",
         f"amqp://{broker.server.host}:{broker.server.port}",

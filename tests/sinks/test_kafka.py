@@ -17,12 +17,12 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config.settings import Settings
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
-from catalog.sinks.kafkasettings import KafkaSettings
-from catalog.sinks.kafkasink import KafkaConnections, KafkaSink
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
+from catalog.subscriptions.sinks.kafkasink import KafkaConnections, KafkaSink
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 from tests.brokers.kafka import (
     ELSEWHERE,
     PASSWORD,

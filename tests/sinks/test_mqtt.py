@@ -13,7 +13,7 @@ import pytest
 
 from catalog.config.settings import Settings
 from catalog.model.sinkcredential import PlainCredential
-from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.mosquitto import PASSWORD, USER, Mosquitto, run_mosquitto
 from tests.brokers.mqttreader import MqttBroker, parse_message, read_topics
 from tests.integration.conftest import Node

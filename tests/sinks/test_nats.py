@@ -14,7 +14,7 @@ import pytest
 
 from catalog.config.settings import Settings
 from catalog.model.sinkcredential import PlainCredential, TokenCredential
-from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.natsreader import STREAM, NatsBroker, connected, parse_message
 from tests.brokers.natsserver import NatsServerProgram, run_nats, tls_options
 from tests.e2e.nodes import free_port

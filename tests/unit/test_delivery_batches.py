@@ -8,10 +8,10 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.events.batches import DueEvent, next_batch
-from catalog.events.logtail import LogEntry
-from catalog.sinks.outgoing import OutgoingEvent
 from catalog.store.changes import Position
+from catalog.subscriptions.delivery.batches import DueEvent, next_batch
+from catalog.subscriptions.delivery.logtail import LogEntry
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from catalog.events.deliveryrecord import DeliveryRecord
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.subscriptions.delivery.deliveryrecord import DeliveryRecord
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

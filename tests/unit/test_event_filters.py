@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.events.filters import MAX_DEPTH, FilterError, compile_filters, count_conditions
+from catalog.subscriptions.delivery.filters import (
+    MAX_DEPTH,
+    FilterError,
+    compile_filters,
+    count_conditions,
+)
 
 Expression = dict[str, Any]
 

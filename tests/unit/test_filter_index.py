@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.events.filterindex import FilterIndex, Required, required_of
-from catalog.events.filters import compile_filters
-from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.delivery.filterindex import FilterIndex, Required, required_of
+from catalog.subscriptions.delivery.filters import compile_filters
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 TEXTS = st.text("ab", min_size=1, max_size=3)
 CONDITIONS = st.dictionaries(st.sampled_from(["subject", "type", "id"]), TEXTS, min_size=1)

@@ -11,8 +11,8 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.sinks.httpmessage import EncodedMessage, batched, compressed
-from catalog.sinks.outgoing import OutgoingEvent, count_within
+from catalog.subscriptions.sinks.httpmessage import EncodedMessage, batched, compressed
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent, count_within
 
 TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=20)
 JSON = st.recursive(

@@ -12,8 +12,13 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.sinks.kafkarecords import KafkaRecord, batches_of, by_partition, record_of
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.kafkarecords import (
+    KafkaRecord,
+    batches_of,
+    by_partition,
+    record_of,
+)
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 
 def event(data: Any = None, **attributes: Any) -> OutgoingEvent:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
-from catalog.sinks.kafkasettings import KAFKA, KafkaSettings, servers_of, topic_of
+from catalog.subscriptions.sinks.kafkasettings import KAFKA, KafkaSettings, servers_of, topic_of
 
 PLAIN = PlainCredential(identifier="bob", secret="s3cret")
 TOKEN = TokenCredential(token="t0ken")

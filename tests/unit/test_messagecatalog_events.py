@@ -12,11 +12,11 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.dialects.messagecatalog.events import EVENTS, events_of
-from catalog.events.eventdialects import wants_dialect
 from catalog.model.change import Change
-from catalog.sinks.httpmessage import binary, structured
 from catalog.store.changes import LoggedChange, Position
-from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.delivery.eventdialects import wants_dialect
+from catalog.subscriptions.sinks.httpmessage import binary, structured
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 BASE = "https://source.example.com"
 AT = datetime(2020, 10, 30, 17, 31, tzinfo=UTC)

@@ -12,11 +12,11 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.events.nativeevents import events_of
 from catalog.model.change import REMOVED, Change
-from catalog.sinks.httpmessage import binary, structured
-from catalog.sinks.outgoing import texts_of
 from catalog.store.changes import LoggedChange, Position
+from catalog.subscriptions.delivery.nativeevents import events_of
+from catalog.subscriptions.sinks.httpmessage import binary, structured
+from catalog.subscriptions.sinks.outgoing import texts_of
 
 SOURCE = "https://catalog.example"
 AT = datetime(2026, 3, 4, 5, 6, 7, 890000, tzinfo=UTC)

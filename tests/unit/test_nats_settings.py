@@ -10,8 +10,8 @@ import pytest
 from catalog.http.route import checked
 from catalog.model.errors import XRegistryError
 from catalog.operations.subscriptions import NewSubscription
-from catalog.store.subscriptions import SubscriptionDefinition
 from catalog.subscriptions.definitions import definition_of
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 SUBJECT = {"subject": "a"}
 SUBSCRIPTION = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from catalog.sinks.sharedconnections import SharedConnections
+from catalog.subscriptions.sinks.sharedconnections import SharedConnections
 
 LONG, SHORT = 3600.0, 0.001
 

@@ -15,7 +15,13 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from catalog.client import KeyUnusable, SignatureInvalid, verify
 from catalog.model.signingkey import SignatureScheme, SigningKey
-from catalog.sinks.signature import Signer, batch_id, make_key, public_key, shared_secret
+from catalog.subscriptions.sinks.signature import (
+    Signer,
+    batch_id,
+    make_key,
+    public_key,
+    shared_secret,
+)
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 750_000, tzinfo=UTC)
 ID = "5f0e3b.7.version.created"

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
-from catalog.sinks.subjectorder import send_by_subject
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.subjectorder import send_by_subject
 from tests.sinks.opened import event
 
 REFUSED = SinkRefused(reason="no")

@@ -32,3 +32,18 @@ SELECT count(*) AS kept,
                 SELECT FROM access_rules r WHERE r.who = 'token=' || t.id))
     ) AS usable
 FROM access_tokens t
+
+-- name: suspend_subscriptions
+-- Suspend the subscriptions of one caller for a reason, and tell the processes that deliver.
+WITH suspended AS (
+    UPDATE subscriptions SET
+        state = 'suspended', reason = $2, pausereason = NULL,
+        revision = nextval('subscriptions_revision')
+    WHERE id IN (
+        SELECT id FROM subscriptions
+        WHERE createdby = $1 AND state IN ('pending', 'active', 'paused')
+        ORDER BY id FOR NO KEY UPDATE
+    )
+    RETURNING id
+)
+SELECT pg_notify('subscriptions', id) FROM suspended

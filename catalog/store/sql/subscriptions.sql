@@ -91,21 +91,6 @@ WITH expired AS (
 )
 SELECT pg_notify('subscriptions', id) FROM expired
 
--- name: suspend
--- Suspend the subscriptions of one caller for a reason, and tell the processes that deliver.
-WITH suspended AS (
-    UPDATE subscriptions SET
-        state = 'suspended', reason = $2, pausereason = NULL,
-        revision = nextval('subscriptions_revision')
-    WHERE id IN (
-        SELECT id FROM subscriptions
-        WHERE createdby = $1 AND state IN ('pending', 'active', 'paused')
-        ORDER BY id FOR NO KEY UPDATE
-    )
-    RETURNING id
-)
-SELECT pg_notify('subscriptions', id) FROM suspended
-
 -- name: outlived
 -- Which callers have subscriptions, but tokens that have expired.
 SELECT createdby FROM access_tokens t

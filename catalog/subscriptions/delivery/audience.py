@@ -1,0 +1,67 @@
+"""Leaves out the events that the creator of a subscription may not know of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from catalog.access.creatorrights import CreatorRights
+from catalog.access.identity import Identity
+from catalog.model.roles import Permission
+from catalog.model.xid import group_path
+from catalog.store.accessrules import covered_groups
+from catalog.store.database import Database
+from catalog.subscriptions.delivery.logtail import LogEntry
+from catalog.subscriptions.stored.subscriptions import Subscription
+
+_REGISTRY = "/"
+
+
+class Audience:
+    """The rights of the creator, asked whenever events are due."""
+
+    def __init__(
+        self, subscription: Subscription, *, rights: CreatorRights, database: Database
+    ) -> None:
+        self._creator = subscription.creator
+        self._createdby = subscription.createdby
+        self._rights = rights
+        self._database = database
+        whole = rights.in_all(self._creator).permissions
+        self._reads_all = Permission.READ in whole
+        # Others' subscriptions are known to those who may manage all.
+        self._manages_all = Permission.SUBSCRIBE in whole
+        self._may_have_log = subscription.log != "audit" or Permission.ADMINISTER in whole
+
+    async def told(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
+        """Entries of a log, of which those that the creator may not know have no events."""
+        if not self._may_have_log:
+            return [entry.untold() for entry in entries]
+        if self._reads_all and self._manages_all:
+            return entries
+        hidden = await self.hidden({each.xid for each in entries if each.xid is not None})
+        return [
+            entry.untold() if entry.xid in hidden or self._is_others(entry) else entry
+            for entry in entries
+        ]
+
+    async def hidden(self, xids: Collection[str]) -> frozenset[str]:
+        """Those of some entities that the creator may not see."""
+        if self._reads_all:
+            return frozenset()
+        groups = {xid: group_path(xid) for xid in xids if xid != _REGISTRY}
+        seen = await self._seen({*groups.values()})
+        return frozenset(xid for xid, group in groups.items() if group not in seen)
+
+    async def _seen(self, groups: Collection[str]) -> Collection[str]:
+        if not groups:
+            return groups
+        identity: Identity = await self._rights.now(self._creator)
+        rules = identity.rules_with(Permission.READ)
+        if not rules:
+            return ()
+        async with self._database.acquire() as connection:
+            return await covered_groups(connection, rules, groups)
+
+    def _is_others(self, entry: LogEntry) -> bool:
+        is_about_entity = entry.xid is not None
+        return not (is_about_entity or self._manages_all or entry.createdby == self._createdby)

@@ -1,0 +1,452 @@
+"""Delivers to one subscription, in the order of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import assert_never
+
+import structlog
+
+from catalog.access.creatorrights import CreatorRights
+from catalog.model.backoff import Backoff
+from catalog.model.errors import ServerBusy
+from catalog.store.changes import ChangesDropped, Position
+from catalog.store.database import Database
+from catalog.subscriptions.delivery.audience import Audience
+from catalog.subscriptions.delivery.batches import BatchSizes, DueEvent
+from catalog.subscriptions.delivery.deliveryrecord import DeliveryRecord
+from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
+from catalog.subscriptions.delivery.eventdialects import Tails
+from catalog.subscriptions.delivery.filterindex import required_of
+from catalog.subscriptions.delivery.filters import Predicate, compile_filters
+from catalog.subscriptions.delivery.logtail import LogEntry, Waiter
+from catalog.subscriptions.delivery.progress import ProgressWriter
+from catalog.subscriptions.delivery.retrypolicy import RetryPolicy
+from catalog.subscriptions.delivery.sinkcalls import SinkCalls
+from catalog.subscriptions.delivery.subscriptionevents import subscription_subject
+from catalog.subscriptions.delivery.undelivered import UndeliveredEvents
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, SinkGone, SinkRefused
+from catalog.subscriptions.stored.subscriptions import Subscription
+from catalog.supervisor import LoopTiming
+from catalog.telemetry.tracing import Tracing
+
+_log = structlog.get_logger(__name__)
+
+_BATCH = 100
+_LONGEST_SLEEP_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryResources:
+    """The objects that all deliveries of a process share, and their limits.
+
+    Args:
+        timeout_seconds: the longest time that a sink may take to answer.
+        most_dead_letters: the most that one subscription keeps.
+    """
+
+    database: Database
+    tails: Tails
+    progress: ProgressWriter
+    sinks: Sinks
+    slots: DeliverySlots
+    backoff: Backoff
+    timing: LoopTiming
+    rights: CreatorRights
+    timeout_seconds: float
+    most_dead_letters: int
+    tracing: Tracing = field(default_factory=Tracing)
+
+
+class Delivery:
+    """Delivers to one revision of a subscription.
+
+    It is synced while its cursor is within the tail's window, behind while it reads from the
+    database, and blocked while it waits after a failure. A blocked delivery keeps nothing in
+    memory.
+    """
+
+    def __init__(self, subscription: Subscription, resources: DeliveryResources) -> None:
+        self.id = subscription.id
+        self.revision = subscription.revision
+        self.tail = resources.tails.of(subscription.definition)
+        self.record = DeliveryRecord(subscription)
+        self._subscription = subscription
+        self._config = subscription.definition.config
+        self._resources = resources
+        self._timing = resources.timing
+        self._audience = Audience(
+            subscription, rights=resources.rights, database=resources.database
+        )
+        self._undelivered = UndeliveredEvents(
+            resources.database, subscription, self._audience, most=resources.most_dead_letters
+        )
+        self._calls = SinkCalls(
+            subscription,
+            resources.sinks.open(subscription),
+            slots=resources.slots,
+            progress=resources.progress,
+            timing=resources.timing,
+            timeout_seconds=resources.timeout_seconds,
+            tracing=resources.tracing,
+        )
+        self._retries = RetryPolicy(
+            subscription, self.record, backoff=resources.backoff, timing=resources.timing
+        )
+        self._sizes = BatchSizes(self._config, self.record, most_events=self._calls.most_events)
+        self._pause = 0.0
+        self._has_ended = False
+
+    @cached_property
+    def _matches(self) -> Predicate:
+        definition = self._subscription.definition
+        return compile_filters(definition.filters, types=definition.types, source=definition.source)
+
+    async def run(self) -> None:
+        """Deliver until nothing more is to be delivered."""
+        try:
+            await self._wait_for_start()
+            while not self._has_ended:
+                await self._run_once()
+        finally:
+            await self._calls.close()
+
+    async def _wait_for_start(self) -> None:
+        """Wait for `startsAt` if events from before are to be delivered then."""
+        config = self._config
+        if config.startsat is None or not (config.start or config.initialevents):
+            return
+        while (seconds := (config.startsat - self._timing.now()).total_seconds()) > 0:
+            await self._timing.sleep(min(seconds, _LONGEST_SLEEP_SECONDS))
+
+    async def _run_once(self) -> None:
+        try:
+            seen = await self.advance_once()
+        # The node's own fault is not counted against the sink.
+        except ServerBusy:
+            await self._resources.database.recovered()
+        # An unexpected error of one subscription must not stop the others.
+        except Exception as error:
+            _log.exception("delivery failed unexpectedly", subscription=self.id)
+            self._wait_after(f"internal error: {type(error).__name__}")
+            await self._save()
+        else:
+            if not seen:
+                await self.tail.growth(self.record.cursor, self._waiter(self._pass))
+        if self._pause:
+            await self._timing.sleep(self._pause)
+
+    async def advance_once(self) -> int:
+        """Deliver the next changes up to the first failure; return how many were seen."""
+        self._pause = 0.0
+        if await self._is_over():
+            return 1
+        interval = self._config.interval
+        try:
+            seen = await self._redeliver() if self._undelivered.may_have_due else 0
+            if not seen:
+                latest = interval is not None
+                seen = await (self._advance_to_latest(interval) if latest else self._advance())
+        except ChangesDropped as dropped:
+            _log.warning("changes were dropped before their delivery", subscription=self.id)
+            self.record.lost(dropped.begin, self._timing.now())
+            await self._save()
+            seen = 1
+        # A long run of events that do not match must not block the event loop.
+        await asyncio.sleep(0)
+        return seen
+
+    async def _is_over(self) -> bool:
+        """Whether the subscription wants nothing more. The row of one that expires says so by
+        itself (`expire`)."""
+        config = self._config
+        if config.maxevents is not None and self.record.delivered >= config.maxevents:
+            self.record.end(f"{config.maxevents} events were delivered, as many as it wanted")
+            await self._save()
+            self._has_ended = True
+        elif config.expiresat is not None and config.expiresat <= self._timing.now():
+            self._has_ended = True
+        return self._has_ended
+
+    # From the log to the sink
+
+    async def _advance(self) -> int:
+        due, last = await self._collect()
+        if last is None:
+            return 0
+        while due and not self._is_stopped:
+            due = due[await self._settle_next(due) :]
+            if await self._is_over():
+                break
+            if self._sizes.is_short(due):
+                return 1
+        if not due:
+            self.record.pass_entry(last)
+            await self._save()
+        return 1
+
+    async def _advance_to_latest(self, interval: float | None) -> int:
+        """Deliver only the latest of the events that match, then pause."""
+        latest, last, seen = None, None, 0
+        position = self.record.cursor
+        while entries := await self._after(position, _BATCH):
+            for due in self._due(entries):
+                latest = due
+            last, seen = entries[-1], seen + len(entries)
+            position = last.position
+        if latest is not None:
+            if not await self._settle_next([latest]):
+                return seen
+            self._pause = self._pause or interval or 0.0
+        if last is not None and not self._has_ended:
+            self.record.pass_entry(last)
+            await self._save()
+        return seen
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self._has_ended or self._pause > 0
+
+    async def _collect(self) -> tuple[Sequence[DueEvent], LogEntry | None]:
+        """Read what is due next, and wait for as many events as a batch takes, if that is wanted.
+
+        Returns:
+            the events, and the last entry that was read.
+        """
+        limit = 1 if self.record.failures else max(_BATCH, self._sizes.most)
+        entries = await self._read(limit)
+        if not entries:
+            return [], None
+        due, last = self._due(entries), entries[-1]
+        until = self._sizes.waits_until(due, self._timing.now())
+        while self._sizes.is_short(due):
+            left = (until - self._timing.now()).total_seconds()
+            if left <= 0:
+                break
+            if more := await self._after(last.position, limit):
+                due += self._due(more, last)
+                last = more[-1]
+                await asyncio.sleep(0)
+            elif not await self._grows_within(left, last):
+                break
+        return due, last
+
+    async def _read(self, limit: int) -> Sequence[LogEntry]:
+        record = self.record
+        if record.initial is not None:
+            entries = await self.tail.initial(self.id, record.cursor, record.initial, limit)
+            if entries:
+                return await self._audience.told(entries)
+            record.finish_initial()
+            await self._save()
+        return await self._after(record.cursor, limit)
+
+    async def _after(self, position: Position, limit: int) -> Sequence[LogEntry]:
+        return await self._audience.told(await self.tail.after(position, limit))
+
+    async def _grows_within(self, seconds: float, last: LogEntry) -> bool:
+        """Whether an event that is to be delivered comes after an entry in so many seconds."""
+        waiter = self._waiter(lambda _: None)
+        waiting = [
+            asyncio.ensure_future(self.tail.growth(last.position, waiter)),
+            asyncio.ensure_future(self._timing.sleep(seconds)),
+        ]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return waiting[0] in done
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def _due(self, entries: Sequence[LogEntry], before: LogEntry | None = None) -> list[DueEvent]:
+        """The events of entries that are still to be delivered.
+
+        Args:
+            before: the entry that they come after; without it, the cursor.
+        """
+        due: list[DueEvent] = []
+        settled = self.record.settled if before is None else 0
+        for entry in entries:
+            found = [(number, event) for number, event in self._wanted(entry) if number >= settled]
+            due += (
+                DueEvent(
+                    entry=entry,
+                    before=before,
+                    number=number,
+                    is_last=number == found[-1][0],
+                    event=event,
+                )
+                for number, event in found
+            )
+            before, settled = entry, 0
+        return due
+
+    def _wanted(self, entry: LogEntry) -> list[tuple[int, OutgoingEvent]]:
+        """The events of an entry that are to be delivered, with their numbers."""
+        if self._is_before_start(entry):
+            return []
+        return [(number, event) for number, event in enumerate(entry.events) if self._wants(event)]
+
+    def _is_before_start(self, entry: LogEntry) -> bool:
+        config = self._config
+        if config.startsat is None or config.start or config.initialevents:
+            return False
+        return entry.at < config.startsat
+
+    def _wants(self, event: OutgoingEvent) -> bool:
+        if not self._matches(event.texts):
+            return False
+        # A subscription to what becomes of subscriptions is not told of itself.
+        return not (
+            self._subscription.log == "subscriptions"
+            and event.texts.get("subject") == subscription_subject(self.id)
+        )
+
+    def _waiter(self, passed: Callable[[Position], None]) -> Waiter:
+        """One wait for events that are to be delivered."""
+        definition = self._subscription.definition
+        return Waiter(required=required_of(definition), concerns=self._concerns, passed=passed)
+
+    def _concerns(self, entries: Sequence[LogEntry]) -> bool:
+        cursor = self.record.cursor
+        return any(self._wanted(entry) for entry in entries if entry.position > cursor)
+
+    def _pass(self, position: Position) -> None:
+        """Move the cursor past changes that are not to be delivered."""
+        if position > self.record.cursor:
+            self.record.cursor = position
+            progress, _ = self.record.take()
+            self._resources.progress.skip(progress)
+
+    # One step: a batch is sent, or kept behind dead letters
+
+    async def _settle_next(self, due: Sequence[DueEvent]) -> int:
+        """Send the first of the events that are due, or keep them if they have to wait.
+
+        Returns:
+            how many of the first need no more delivery.
+        """
+        is_blocked = self._undelivered.is_blocked(due[0].subject)
+        count = 1
+        while count < len(due) and self._undelivered.is_blocked(due[count].subject) == is_blocked:
+            count += 1
+        if is_blocked:
+            settled = await self._keep_waiting(due[:count])
+        else:
+            settled = await self._deliver(self._sizes.next(due[:count]))
+        await self._save()
+        return settled
+
+    async def _keep_waiting(self, due: Sequence[DueEvent]) -> int:
+        kept = await self._undelivered.keep_waiting(due, at=self._timing.now())
+        if kept:
+            self.record.gave_up(kept)
+            self._settled(due[:kept])
+        if kept < len(due):
+            self._wait_for_room()
+        return kept
+
+    async def _deliver(self, due: Sequence[DueEvent]) -> int:
+        accepted, answer = await self._calls.send([each.event for each in due])
+        if accepted:
+            self.record.accepted(accepted, self._timing.now())
+            self._settled(due[:accepted])
+        match answer:
+            case Delivered():
+                return accepted
+            case SinkGone():
+                self._end(answer)
+                return accepted
+            case SinkRefused():
+                return accepted + await self._refused(due[accepted:], answer)
+            case _:
+                assert_never(answer)
+
+    async def _refused(self, due: Sequence[DueEvent], answer: SinkRefused) -> int:
+        """Decide what becomes of the first event after a refusal; whether that is settled."""
+        attempts = self.record.tried + 1
+        self._pause = self._retries.pause_after(answer)
+        if len(due) > 1:
+            # Each may be the one that the sink does not take.
+            if answer.is_final:
+                self._sizes.refused(len(due))
+            return 0
+        if not self._retries.gives_up(answer):
+            return 0
+        return await self._give_up(due[0], attempts, answer.reason)
+
+    async def _give_up(self, due: DueEvent, attempts: int, reason: str) -> int:
+        """Keep an event as a dead letter; whether there was room for it."""
+        now = self._timing.now()
+        kept = await self._undelivered.keep(due, at=now, attempts=attempts, reason=reason)
+        if not kept:
+            self._wait_for_room()
+            return 0
+        self.record.gave_up(1)
+        self._settled([due])
+        return 1
+
+    def _settled(self, due: Sequence[DueEvent]) -> None:
+        """Move the cursor to the last of some events that need no more delivery."""
+        self._sizes.settled(len(due))
+        last = due[-1]
+        if last.is_last:
+            self.record.pass_entry(last.entry)
+            return
+        if last.before is not None:
+            self.record.pass_entry(last.before)
+        self.record.settled = last.number + 1
+
+    # Dead letters that are to be delivered again
+
+    async def _redeliver(self) -> int:
+        """Send the first of them; return how many were seen."""
+        letters = await self._undelivered.next_due(self._sizes.most, self._sizes.most_bytes)
+        if not letters:
+            return 0
+        accepted, answer = await self._calls.send([*letters.values()])
+        now = self._timing.now()
+        await self._undelivered.settle([*letters], accepted, answer, at=now)
+        if accepted:
+            self.record.accepted(accepted, now, is_next=False)
+        match answer:
+            case Delivered():
+                pass
+            case SinkGone():
+                self._end(answer)
+            case SinkRefused():
+                self._pause = self._retries.pause_after(answer, is_next=False)
+            case _:
+                assert_never(answer)
+        await self._save()
+        return len(letters)
+
+    # What lets the subscription wait or end
+
+    def _wait_for_room(self) -> None:
+        most = self._resources.most_dead_letters
+        self._wait_after(f"it has {most} dead letters, the most that are kept: deal with some")
+
+    def _wait_after(self, reason: str) -> None:
+        """Pause for a reason that is not a sink's answer."""
+        self._pause = self._retries.pause_because(reason)
+
+    def _end(self, answer: SinkGone) -> None:
+        _log.info("subscription ended", subscription=self.id, reason=answer.reason)
+        self._has_ended = True
+        self.record.attempt_failed(answer.reason, self._timing.now())
+        self.record.error = answer.reason
+        self.record.end(answer.reason)
+
+    async def _save(self) -> None:
+        progress, is_due = self.record.take()
+        if is_due:
+            await self._resources.progress.record(progress)
+        else:
+            self._resources.progress.skip(progress)

@@ -1,0 +1,171 @@
+"""Runs the deliveries of a node: one for each active subscription."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from catalog.access.creatorrights import CreatorRights
+from catalog.access.knownrules import known_rules
+from catalog.context import Context
+from catalog.http.listener import most_outbound_connections
+from catalog.http.outbound import open_session
+from catalog.model.errors import ServerBusy
+from catalog.store.changes import read_head
+from catalog.store.database import Connection, Database
+from catalog.store.leadership import listening
+from catalog.subscriptions.delivery.delivery import Delivery, DeliveryResources
+from catalog.subscriptions.delivery.deliveryretention import KEPT_ATTEMPTS
+from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
+from catalog.subscriptions.delivery.eventdialects import Tails
+from catalog.subscriptions.delivery.logtail import Tail
+from catalog.subscriptions.delivery.progress import ProgressWriter
+from catalog.subscriptions.delivery.shardleases import ShardLeases
+from catalog.subscriptions.delivery.sinkvalidation import SinkValidation
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.stored.deliveryleases import shard_of
+from catalog.subscriptions.stored.subscriptions import (
+    SUBSCRIPTION_CHANNEL,
+    expire,
+    load,
+    pull_back,
+    read_revisions,
+)
+from catalog.supervisor import LoopTiming, Supervisor, backoff_from, run_again
+
+_WINDOW = 10_000
+_EXPIRY_SECONDS = 1.0
+
+
+async def run_deliveries(context: Context, *, timing: LoopTiming | None = None) -> None:
+    """Deliver to this process's share of the subscriptions of its node, for ever."""
+    timing = timing or LoopTiming()
+    leases = ShardLeases(uuid.uuid4())
+    serve = partial(_serve, context, timing, leases)
+    await run_again(context.database, "deliveries", serve, timing=timing)
+
+
+async def _serve(
+    context: Context, timing: LoopTiming, leases: ShardLeases, connection: Connection
+) -> None:
+    try:
+        await _deliver(context, timing, leases, connection)
+    finally:
+        await leases.end(context.database)
+
+
+async def _deliver(
+    context: Context, timing: LoopTiming, leases: ShardLeases, connection: Connection
+) -> None:
+    database, settings = context.database, context.settings
+    await pull_back(connection)
+    head = await read_head(connection)
+    tails = Tails(
+        database,
+        base=context.public_base,
+        start=head.now,
+        size=_WINDOW,
+        names=settings.event_names,
+        dialects=context.event_dialects,
+    )
+    progress = ProgressWriter(database, most_attempts=KEPT_ATTEMPTS.most, sleep=timing.sleep)
+    async with (
+        Sinks(settings, context.keys, now=timing.now) as sinks,
+        open_session(settings, total_seconds=settings.delivery_timeout_seconds) as session,
+        asyncio.TaskGroup() as group,
+    ):
+        resources = DeliveryResources(
+            database=database,
+            tails=tails,
+            progress=progress,
+            sinks=sinks,
+            slots=DeliverySlots(most_outbound_connections(settings)),
+            backoff=backoff_from(settings),
+            timing=timing,
+            rights=CreatorRights(settings, known_rules(database.shared)),
+            timeout_seconds=settings.delivery_timeout_seconds,
+            most_dead_letters=settings.dead_letters,
+            tracing=context.tracing,
+        )
+        dispatcher = Dispatcher(database, group, resources, leases)
+        for tail in tails:
+            group.create_task(tail.run())
+        group.create_task(progress.run())
+        group.create_task(_run_expiry(database, timing))
+        validation = SinkValidation(context, session, timing)
+        group.create_task(validation.run())
+
+        def announce(id: str) -> None:
+            dispatcher.announce(id)
+            validation.wake()
+
+        # The leases use the connection, so they end before it listens no longer.
+        async with (
+            listening(connection, SUBSCRIPTION_CHANNEL, announce),
+            asyncio.TaskGroup() as sharing,
+        ):
+            compare_all = partial(dispatcher.announce, "")
+            sharing.create_task(leases.run(connection, compare_all, dispatcher.shards_in_use))
+            sharing.create_task(dispatcher.run())
+
+
+async def _run_expiry(database: Database, timing: LoopTiming) -> None:
+    """Expire subscriptions when their time has come, for ever."""
+    while True:
+        try:
+            async with database.acquire() as connection:
+                await expire(connection, timing.now())
+        except (ServerBusy, TimeoutError):
+            await database.recovered()
+        else:
+            await timing.sleep(_EXPIRY_SECONDS)
+
+
+class Dispatcher(Supervisor[Delivery]):
+    """Keeps one delivery running for each active subscription of this process's shards."""
+
+    row = "subscription"
+
+    def __init__(
+        self,
+        database: Database,
+        group: asyncio.TaskGroup,
+        resources: DeliveryResources,
+        leases: ShardLeases,
+    ) -> None:
+        super().__init__(database, group)
+        self._resources = resources
+        self._leases = leases
+        # How many deliveries read each tail.
+        self._readers: Counter[Tail] = Counter()
+
+    async def read_revisions(self, connection: Connection) -> dict[str, int]:
+        found = await read_revisions(connection)
+        return {id: revision for id, revision in found.items() if self._is_ours(id)}
+
+    async def load(self, connection: Connection, ids: Collection[str]) -> list[Delivery]:
+        found = await load(connection, filter(self._is_ours, ids))
+        return [Delivery(each, self._resources) for each in found if each.state == "active"]
+
+    def shards_in_use(self) -> set[int]:
+        """The shards for which this process delivers."""
+        return {shard_of(id) for id in self.children}
+
+    def _is_ours(self, id: str) -> bool:
+        return shard_of(id) in self._leases.held
+
+    async def prepare(self, leaving: Sequence[Delivery], coming: Sequence[Delivery]) -> None:
+        """Let only those tails read the log that some delivery reads."""
+        readers = self._readers.copy()
+        readers.subtract(each.tail for each in leaving)
+        readers.update(each.tail for each in coming)
+        for tail in self._resources.tails:
+            await tail.want(readers[tail] > 0)
+        self._readers = readers
+
+    def ended(self, child: Delivery, successor: Delivery | None) -> None:
+        if successor is not None:
+            successor.record.continue_from(child.record)

@@ -1,0 +1,294 @@
+"""Reads the end of a log once for all subscribers that are synced."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.http.responses import shown_or_none
+from catalog.model.errors import ServerBusy
+from catalog.store.changes import ChangesDropped, Position, read_head
+from catalog.store.database import Connection, Database, wait_for
+from catalog.subscriptions.delivery.filterindex import FilterIndex, Required
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+
+_READ_LIMIT = 1000
+# After so many subscribers or changes, other tasks of the event loop have a turn.
+_AT_ONCE = 16
+# So many idle subscribers a second are told that changes did not concern them.
+_PASSED_PER_SECOND = 1000
+_FIRST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 1.0
+
+
+class LogEntry:
+    """An entry of a log whose events are rendered when they are first needed.
+
+    Args:
+        at: when it was logged.
+        xid: the entity that it is about, if it is about one.
+        createdby: the principal that the subscription belongs to, if it is about one.
+        initial: the xid of an entity that is not in the log: what was there is told as if it had
+            been created.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        at: datetime,
+        render: Callable[[], Sequence[CloudEvent]],
+        *,
+        xid: str | None = None,
+        createdby: str | None = None,
+        initial: str | None = None,
+    ) -> None:
+        self._render = render
+        self.position = position
+        self.at = at
+        self.xid = xid
+        self.createdby = createdby
+        self.initial = initial
+
+    def untold(self) -> LogEntry:
+        """The entry without events, for a subscriber that may not know of them."""
+        return LogEntry(self.position, self.at, tuple, xid=self.xid, initial=self.initial)
+
+    @cached_property
+    def events(self) -> Sequence[OutgoingEvent]:
+        """The events; none if they cannot be rendered, since the log goes on after them."""
+        found = shown_or_none(
+            f"the change at {self.position}",
+            lambda: tuple(OutgoingEvent(event) for event in self._render()),
+        )
+        return found or ()
+
+
+class LogReader(Protocol):
+    """Reads one log, whose entries it renders in one dialect."""
+
+    async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
+        """Up to `limit` entries after a position, in the order of the log.
+
+        Raises:
+            ChangesDropped: entries after the position are no longer there.
+        """
+        ...
+
+    async def read_initial(
+        self, connection: Connection, subscription: str, cursor: Position, after: str, limit: int
+    ) -> list[LogEntry]:
+        """Up to `limit` entities after an xid, for a subscriber that begins with what is there.
+
+        Args:
+            cursor: the position in the log from which the subscriber goes on afterwards.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waiter:
+    """A subscriber that waits for changes.
+
+    Args:
+        required: what every event that concerns it has to meet; `None` if that is not known.
+        concerns: whether any of these changes concerns it. Is asked if an event meets `required`.
+        passed: is called with a position up to which no change has concerned it, before it is
+            woken or within seconds.
+    """
+
+    required: Required | None
+    concerns: Callable[[Sequence[LogEntry]], bool]
+    passed: Callable[[Position], None]
+    woken: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Tail:
+    """A bounded window on the newest changes, kept in memory.
+
+    Args:
+        database: the log is read there.
+        log: reads the entries and renders their events.
+        start: the window begins after this position.
+        size: the least number of changes in the window, once there were that many.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        log: LogReader,
+        start: Position,
+        size: int,
+    ) -> None:
+        self._wanted = asyncio.Event()
+        self._database = database
+        self.log = log
+        self._size = size
+        self._entries: list[LogEntry] = []
+        self._begin = start
+        self._end = start
+        # The subscribers that wait have been asked about the changes up to here.
+        self._asked = start
+        self._is_asked = asyncio.Event()
+        self._waiting: set[Waiter] = set()
+        self._index: FilterIndex[Waiter] = FilterIndex()
+        # Subscribers that are behind share a few connections, whatever their number.
+        self._readers = asyncio.Semaphore(3)
+
+    async def want(self, is_wanted: bool) -> None:
+        """Read the log from its end on if there are subscribers, else stop reading."""
+        if is_wanted == self._wanted.is_set():
+            return
+        if not is_wanted:
+            self._wanted.clear()
+            return
+        async with self._database.acquire() as connection:
+            head = await read_head(connection)
+        self._begin_at(head.now)
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Follow the log for ever, while it is wanted."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run_reading())
+            group.create_task(self._run_passing())
+
+    async def _run_reading(self) -> None:
+        """Read what is new for ever.
+
+        A commit can stay hidden behind an older transaction that ends without a signal, so the
+        log is read again after each signal, less and less often.
+        """
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            await self._wanted.wait()
+            ticket = self._database.signal.ticket()
+            try:
+                is_more = await self.read_once() or await wait_for(ticket, pause)
+            except ServerBusy:
+                is_more = True
+                await self._database.recovered()
+            pause = _FIRST_PAUSE_SECONDS if is_more else min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _run_passing(self) -> None:
+        while True:
+            await self._is_asked.wait()
+            await asyncio.sleep(len(self._waiting) / _PASSED_PER_SECOND)
+            self._is_asked.clear()
+            await self.pass_once()
+
+    async def read_once(self) -> int:
+        """Add the new changes of the log to the window; return their number."""
+        end = self._end
+        try:
+            entries = await self._read(end, _READ_LIMIT)
+        except ChangesDropped as dropped:
+            if end == self._end:
+                self._begin_at(dropped.begin)
+                for waiter in self._waiting:
+                    _wake(waiter)
+            return 1
+        if entries and end == self._end:
+            self._entries += entries
+            self._end = entries[-1].position
+            surplus = len(self._entries) - self._size
+            if surplus > self._size:
+                self._begin = self._entries[surplus - 1].position
+                del self._entries[:surplus]
+            await self._ask(entries)
+        return len(entries)
+
+    def _begin_at(self, position: Position) -> None:
+        self._entries = []
+        self._begin = self._end = self._asked = position
+
+    async def growth(self, seen: Position, waiter: Waiter) -> None:
+        """Wait until the window holds a change after `seen` that concerns the caller.
+
+        Args:
+            seen: how far the caller has read. It returns at once if the window has grown since.
+            waiter: the caller, not used before.
+        """
+        if self._entries and self._entries[-1].position > seen:
+            return
+        self._waiting.add(waiter)
+        self._index.add(waiter, waiter.required)
+        try:
+            await waiter.woken
+        finally:
+            self._waiting.discard(waiter)
+            self._index.remove(waiter, waiter.required)
+
+    async def _ask(self, entries: Sequence[LogEntry]) -> None:
+        """Wake those that new changes concern, few at a time: thousands may be waiting."""
+        for number, waiter in enumerate(await self._candidates(entries)):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if waiter in self._waiting:
+                waiter.passed(self._asked)
+                if _is_concerned(waiter, entries):
+                    _wake(waiter)
+        if entries[-1].position == self._end:
+            self._asked = self._end
+            self._is_asked.set()
+
+    async def _candidates(self, entries: Sequence[LogEntry]) -> set[Waiter]:
+        found = set(self._index.unconditional)
+        if len(found) == len(self._waiting):
+            return found
+        for number, entry in enumerate(entries):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            for event in entry.events:
+                found.update(self._index.candidates(event.texts))
+        return found
+
+    async def pass_once(self) -> None:
+        """Tell those who wait how far no change has concerned them."""
+        position = self._asked
+        for number, waiter in enumerate([*self._waiting]):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if waiter in self._waiting and not waiter.woken.done():
+                waiter.passed(position)
+
+    async def after(self, position: Position, limit: int) -> Sequence[LogEntry]:
+        """Up to `limit` changes after a position: from the window, or else from the database."""
+        if position >= self._begin:
+            first = bisect_right(self._entries, position, key=lambda entry: entry.position)
+            return self._entries[first : first + limit]
+        async with self._readers:
+            return await self._read(position, limit)
+
+    async def initial(
+        self, subscription: str, cursor: Position, after: str, limit: int
+    ) -> Sequence[LogEntry]:
+        """Up to `limit` entities after an xid as entries; see `LogReader.read_initial`."""
+        async with self._readers, self._database.acquire() as connection:
+            return await self.log.read_initial(connection, subscription, cursor, after, limit)
+
+    async def _read(self, position: Position, limit: int) -> list[LogEntry]:
+        async with self._database.acquire() as connection:
+            return await self.log.read(connection, position, limit)
+
+
+def _is_concerned(waiter: Waiter, entries: Sequence[LogEntry]) -> bool:
+    try:
+        return waiter.concerns(entries)
+    # The subscriber meets the error again when it reads the changes. The others are woken, too.
+    except Exception:
+        return True
+
+
+def _wake(waiter: Waiter) -> None:
+    if not waiter.woken.done():
+        waiter.woken.set_result(None)

@@ -1,0 +1,110 @@
+"""A connection to an HTTP sink: one request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from catalog.subscriptions.sinks.httpanswer import AnswerReader, HttpAnswer
+from catalog.subscriptions.sinks.httpfailure import (
+    NoAnswerInTime,
+    NotHttp,
+    PostConnectionEnded,
+    PostFailure,
+)
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection that sends requests and reads their answers.
+
+    Args:
+        lost: is called when it has ended, whoever ended it.
+    """
+
+    def __init__(self, lost: Callable[[HttpConnection], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lost = lost
+        self._reader = AnswerReader()
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[HttpAnswer] | None = None
+        self.is_reusable = False
+
+    async def exchange(self, request: bytes, deadline: float) -> HttpAnswer:
+        """Send a request and read its answer.
+
+        The connection ends with a failure, or when the task is cancelled.
+
+        Args:
+            request: head and body.
+            deadline: the loop's time at which the answer has to be whole.
+
+        Raises:
+            PostFailure: there is no answer.
+        """
+        if self._transport is None:
+            raise PostConnectionEnded("the connection has ended", is_unanswered=True)
+        self.is_reusable = False
+        self._reader.begin()
+        waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
+        self._waiter = waiter
+        timer = self._loop.call_at(deadline, self._fail, NoAnswerInTime("no whole answer"))
+        self._transport.write(request)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+            # A failure refers to this frame: without this, the two would keep each other.
+            del waiter
+            if not self.is_reusable:
+                self.abort()
+
+    def abort(self) -> None:
+        """Close at once: a sink does not decide how long that takes."""
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            # Nothing was asked, so this would be taken for the answer to the next request.
+            self.is_reusable = False
+            self.abort()
+            return
+        fault = self._reader.feed(data)
+        if fault is not None:
+            self._fail(NotHttp(fault))
+        elif self._reader.is_done:
+            self._finish(waiter)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.is_reusable = False
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            if exc is None and self._reader.feed_end():
+                waiter.set_result(self._reader.answer)
+            else:
+                text = "the connection ended" if exc is None else f"{type(exc).__name__}: {exc}"
+                self._fail(PostConnectionEnded(text, is_unanswered=not self._reader.has_bytes))
+        self._lost(self)
+
+    def _finish(self, waiter: asyncio.Future[HttpAnswer]) -> None:
+        transport = self._transport
+        self.is_reusable = (
+            self._reader.is_reusable
+            and transport is not None
+            # The answer came before the whole request was sent: the rest is not wanted.
+            and not transport.get_write_buffer_size()
+            and not transport.is_closing()
+        )
+        waiter.set_result(self._reader.answer)
+
+    def _fail(self, failure: PostFailure) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(failure)

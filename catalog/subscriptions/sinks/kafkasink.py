@@ -1,0 +1,229 @@
+"""Delivers events to topics of Kafka, as kafka-protocol-binding.md has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    NodeNotReadyError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    RecordListTooLargeError,
+    RequestTimedOutError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
+)
+
+from catalog.config.settings import Settings
+from catalog.http.listener import most_outbound_connections
+from catalog.model.connectionfailure import why_unreachable
+from catalog.model.masking import described
+from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
+from catalog.subscriptions.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
+from catalog.subscriptions.sinks.kafkarecords import (
+    KafkaRecord,
+    batches_of,
+    by_partition,
+    record_of,
+)
+from catalog.subscriptions.sinks.kafkasettings import KafkaSettings, servers_of, topic_of
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sharedconnections import SharedConnections
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.stored.subscriptions import Subscription
+
+KafkaProducers = SharedConnections[KafkaCluster, KafkaProducer]
+
+# A producer has one to each broker, and one for a moment to begin with.
+_CONNECTIONS_EACH = 4
+# The delivery would cancel a little later, and learn neither the cause nor what was acknowledged.
+_SHARE_OF_TIME = 0.95
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_TOGETHER_TOO_LARGE = SinkRefused(reason="the broker takes no batch of records as large as this")
+_NOT_TRIED = SinkRefused(reason="an event before this one was not accepted")
+_REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    (_TOO_LARGE, "the broker takes no record as large as this event"),
+    ((SaslAuthenticationFailed,), "the broker refused the sink credential"),
+    ((UnsupportedSaslMechanismError,), "the broker does not offer this SASL mechanism"),
+    ((UnknownTopicOrPartitionError, InvalidTopicError), "the broker has no topic of this name"),
+    (
+        (TopicAuthorizationFailedError, ClusterAuthorizationFailedError),
+        "the broker does not permit this client to write to the topic",
+    ),
+    (
+        (NotEnoughReplicasError, NotEnoughReplicasAfterAppendError),
+        "too few replicas of the partition are in step",
+    ),
+    (
+        (TimeoutError, KafkaTimeoutError, RequestTimedOutError, NodeNotReadyError),
+        "the sink did not acknowledge in time",
+    ),
+    (
+        (KafkaConnectionError,),
+        "the sink ended the connection: it may want TLS (kafkas://), or a sink credential",
+    ),
+)
+
+
+def open_connections(settings: Settings, now: Callable[[], datetime]) -> KafkaConnections:
+    """The connections to Kafka clusters of one process."""
+    return KafkaConnections(settings)
+
+
+class KafkaConnections:
+    """The producers that all Kafka sinks share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
+        self._producers: KafkaProducers = SharedConnections(
+            partial(KafkaProducer.connect, settings=settings),
+            connect_seconds=self._seconds,
+            most_idle=most_outbound_connections(settings) // _CONNECTIONS_EACH,
+        )
+
+    def open(self, subscription: Subscription) -> KafkaSink:
+        return KafkaSink(self._producers, subscription, self._seconds)
+
+    async def close(self) -> None:
+        await self._producers.close()
+
+
+class KafkaSink:
+    """The topic of one subscription.
+
+    Batches of different partitions are sent at a time, those of one partition one after the other.
+    """
+
+    most_events = 500
+
+    def __init__(
+        self, producers: KafkaProducers, subscription: Subscription, seconds: float
+    ) -> None:
+        sink = subscription.definition.sink
+        settings = KafkaSettings.model_validate(subscription.definition.settings)
+        self._producers = producers
+        self._seconds = seconds
+        self._topic = topic_of(sink, settings)
+        self._key_attribute = settings.partitionkeyextractor
+        self._structured = settings.contentmode == "structured"
+        self._batch_bytes = BATCH_BYTES
+        self._cluster = KafkaCluster(
+            servers=tuple(servers_of(sink)),
+            clientid=settings.clientid,
+            acks=settings.acks,
+            tls=sink.lower().startswith("kafkas:"),
+            cacertificate=settings.cacertificate,
+            saslmechanism=settings.saslmechanism,
+            credential=subscription.credential,
+        )
+
+    async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        answers: list[SinkAnswer] = []
+        while True:
+            answers += await self._send(events[len(answers) :])
+            if answers[-1] is not _TOGETHER_TOO_LARGE:
+                return answers
+            # The next batches are smaller; at last, each has one record.
+            answers.pop()
+
+    async def close(self) -> None:
+        """Leave the producer to the other sinks."""
+
+    async def _send(self, events: Sequence[OutgoingEvent]) -> list[SinkAnswer]:
+        records = [
+            record_of(event, number, key_attribute=self._key_attribute, structured=self._structured)
+            for number, event in enumerate(events)
+        ]
+        answers: list[SinkAnswer | None] = [None] * len(events)
+        refused = _NOT_TRIED
+        lent: KafkaProducer | None = None
+        try:
+            async with (
+                asyncio.timeout(self._seconds),
+                self._producers.hold(self._cluster) as lent,
+            ):
+                await self._append_all(lent, records, answers)
+        except (KafkaError, OSError) as error:
+            refused = _refused(error if lent is None else lent.cause_of(error))
+        return _up_to_first_failure(answers, refused)
+
+    async def _append_all(
+        self,
+        producer: KafkaProducer,
+        records: Sequence[KafkaRecord],
+        answers: list[SinkAnswer | None],
+    ) -> None:
+        partitions = await producer.partitions(self._topic)
+        await asyncio.gather(
+            *(
+                self._append(producer, partition, found, answers)
+                for partition, found in by_partition(records, partitions, partition_of).items()
+            )
+        )
+
+    async def _append(
+        self,
+        producer: KafkaProducer,
+        partition: int,
+        records: Sequence[KafkaRecord],
+        answers: list[SinkAnswer | None],
+    ) -> None:
+        """Append records to a partition up to the first failure, and note the answers."""
+        for batch in batches_of(records, self._batch_bytes):
+            try:
+                offset = await producer.append(self._topic, partition, batch)
+            except (KafkaError, OSError) as error:
+                cause = producer.cause_of(error)
+                answers[batch[0].number] = self._why_not_appended(batch, cause)
+                return
+            for place, record in enumerate(batch):
+                answers[record.number] = _appended(partition, offset, place)
+
+    def _why_not_appended(self, batch: Sequence[KafkaRecord], error: BaseException) -> SinkRefused:
+        if isinstance(error, _TOO_LARGE) and len(batch) > 1:
+            self._batch_bytes = sum(each.size for each in batch) // 2
+            return _TOGETHER_TOO_LARGE
+        return _refused(error)
+
+
+def _appended(partition: int, offset: int, place: int) -> Delivered:
+    if offset < 0:
+        return Delivered(detail=f"partition {partition}, not acknowledged")
+    return Delivered(detail=f"partition {partition}, offset {offset + place}")
+
+
+def _up_to_first_failure(
+    answers: Sequence[SinkAnswer | None], otherwise: SinkRefused
+) -> list[SinkAnswer]:
+    found: list[SinkAnswer] = []
+    for answer in answers:
+        found.append(answer or otherwise)
+        if not isinstance(answer, Delivered):
+            break
+    return found
+
+
+def _refused(error: BaseException) -> SinkRefused:
+    is_unreachable = isinstance(error, OSError) and not isinstance(error, TimeoutError)
+    otherwise = f"the broker answered {type(error).__name__}"
+    reason = next(
+        (text for types, text in _REASONS if isinstance(error, types)),
+        f"the sink {why_unreachable(error)}" if is_unreachable else otherwise,
+    )
+    return SinkRefused(
+        reason=reason,
+        cause=described(error),
+        is_final=isinstance(error, _TOO_LARGE),
+        is_unauthorized=isinstance(error, SaslAuthenticationFailed),
+    )

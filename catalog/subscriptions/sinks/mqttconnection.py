@@ -1,0 +1,350 @@
+"""A connection to an MQTT server that publishes, and tells what became of each message."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from paho.mqtt import client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion, MessageState, MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from catalog.config.settings import Settings
+from catalog.http.outbound import connect_socket
+from catalog.model.sinkcredential import PlainCredential
+from catalog.operations.cacertificate import tls_context
+from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
+
+# The answers to what this client sends are short.
+_MOST_BYTES = 64 * 1024
+_MOST_UNACKNOWLEDGED = 64
+_KEEPALIVE_SECONDS = 60
+_CHECK_SECONDS = 15.0
+_READS = 100
+_ANSWERS = frozenset({mqtt.CONNACK, mqtt.PUBACK, mqtt.PUBREC, mqtt.PUBCOMP, mqtt.PINGRESP})
+_DISCONNECT = 0xE0
+_FAILURE = 0x80
+_LAST_QOS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MqttServer:
+    """A server, and how to talk to it: what sinks of one connection have in common."""
+
+    host: str
+    port: int
+    version: Literal[3, 5]
+    uses_tls: bool
+    cacertificate: str | None
+    credential: PlainCredential | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MqttMessage:
+    """A message; MQTT 3.1.1 has no properties."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: Properties | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of its packet."""
+        rest = 2 + len(self.topic.encode()) + len(self.payload) + (2 if self.qos else 0)
+        if self.properties is not None:
+            rest += len(self.properties.pack())
+        return 1 + max(1, (rest.bit_length() + 6) // 7) + rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MqttLimits:
+    """The limits of a server, as it states them when a client connects (MQTT 5.0 3.2.2.3)."""
+
+    qos: int = _LAST_QOS
+    retains: bool = True
+    packet_bytes: int | None = None
+    unacknowledged: int = _MOST_UNACKNOWLEDGED
+
+
+class _PublishingClient(mqtt.Client):
+    """A client that only publishes, through a socket that is connected already.
+
+    paho would connect in a thread and to any address, take packets of any size, and give no
+    reason codes of QoS 2. It has no setting for these, so this class replaces private methods.
+    """
+
+    def __init__(self, connected: socket.socket, version: Literal[3, 5]) -> None:
+        super().__init__(
+            CallbackAPIVersion.VERSION2,
+            client_id=f"concord{secrets.token_hex(8)}",
+            clean_session=None if version == 5 else True,
+            protocol=mqtt.MQTTv5 if version == 5 else mqtt.MQTTv311,
+            reconnect_on_failure=False,
+        )
+        self.max_inflight_messages_set(0)
+        self._connected_socket = connected
+
+    def _create_socket(self) -> socket.socket:
+        return self._connected_socket
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if bufsize > _MOST_BYTES:
+            raise ConnectionError(f"the server sent a packet of {bufsize} bytes")
+        return super()._sock_recv(bufsize)
+
+    def _packet_handle(self) -> MQTTErrorCode:
+        kind = self._in_packet["command"] & 0xF0
+        if kind == mqtt.PUBREC:
+            return self._take_pubrec(bytes(self._in_packet["packet"]))
+        if kind not in _ANSWERS and (kind != _DISCONNECT or self._protocol != mqtt.MQTTv5):
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        return super()._packet_handle()
+
+    def _take_pubrec(self, body: bytes) -> MQTTErrorCode:
+        """Go on with a message of QoS 2, unless the server has refused it."""
+        id = int.from_bytes(body[:2], "big")
+        message = self._out_messages.get(id)
+        if message is None or message.state != MessageState.MQTT_MS_WAIT_FOR_PUBREC:
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        if self._protocol != mqtt.MQTTv5 or len(body) < 3 or body[2] < _FAILURE:
+            return super()._packet_handle()
+        reason = ReasonCode(PacketTypes.PUBREC, identifier=body[2])
+        return self._do_on_publish(id, reason, Properties(PacketTypes.PUBREC))
+
+
+class MqttConnection:
+    """A connection that several sinks can use at a time; `open` makes one."""
+
+    def __init__(self, client: _PublishingClient) -> None:
+        self.limits = MqttLimits()
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._answers: dict[int, asyncio.Future[ReasonCode | None]] = {}
+        self._window = asyncio.Semaphore(_MOST_UNACKNOWLEDGED)
+        self._check: asyncio.TimerHandle | None = None
+        self._has_ended = False
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_publish = self._on_publish
+        client.on_socket_open = self._on_socket_open
+        client.on_socket_close = self._on_socket_close
+        client.on_socket_register_write = self._on_want_write
+        client.on_socket_unregister_write = self._on_written
+
+    @classmethod
+    async def open(cls, server: MqttServer, settings: Settings) -> MqttConnection:
+        """Connect to a server; the caller bounds the time by cancelling it.
+
+        Raises:
+            OSError: the server cannot be reached, its TLS connection is not acceptable
+                (`ssl.SSLError`), or it does not accept the client (`ConnectionRefusedByServer`).
+        """
+        connected = await connect_socket(server.host, server.port, settings)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if server.uses_tls:
+            connected = await _agree_on_tls(connected, server)
+        connection = cls(_PublishingClient(connected, server.version))
+        try:
+            await connection._connect(server)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _connect(self, server: MqttServer) -> None:
+        credential = server.credential
+        if credential is not None:
+            self._client.username_pw_set(credential.identifier, credential.secret)
+        properties = None
+        if server.version == 5:
+            properties = Properties(PacketTypes.CONNECT)
+            properties.MaximumPacketSize = _MOST_BYTES
+            properties.RequestProblemInformation = 0
+        self._client.connect(
+            server.host, server.port, keepalive=_KEEPALIVE_SECONDS, properties=properties
+        )
+        await self._opened
+
+    @property
+    def is_open(self) -> bool:
+        return not self._has_ended
+
+    async def publish(self, message: MqttMessage) -> ReasonCode | None:
+        """Publish a message, and return the server's answer once there is one.
+
+        Messages that are published at the same time are sent in the order of the calls. A
+        message of QoS 0 is answered when it was written. A caller that is cancelled leaves a
+        message behind that may still arrive.
+
+        Returns:
+            the reason code; `None` if the connection ended before.
+        """
+        await self._window.acquire()
+        if self._has_ended:
+            self._window.release()
+            return None
+        info = self._client.publish(
+            message.topic, message.payload, message.qos, message.retain, message.properties
+        )
+        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self._window.release()
+            return None
+        answer: asyncio.Future[ReasonCode | None] = self._loop.create_future()
+        self._answers[info.mid] = answer
+        # Not before the server's answer is there another message in this one's place.
+        answer.add_done_callback(lambda _: self._window.release())
+        return await asyncio.shield(answer)
+
+    async def close(self) -> None:
+        if not self._has_ended:
+            with contextlib.suppress(Exception):
+                self._client.disconnect()
+                self._client.loop_write()
+        self._end(None, "this node closed the connection")
+
+    def _end(self, answer: ReasonCode | None, reason: str) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if self._check is not None:
+            self._check.cancel()
+        if not self._opened.done():
+            self._opened.set_exception(ConnectionRefusedByServer(reason))
+            self._opened.exception()
+        for future in self._answers.values():
+            future.set_result(answer)
+        self._answers.clear()
+        left = self._client.socket()
+        if isinstance(left, socket.socket):
+            self._on_socket_close(self._client, None, left)
+            left.close()
+
+    # What paho calls.
+
+    def _on_connect(
+        self, _: object, __: object, ___: object, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        if self._opened.done():
+            return
+        if reason.is_failure:
+            self._opened.set_exception(ConnectionRefusedByServer(str(reason)))
+            return
+        self.limits = _limits_of(properties)
+        self._window = asyncio.Semaphore(self.limits.unacknowledged)
+        self._opened.set_result(None)
+        self._check = self._loop.call_later(_CHECK_SECONDS, self._keep_alive)
+
+    def _on_publish(self, _: object, __: object, id: int, reason: ReasonCode, ___: object) -> None:
+        answer = self._answers.pop(id, None)
+        if answer is not None:
+            answer.set_result(reason)
+
+    def _on_disconnect(
+        self, _: object, __: object, flags: mqtt.DisconnectFlags, reason: ReasonCode, ___: object
+    ) -> None:
+        # Only of a single message is it clear that the server means that one.
+        is_answer = flags.is_disconnect_packet_from_server and len(self._answers) == 1
+        self._end(reason if is_answer else None, str(reason))
+
+    def _on_socket_open(self, _: object, __: object, opened: Any) -> None:
+        self._loop.add_reader(opened.fileno(), self._read)
+
+    def _on_socket_close(self, _: object, __: object, closing: Any) -> None:
+        if closing.fileno() >= 0:
+            self._loop.remove_reader(closing.fileno())
+            self._loop.remove_writer(closing.fileno())
+
+    def _on_want_write(self, _: object, __: object, opened: Any) -> None:
+        self._loop.add_writer(opened.fileno(), self._write)
+
+    def _on_written(self, _: object, __: object, opened: Any) -> None:
+        if opened.fileno() >= 0:
+            self._loop.remove_writer(opened.fileno())
+
+    def _read(self) -> None:
+        try:
+            for _ in range(_READS):
+                self._client.loop_read()
+                opened = self._client.socket()
+                # What TLS has decrypted already makes no socket readable.
+                if not isinstance(opened, ssl.SSLSocket) or not opened.pending():
+                    return
+            self._loop.call_soon(self._read)
+        except Exception as error:
+            self._end(None, type(error).__name__)
+
+    def _write(self) -> None:
+        try:
+            self._client.loop_write()
+        except Exception as error:
+            self._end(None, type(error).__name__)
+
+    def _keep_alive(self) -> None:
+        try:
+            self._client.loop_misc()
+        except Exception as error:
+            self._end(None, type(error).__name__)
+        if not self._has_ended:
+            self._check = self._loop.call_later(_CHECK_SECONDS, self._keep_alive)
+
+
+def _limits_of(properties: Properties | None) -> MqttLimits:
+    unacknowledged = getattr(properties, "ReceiveMaximum", _MOST_UNACKNOWLEDGED)
+    return MqttLimits(
+        qos=getattr(properties, "MaximumQoS", _LAST_QOS),
+        retains=bool(getattr(properties, "RetainAvailable", True)),
+        packet_bytes=getattr(properties, "MaximumPacketSize", None),
+        unacknowledged=max(1, min(unacknowledged, _MOST_UNACKNOWLEDGED)),
+    )
+
+
+async def _agree_on_tls(connected: socket.socket, server: MqttServer) -> ssl.SSLSocket:
+    """Shake hands on a connected socket, without blocking the loop while it waits."""
+    try:
+        tls = tls_context(server.cacertificate).wrap_socket(
+            connected, server_hostname=server.host, do_handshake_on_connect=False
+        )
+    except BaseException:
+        connected.close()
+        raise
+    try:
+        while True:
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await _until_ready(tls.fileno(), writes=False)
+            except ssl.SSLWantWriteError:
+                await _until_ready(tls.fileno(), writes=True)
+            else:
+                return tls
+    except BaseException:
+        tls.close()
+        raise
+
+
+async def _until_ready(descriptor: int, *, writes: bool) -> None:
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+
+    def announce() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    add, remove = (
+        (loop.add_writer, loop.remove_writer) if writes else (loop.add_reader, loop.remove_reader)
+    )
+    add(descriptor, announce)
+    try:
+        await ready
+    finally:
+        remove(descriptor)

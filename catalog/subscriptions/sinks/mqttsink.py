@@ -1,0 +1,186 @@
+"""Delivers events to topics of MQTT servers (mqtt-protocol-binding.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Literal
+from urllib.parse import urlsplit
+
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from catalog.config.settings import Settings
+from catalog.http.listener import most_outbound_connections
+from catalog.model.sinkcredential import PlainCredential
+from catalog.subscriptions.sinks.connectfailure import connect_failure
+from catalog.subscriptions.sinks.mqttconnection import (
+    MqttConnection,
+    MqttLimits,
+    MqttMessage,
+    MqttServer,
+)
+from catalog.subscriptions.sinks.mqttsettings import (
+    DEFAULT_PORT,
+    DEFAULT_TLS_PORT,
+    Mqtt3Settings,
+    Mqtt5Settings,
+)
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sharedconnections import SharedConnections
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.subjectorder import send_by_subject
+from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
+
+_MOST_EVENTS = 100
+_STRUCTURED_TYPE = "application/cloudevents+json; charset=utf-8"
+# Topic name invalid, packet too large, payload format invalid (MQTT 5.0 2.4).
+_FINAL = frozenset({0x90, 0x95, 0x99})
+_TOO_LARGE = "the event is larger than the sink accepts"
+
+
+def open_connections(settings: Settings, _: Callable[[], datetime]) -> MqttConnections:
+    """The connections to MQTT servers of one process."""
+    return MqttConnections(settings)
+
+
+class MqttConnections:
+    """The connections that MQTT sinks share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._answer_seconds = settings.delivery_timeout_seconds
+        self._shared: SharedConnections[MqttServer, MqttConnection] = SharedConnections(
+            partial(MqttConnection.open, settings=settings),
+            connect_seconds=settings.delivery_timeout_seconds,
+            most_idle=max(1, most_outbound_connections(settings) // 8),
+        )
+
+    def open(self, subscription: Subscription) -> MqttSink:
+        return MqttSink(self._shared, subscription, self._answer_seconds)
+
+    async def close(self) -> None:
+        await self._shared.close()
+
+
+class MqttSink:
+    """The MQTT sink of one subscription: a topic of a server."""
+
+    most_events = _MOST_EVENTS
+
+    def __init__(
+        self,
+        shared: SharedConnections[MqttServer, MqttConnection],
+        subscription: Subscription,
+        answer_seconds: float,
+    ) -> None:
+        definition, credential = subscription.definition, subscription.credential
+        version: Literal[3, 5] = 5 if definition.protocol == "MQTT5" else 3
+        model = Mqtt5Settings if version == 5 else Mqtt3Settings
+        self._settings = model.model_validate(definition.settings)
+        self._shared = shared
+        self._answer_seconds = answer_seconds
+        plain = credential if isinstance(credential, PlainCredential) else None
+        self._server = _server_of(definition, version, self._settings.cacertificate, plain)
+
+    async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        try:
+            async with self._shared.hold(self._server) as connection:
+                return await send_by_subject(events, partial(self._publish, connection))
+        except OSError as error:
+            return [connect_failure(error)]
+
+    async def close(self) -> None:
+        """Leave the connections to the other sinks."""
+
+    async def _publish(self, connection: MqttConnection, event: OutgoingEvent) -> SinkAnswer:
+        message = self._message(event)
+        if message is None:
+            return SinkRefused(reason="an attribute is too long for MQTT", is_final=True)
+        refusal = _why_not(message, connection.limits)
+        if refusal is not None:
+            return refusal
+        try:
+            async with asyncio.timeout(self._answer_seconds):
+                return _answer(await connection.publish(message))
+        except TimeoutError:
+            # An answer that comes later is not waited for, so nobody could tell which one it is.
+            await connection.close()
+            return SinkRefused(reason="the sink did not answer in time")
+
+    def _message(self, event: OutgoingEvent) -> MqttMessage | None:
+        """The message of an event; `None` if it cannot be one."""
+        settings = self._settings
+        is_structured = settings.contentmode == "structured"
+        properties = None
+        if isinstance(settings, Mqtt5Settings):
+            properties = _properties(settings, event)
+            try:
+                properties.pack()
+            except (struct.error, ValueError):
+                return None
+        return MqttMessage(
+            topic=settings.topicname,
+            payload=event.structured if is_structured else event.data,
+            qos=settings.qos,
+            retain=settings.retain,
+            properties=properties,
+        )
+
+
+def _why_not(message: MqttMessage, limits: MqttLimits) -> SinkRefused | None:
+    if message.qos > limits.qos:
+        return SinkRefused(reason=f"the sink takes no messages of QoS {message.qos}")
+    if message.retain and not limits.retains:
+        return SinkRefused(reason="the sink retains no messages")
+    if limits.packet_bytes is not None and message.size > limits.packet_bytes:
+        return SinkRefused(reason=_TOO_LARGE, is_final=True)
+    return None
+
+
+def _server_of(
+    definition: SubscriptionDefinition,
+    version: Literal[3, 5],
+    cacertificate: str | None,
+    credential: PlainCredential | None,
+) -> MqttServer:
+    parts = urlsplit(definition.sink)
+    uses_tls = parts.scheme == "mqtts"
+    return MqttServer(
+        host=parts.hostname or "",
+        port=parts.port or (DEFAULT_TLS_PORT if uses_tls else DEFAULT_PORT),
+        version=version,
+        uses_tls=uses_tls,
+        cacertificate=cacertificate,
+        credential=credential,
+    )
+
+
+def _properties(settings: Mqtt5Settings, event: OutgoingEvent) -> Properties:
+    properties = Properties(PacketTypes.PUBLISH)
+    pairs = list(settings.userproperties.items())
+    if settings.contentmode == "structured":
+        properties.ContentType = _STRUCTURED_TYPE
+    else:
+        attributes = {**event.texts}
+        content_type = attributes.pop("datacontenttype", None)
+        if content_type is not None:
+            properties.ContentType = content_type
+        # An attribute of the event counts more than a property of its name.
+        pairs = [*attributes.items(), *(pair for pair in pairs if pair[0] not in attributes)]
+    if pairs:
+        properties.UserProperty = pairs
+    if settings.expiry is not None:
+        properties.MessageExpiryInterval = settings.expiry
+    return properties
+
+
+def _answer(reason: ReasonCode | None) -> SinkAnswer:
+    if reason is None:
+        return SinkRefused(reason="the sink ended the connection before it acknowledged the event")
+    if not reason.is_failure:
+        return Delivered(detail=str(reason))
+    return SinkRefused(reason=f"the sink answered: {reason}", is_final=reason.value in _FINAL)

@@ -1,0 +1,1 @@
+"""The rows of subscriptions, their progress, their dead letters and what sinks have granted."""

@@ -1,0 +1,216 @@
+"""Stores dead letters: events that the sink of a subscription did not take.
+
+Every function that changes them locks their subscription until the end of its transaction, so that
+no event comes to wait behind a dead letter that is leaving at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.operations.deliveries import DeadLetterState
+from catalog.operations.subscriptions import DeadLetterCounts
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+from catalog.subscriptions.stored.subscriptioncommands import lock_subscription
+
+_queries = Queries("deadletters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedEvent:
+    """An event that becomes a dead letter.
+
+    Args:
+        event: the event in the JSON format.
+        at: when it failed.
+        attempts: how often it was sent; 0 if it only waits.
+        waits: it was not sent, since it comes after a dead letter of its subject.
+        xid: the entity that it is about, if it is about one.
+    """
+
+    event: bytes
+    eventid: str
+    subject: str
+    at: datetime
+    attempts: int
+    reason: str
+    waits: bool = False
+    xid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An event that was not delivered.
+
+    It is `dead` until somebody has it delivered again, then `due`; it is `waiting` while an earlier
+    one of its subject is dead. `number` tells its place among those of its subscription; `at` is
+    when it failed last. `event` is empty in a page of them.
+    """
+
+    number: int
+    subscription: str
+    event: bytes
+    eventid: str
+    subject: str
+    at: datetime
+    attempts: int
+    reason: str
+    state: DeadLetterState
+    xid: str | None
+
+
+async def add(
+    connection: Connection, subscription: str, events: Sequence[FailedEvent], *, most: int
+) -> int:
+    """Add events in their order, in a transaction; those that are there already stay as they are.
+
+    An event that waits behind nothing is due at once.
+
+    Args:
+        most: the most dead letters that the subscription may have.
+
+    Returns:
+        how many of the first events are stored; the others found no room. All of them, if the
+        subscription is gone.
+    """
+    if not await lock_subscription(connection, subscription):
+        return len(events)
+    stored: int = await connection.fetchval(
+        _queries.add,
+        subscription,
+        [each.eventid for each in events],
+        [each.subject for each in events],
+        [each.event for each in events],
+        [each.at for each in events],
+        [each.attempts for each in events],
+        [each.reason for each in events],
+        ["waiting" if each.waits else "dead" for each in events],
+        most,
+        [each.xid for each in events],
+    )
+    await connection.fetchval(_queries.release, subscription)
+    return stored
+
+
+async def read_due(connection: Connection, subscription: str, limit: int) -> list[DeadLetter]:
+    """The first dead letters that are to be delivered again, in their order."""
+    rows = await connection.fetch(_queries.read_due, subscription, limit)
+    return [_dead_letter_from(row) for row in rows]
+
+
+async def remove(connection: Connection, subscription: str, numbers: Collection[int]) -> int:
+    """Delete dead letters, in a transaction; return how many that waited behind them are due."""
+    if not await lock_subscription(connection, subscription):
+        return 0
+    await connection.execute(_queries.remove, subscription, list(numbers))
+    return int(await connection.fetchval(_queries.release, subscription))
+
+
+async def set_dead(
+    connection: Connection,
+    subscription: str,
+    number: int,
+    *,
+    reason: str,
+    at: datetime,
+    attempts: int = 1,
+    holds_subject: bool,
+) -> None:
+    """Note in a transaction that a dead letter failed again.
+
+    Args:
+        attempts: how often it was sent since it was due.
+        holds_subject: those of its subject that are due after it wait for it.
+    """
+    if await lock_subscription(connection, subscription):
+        await connection.execute(
+            _queries.set_dead, subscription, number, attempts, reason, at, holds_subject
+        )
+
+
+async def blocked_subjects(connection: Connection, subscription: str) -> frozenset[str]:
+    """The subjects of which there are dead letters, in whatever state."""
+    rows = await connection.fetch(_queries.blocked_subjects, subscription)
+    return frozenset(row["subject"] for row in rows)
+
+
+async def count_dead_letters(
+    connection: Connection, subscriptions: Collection[str]
+) -> dict[str, DeadLetterCounts]:
+    """Count the dead letters of each of some subscriptions."""
+    rows = await connection.fetch(_queries.count, list(subscriptions))
+    found = {
+        row["subscription"]: DeadLetterCounts(
+            dead=row["dead"], waiting=row["waiting"], due=row["due"]
+        )
+        for row in rows
+    }
+    return {id: found.get(id, DeadLetterCounts()) for id in subscriptions}
+
+
+async def page_dead_letters(
+    connection: Connection, subscription: str, after: int, limit: int
+) -> list[DeadLetter]:
+    """Read up to `limit` dead letters whose numbers come after `after`, without their events."""
+    rows = await connection.fetch(_queries.page, subscription, after, limit)
+    return [_dead_letter_from(row) for row in rows]
+
+
+async def get_dead_letter(
+    connection: Connection, subscription: str, number: int
+) -> DeadLetter | None:
+    row = await connection.fetchrow(_queries.get, subscription, number)
+    return None if row is None else _dead_letter_from(row)
+
+
+async def mark_due(
+    connection: Connection,
+    subscription: str,
+    *,
+    number: int | None = None,
+    since: datetime | None = None,
+) -> int:
+    """Have dead letters delivered again, and what waits behind them; return how many.
+
+    Args:
+        number: only this one.
+        since: only those that failed at this time or later.
+    """
+    if not await lock_subscription(connection, subscription):
+        return 0
+    marked: int = await connection.fetchval(_queries.mark_due, subscription, number, since)
+    released: int = await connection.fetchval(_queries.release, subscription)
+    return marked + released
+
+
+async def clear_dead_letters(connection: Connection, subscription: str) -> int:
+    """Delete all dead letters of a subscription, in a transaction; return how many."""
+    if not await lock_subscription(connection, subscription):
+        return 0
+    return int(await connection.fetchval(_queries.clear, subscription))
+
+
+async def aged_subscriptions(connection: Connection, before: datetime, limit: int) -> list[str]:
+    """The subscriptions of the oldest dead letters, of `limit` from before a time."""
+    rows = await connection.fetch(_queries.aged, before, limit)
+    return [row["subscription"] for row in rows]
+
+
+async def drop_aged(connection: Connection, subscription: str, before: datetime) -> tuple[int, int]:
+    """Delete the dead letters from before a time, in a transaction.
+
+    Returns:
+        how many were deleted, and how many that waited behind them are due.
+    """
+    if not await lock_subscription(connection, subscription):
+        return 0, 0
+    dropped: int = await connection.fetchval(_queries.drop_aged, subscription, before)
+    return dropped, int(await connection.fetchval(_queries.release, subscription))
+
+
+def _dead_letter_from(row: Mapping[str, Any]) -> DeadLetter:
+    return DeadLetter(**row)
