@@ -313,7 +313,7 @@ async def test_options_tell_what_can_be_done(client: NodeClient) -> None:
     response = await client.options("/subscriptions/x")
     assert (response.status, response.headers["Allow"]) == (
         200,
-        "DELETE, GET, HEAD, OPTIONS, PUT",
+        "DELETE, GET, HEAD, OPTIONS, PATCH, PUT",
     )
 
 
