@@ -11,11 +11,11 @@ from random import Random
 from typing import Generic, Protocol, TypeVar
 
 import structlog
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from catalog.config.settings import Settings
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
-from catalog.model.logfields import begin_log_fields
 from catalog.store.database import Connection, Database, wait_for
 from catalog.store.leadership import take_over
 
@@ -214,7 +214,8 @@ class Supervisor(Generic[ChildT]):
         return None if child is None else child.revision
 
     async def _run_child(self, child: ChildT) -> None:
-        begin_log_fields(**{self.row: child.id})
+        clear_contextvars()
+        bind_contextvars(**{self.row: child.id})
         await child.run()
 
     async def _stop(self, child: ChildT) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Literal, TextIO
 
 import structlog
 
-from catalog.model.logfields import log_fields
 from catalog.model.masking import described, printable, printable_lines
 from catalog.model.tracecontext import current_trace
 
@@ -45,7 +44,8 @@ def configure_logs(level: str, form: Literal["json", "console"] | None = None) -
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
-            _add_ids,
+            _add_trace,
+            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *exceptions,
@@ -58,11 +58,10 @@ def configure_logs(level: str, form: Literal["json", "console"] | None = None) -
     )
 
 
-def _add_ids(_: object, __: str, event: structlog.typing.EventDict) -> dict[str, object]:
-    """Tell the ids of what the current task works for, and its trace."""
+def _add_trace(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Tell the trace of what the current task works for."""
     trace = current_trace.get()
-    ids = log_fields.get({})
-    return {**ids, **({} if trace is None else {"trace": trace.trace}), **event}
+    return event if trace is None else {"trace": trace.trace, **event}
 
 
 def _shorten_traceback(

@@ -18,6 +18,7 @@ import time
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from catalog.audit.audittrail import note_refusal
 from catalog.context import CLIENT, CONTEXT, SharedState
@@ -28,7 +29,6 @@ from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_author
 from catalog.http.route import Route
 from catalog.load.longwork import begin_work
 from catalog.model.errors import ServerBusy, XRegistryError
-from catalog.model.logfields import begin_log_fields
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
 from catalog.store.connections import StatementsOutdated
 from catalog.store.locks import ConfigurationChanged
@@ -80,7 +80,9 @@ class Door:
         is_sane = given is not None and _SANE_ID.fullmatch(given)
         id = given if given is not None and is_sane else f"{random.getrandbits(64):016x}"
         request[REQUEST_ID] = id
-        begin_log_fields(request=id)
+        # The requests of one connection share a task, and so its context.
+        clear_contextvars()
+        bind_contextvars(request=id)
         parent = _trace_of(request) if TRACEPARENT in request.headers else None
         tracing = self._shared.tracing
         if not (tracing.is_told and is_traced):

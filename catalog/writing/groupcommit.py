@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from structlog.contextvars import clear_contextvars
+
 from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
-from catalog.model.logfields import begin_log_fields
 from catalog.model.schema import Model
 from catalog.model.tracecontext import current_trace
 from catalog.store.authoritykeys import OwnSigners
@@ -104,7 +105,7 @@ class GroupCommit:
     async def _run(self) -> None:
         """Apply waiting interactions until there are none."""
         # It works for many requests, and not for the one that it was begun by.
-        begin_log_fields()
+        clear_contextvars()
         current_trace.set(None)
         task = asyncio.current_task()
         assert task is not None, "it is run as a task"

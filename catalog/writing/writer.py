@@ -6,13 +6,14 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 
+from structlog.contextvars import bind_contextvars
+
 from catalog.load.longwork import aside, is_long
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
-from catalog.model.logfields import add_log_fields
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
@@ -153,7 +154,7 @@ class Writer:
                 self._count("refused")
                 raise
             self._count("written" if outcome.changes else "unchanged")
-            add_log_fields(interaction=outcome.interaction)
+            bind_contextvars(interaction=outcome.interaction)
             told = {"concord.interaction": outcome.interaction}
             span.note({**told, "concord.changes": len(outcome.changes)})
             return outcome

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import pytest
 import structlog
 from aiohttp import web
+from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from catalog import install_command
 from catalog.http.route import reads
-from catalog.model.logfields import begin_log_fields
 from catalog.model.tracecontext import TraceContext, current_trace
 from catalog.telemetry.logs import configure_logs
 from catalog.telemetry.tracing import Tracing, is_wanted, open_tracing
@@ -100,13 +100,13 @@ async def test_lines_of_a_request_tell_its_ids(
 
 
 def test_the_form_of_the_log_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    begin_log_fields(link="eu")
+    bind_contextvars(link="eu")
     try:
         configure_logs("info", "console")
         _log.info("it works")
         assert capsys.readouterr().err.split()[1:] == ["[info", "]", "it", "works", "link=eu"]
     finally:
-        begin_log_fields()
+        clear_contextvars()
 
 
 async def test_a_copy_brings_the_trace_of_its_write(postgres_url: str, template: str) -> None:
