@@ -102,7 +102,6 @@ class Door:
     async def _answer(self, request: web.Request, route: Route) -> web.StreamResponse:
         """Answer a request, or its error; the connection is cut if an answer has begun."""
         request[CLIENT] = client = source_of(client_address(request))
-        # The requests of one connection share a task, and so its context.
         begin_work(client)
         try:
             await admit(request, route.operation)
