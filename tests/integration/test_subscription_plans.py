@@ -130,7 +130,7 @@ READ: list[tuple[str, str, tuple[Any, ...], int]] = [
     ("subscriptions", "get", ("s6",), SOME),
     ("subscriptions", "page", ("s5", 3), 2 * SOME),
     ("subscriptions", "page_of", ("s5", 3, OWNER), 2 * SOME),
-    ("subscriptions", "suspend", (OWNER, "x"), 2 * A_FEW),
+    ("accesstokens", "suspend_subscriptions", (OWNER, "x"), 2 * A_FEW),
     ("subscriptions", "load", (["s5", "s6"],), A_FEW),
     (
         "subscriptions",
