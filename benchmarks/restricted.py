@@ -18,7 +18,7 @@ from benchmarks.load import Connection, connected, get_request, send_request
 from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.access.owntokens import make_token
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.roles import Grant
 from catalog.node.noderuntime import open_database
 from catalog.store.accessrules import AccessRule, add_rule

@@ -63,7 +63,7 @@ from catalog.model.masking import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
     from catalog.monitoring.diagnosis import Check
     from catalog.node.noderuntime import ProcessMember
     from replication.reconcile.report import ReconcileSummary

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.config import Settings
 from catalog.config.keyfile import key_ring
-from catalog.config.settings import Settings
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
 from catalog.keys.keyring import KeyRing
 from catalog.load.longwork import in_thread

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Connection, Database, wait_for

@@ -17,7 +17,7 @@ from functools import partial
 import structlog
 
 from catalog.client import ClientError
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.operations.links import LinkQuestion, LostEntity

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from replication.linkrunner import LinkRunner
 from replication.pull import Flow
 from replication.topicaddress import TopicLost, TopicUnusable, address_of

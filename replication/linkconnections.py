@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.load.limiter import Share
 

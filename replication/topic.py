@@ -26,7 +26,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.connectionfailure import why_unreachable
 from catalog.subscriptions.sinks.kafkaconnection import (
     ConnectionGuard,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from catalog import install_command
 from catalog.client import ClientError
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.linkterms import TOPIC_SCHEMES
 from catalog.model.sinkcredential import PlainCredential

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka.errors import KafkaError
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.subscriptions.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord, batches_of
 from replication.topic import Topic

@@ -23,7 +23,7 @@ from catalog.client import (
     Refused,
 )
 from catalog.client.errors import ResponseTooLarge
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.body import most_values_of
 from catalog.supervisor import LoopTiming, backoff_from
 

@@ -17,7 +17,7 @@ from catalog.access.issuerkeys import Begin
 from catalog.access.jwttokens import JwtVerifier, TokenInvalid
 from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate
 from catalog.model.caller import node_caller

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.access.identity import Identity
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.rolerules import RoleRule, grants_from
 
 _SUBJECT = {"commonName": "cn", "organizationName": "o", "organizationalUnitName": "ou"}

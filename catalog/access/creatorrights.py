@@ -9,7 +9,7 @@ from aiohttp import web
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
 from catalog.access.knownrules import KnownRules
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.creator import Creator
 from catalog.model.rolerules import RoleRule, grants_from
 from catalog.model.roles import Grant

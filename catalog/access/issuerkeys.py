@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.concorderrors import IssuerAway

@@ -15,7 +15,7 @@ from joserfc.jwt import JWTClaimsRegistry
 
 from catalog.access.identity import Identity
 from catalog.access.issuerkeys import Begin, IssuerKeys
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.rolerules import RoleRule, grants_from
 
 # Of a token for access: RFC 9068, and what providers write that do not know it.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from catalog.access.identity import Identity
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.load.limiter import Rate
 from catalog.model.concorderrors import RateExceeded
 

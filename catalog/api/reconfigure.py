@@ -13,7 +13,7 @@ import structlog
 from aiohttp import web
 
 from catalog.client.connection import read_limited
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.configuring.configure import ConfigurationChange
 from catalog.configuring.modelsize import check_model_size
 from catalog.context import CONTEXT, Context

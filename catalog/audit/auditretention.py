@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 from catalog.audit.auditlog import drop_oldest_of_audit
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.clockpoints import aged

@@ -19,7 +19,7 @@ from catalog.model.masking import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
     from catalog.monitoring.diagnosis import Check, Diagnosis
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}

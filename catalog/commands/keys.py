@@ -30,7 +30,7 @@ from catalog.commands.nodedatabase import (
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
     from catalog.store.database import Connection
     from catalog.store.keyrotation import Rotation
 

@@ -11,7 +11,7 @@ from catalog.commands.nodedatabase import DatabaseUrl, DataDir
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
 
 app = typer.Typer()
 

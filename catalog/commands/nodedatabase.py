@@ -15,7 +15,7 @@ from catalog.commands.console import CommandError, fail
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
     from catalog.model.author import Author
     from catalog.store.database import Connection
 

@@ -9,7 +9,7 @@ import typer
 from catalog.commands.console import AsJson, cell, err, fail, out, print_json, table
 
 if TYPE_CHECKING:
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
 
 app = typer.Typer()
 
@@ -19,7 +19,7 @@ def read_settings(values: dict[str, Any]) -> Settings:
 
     Invalid ones end the command with a sentence about each.
     """
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
 
     try:
         return Settings(**{name: value for name, value in values.items() if value is not None})

@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from catalog.config import Settings
 from catalog.config.limits import Limits
-from catalog.config.settings import Settings
 from catalog.context import CLIENT, CONTEXT
 from catalog.documents import serialization
 from catalog.http.requestchecks import check_json_texts

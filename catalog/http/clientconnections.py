@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import SHARED
 from catalog.http.problems import (
     answer_unexpected,

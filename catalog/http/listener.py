@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.clientconnections import ClientConnection, ClientConnections, refusal
 from catalog.model.errors import XRegistryError
 

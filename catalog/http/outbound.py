@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import aiohttp
 from aiohttp.abc import ResolveResult
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outboundaddress import why_address_refused
 from catalog.load.limiter import Share

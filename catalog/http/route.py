@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.body import read_body, read_json
 from catalog.http.responses import JSON_TYPE
 from catalog.http.stream import Deadline

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import hdrs, web
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
 from catalog.load.limiter import Share, Things

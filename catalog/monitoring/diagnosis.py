@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.masking import described
 from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection, DatabaseUnusable

@@ -7,7 +7,7 @@ import shutil
 
 from aiohttp import web
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import json_response
 from catalog.model.errors import ServerBusy

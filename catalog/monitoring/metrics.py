@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.load.longwork import in_thread
 from catalog.model.errors import ServerBusy

@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 from prometheus_client.multiprocess import mark_process_dead
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import Listening
 from catalog.model.backoff import Backoff
 from catalog.node.noderuntime import ProcessMember, start_listening

@@ -13,7 +13,7 @@ from functools import partial
 from aiohttp import web
 
 from catalog.audit.audittrail import author_of
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate, rate_in_a_minute

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.errors import InvalidAttribute
 from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential

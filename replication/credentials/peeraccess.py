@@ -12,7 +12,7 @@ import structlog
 from aiohttp import hdrs
 
 from catalog.client import CredentialUnusable
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.keys.keyring import SecretUnreadable

@@ -9,7 +9,7 @@ from typing import Any
 from typer.main import get_command
 
 from catalog.cli import app
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.monitoring.routes import routes
 from tests.deploy.chart import CHART, TEMPLATES
 from tests.deploy.files import DEPLOY, ROOT, read_yaml

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.rolerules import RoleRule
 from tests.deploy.composed import COMPOSE, NODES, copy_of_secrets, secrets, services
 from tests.deploy.files import DEPLOY, MONITORING, ROOT, read_yaml

@@ -16,7 +16,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.operations.subscriptions import NewSubscription
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.webhooksink import WebHookSink

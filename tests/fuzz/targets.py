@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from catalog import cesql
 from catalog.api.metadataheaders import metadata_from
 from catalog.api.requesttarget import parse_path
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import EDITIONS
 from catalog.documents.losses import find_losses

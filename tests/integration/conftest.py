@@ -20,7 +20,7 @@ from yarl import URL
 from catalog import dialects
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.app import create_app
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.background import BACKGROUND_TASKS

@@ -16,7 +16,7 @@ import asyncpg
 import orjson
 
 from catalog.api.app import create_app
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import SharedState, read_configuration
 from catalog.model.caller import node_caller

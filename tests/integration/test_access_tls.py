@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from catalog.access.certificates import TlsUnusable, caller_of, server_tls
 from catalog.access.owntokens import make_token
 from catalog.api.app import create_app
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.route import Route
 from catalog.model.rolerules import RoleRule

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.caller import node_caller
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Database

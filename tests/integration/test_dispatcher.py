@@ -18,7 +18,7 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context, SharedState
 from catalog.model.author import Author
 from catalog.model.caller import node_caller

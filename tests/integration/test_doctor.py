@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.config.settingsrecord import record_settings
 from catalog.monitoring import databasechecks
 from catalog.monitoring.databasechecks import DATABASE_CHECKS

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from catalog.client import BadAnswer, Client, ClientError, CursorExpired, Refused, Unreachable
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.model.connectionfailure import UNREACHABLE
 from replication.handshake import cause_of, describe, may_pass, peer_at, shake_hands

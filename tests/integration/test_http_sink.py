@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.connectionfailure import NO_TLS, UNREACHABLE
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.configuring.initialmodel import InitialModelUnusable
 from catalog.context import read_configuration
 from catalog.model.configuration import Configuration

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.sinkcredential import PlainCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.kafkasettings import KafkaSettings

@@ -17,8 +17,8 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
+from catalog.config import Settings
 from catalog.config.keyfile import KEY_FILE, KeyFile, key_ring
-from catalog.config.settings import Settings
 from catalog.keys.keyring import EncryptionKey, KeyRing
 from catalog.model.caller import node_caller
 from catalog.model.sinkcredential import PlainCredential

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from catalog.client import ONCE, Client, CredentialUnusable
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.peercredential import OAuthClient, PeerCredential
 from replication.credentials.clientcertificate import read_certificate

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.caller import node_caller
 from catalog.store.changes import Head, Retention, read_head
 from catalog.store.database import Database

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from replication.linkconnections import LinkConnections
 from tests.integration.conftest import Node
 from tests.integration.federation import (

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import RedirectRefused, open_session
 from catalog.http.outboundaddress import why_address_refused, why_refused
 

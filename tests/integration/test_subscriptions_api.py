@@ -13,7 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 from yarl import URL
 
 from catalog.api.app import create_app
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context, SharedState
 from catalog.dialects import event_dialects
 from catalog.model.caller import node_caller

@@ -8,7 +8,7 @@ from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.sinkcredential import SinkCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent

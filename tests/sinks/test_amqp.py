@@ -25,7 +25,7 @@ from proton import Delivery, Message, Receiver, Terminus, Timeout
 from proton.reactor import LinkOption
 from proton.utils import BlockingConnection
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outboundaddress import NOT_PUBLIC
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.model.sinkcredential import PlainCredential

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.sinkcredential import PlainCredential
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.mosquitto import PASSWORD, USER, Mosquitto, run_mosquitto

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.sinkcredential import PlainCredential, TokenCredential
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.natsreader import STREAM, NatsBroker, connected, parse_message

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import SHARED
 from catalog.http.clientconnections import client_address
 

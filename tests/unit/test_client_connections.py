@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.clientconnections import ClientConnection, ClientConnections, source_of
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from catalog.access.creatorrights import CreatorRights
 from catalog.access.knownrules import KnownRules
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.creator import Creator, token_principal
 from catalog.model.roles import Permission
 

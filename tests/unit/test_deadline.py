@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.stream import DEADLINE, Deadline
 from catalog.model.concorderrors import ReadTooSlowly
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from catalog.config import Settings
 from catalog.config.keyfile import KEY_FILE, KeyFile, KeysUnusable, key_ring
-from catalog.config.settings import Settings
 from catalog.keys.keyring import EncryptionKey, SecretPlace
 
 PLACE = SecretPlace("subscriptions", "a", "sinkcredential")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.rolerules import RoleRule, grants_from
 from catalog.model.roles import PERMISSIONS, ROLES, Permission, roles_with
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.sinkcredential import PlainCredential
 from catalog.store.changes import Position

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog.commands.backup.archive import BackupManifest
-    from catalog.config.settings import Settings
+    from catalog.config import Settings
     from catalog.store.backups import CatalogContents, DumpedCatalog
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import structlog
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.clockpoints import aged

@@ -14,7 +14,7 @@ from typing import assert_never
 import aiohttp
 import structlog
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.keys.keyring import SecretUnreadable

@@ -12,7 +12,7 @@ from typing import cast
 
 import proton
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential

@@ -19,7 +19,7 @@ from cloudevents.core.bindings.amqp import (
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.sinkcredential import PlainCredential
 from catalog.model.timestamps import format_time

@@ -14,7 +14,7 @@ import ssl
 
 import aiohappyeyeballs
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_idle_sink_connections
 from catalog.http.outbound import NameLookup, open_allowed_socket
 from catalog.model.connectionfailure import names_hidden

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import assert_never
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.model.backoff import parse_retry_after
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential

@@ -17,7 +17,7 @@ from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, ScramAuthentic
 from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
 from aiokafka.protocol.metadata import MetadataRequest
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context

@@ -19,7 +19,7 @@ from aiokafka.errors import (
 )
 from aiokafka.partitioner import murmur2
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
 from catalog.subscriptions.sinks.kafkaconnection import (
     ConnectionGuard,

@@ -25,7 +25,7 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described

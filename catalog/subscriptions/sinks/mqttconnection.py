@@ -16,7 +16,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context

@@ -14,7 +14,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.sinkcredential import PlainCredential
 from catalog.subscriptions.sinks.connectfailure import connect_failure

@@ -17,7 +17,7 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 from nats.js.api import PubAck
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential

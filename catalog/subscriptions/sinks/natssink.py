@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import nats.errors
 import nats.js.errors
 
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.masking import described
 from catalog.subscriptions.sinks.connectfailure import connect_failure

@@ -18,7 +18,7 @@ from aiohttp import hdrs
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ClientError
-from catalog.config.settings import Settings
+from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.backoff import parse_retry_after
 from catalog.model.connectionfailure import why_unreachable
