@@ -101,7 +101,7 @@ async def test_an_interrupted_rotation_loses_nothing_and_can_be_repeated(
     while True:
         try:
             async with database.acquire() as connection:
-                await asyncio.wait_for(encrypt_anew(connection, keys), 0.05 * (1 + interrupted))
+                await asyncio.wait_for(encrypt_anew(connection, keys), 0.01 * (1 + interrupted))
             break
         except TimeoutError:
             interrupted += 1
