@@ -16,8 +16,8 @@ from catalog.model.errors import NotFound
 from catalog.model.roles import Grant, RuleGrant
 from catalog.operations import access
 from catalog.operations.access import NewToken, PathGrant, Token, Tokens, Whoami
-from catalog.store.accessrules import first_paths, read_grants_for
-from catalog.store.accesstokens import AccessToken, list_tokens
+from catalog.store.accessrules import first_paths, read_grants_for, read_grants_of
+from catalog.store.accesstokens import AccessToken, find_token_by_id, list_tokens
 from catalog.store.database import Connection
 
 # A token may have roles at many paths; an answer about many tokens has the first ones of each rule.
@@ -82,6 +82,15 @@ async def add_token(connection: Connection, wanted: NewToken, *, by: str) -> Tok
     return _token_of(made, grants, text)
 
 
+async def get_token(request: web.Request) -> Token:
+    """Show a token, without its secret, with its roles at up to 1,000 paths."""
+    async with request[CONTEXT].database.acquire() as connection:
+        found = await read_token(connection, request.match_info["id"])
+    if found is None:
+        raise NotFound(request.path)
+    return found
+
+
 async def delete_token(request: web.Request) -> None:
     """End a token: it is not valid any more, and its rules are gone."""
     async with request[CONTEXT].database.transaction() as connection:
@@ -101,6 +110,16 @@ async def read_tokens(connection: Connection) -> list[Token]:
         _token_of(each, (*each.grants, *found.get(who, ())))
         for each, who in zip(tokens, whos, strict=True)
     ]
+
+
+async def read_token(connection: Connection, id: str) -> Token | None:
+    """A token with its first roles, and whether it has more; `None` if there is none of this id."""
+    token = await find_token_by_id(connection, id)
+    if token is None:
+        return None
+    in_groups = await read_grants_of(connection, who_of(id), _MOST_SHOWN + 1)
+    shown = _token_of(token, (*token.grants, *in_groups[:_MOST_SHOWN]))
+    return shown.model_copy(update={"more": True}) if len(in_groups) > _MOST_SHOWN else shown
 
 
 def _token_of(token: AccessToken, grants: Iterable[Grant], text: str | None = None) -> Token:
@@ -123,5 +142,6 @@ routes: Sequence[Route] = (
     Route(access.WHOAMI, get_whoami),
     Route(access.LIST_TOKENS, get_tokens),
     Route(access.CREATE_TOKEN, create_token),
+    Route(access.GET_TOKEN, get_token),
     Route(access.DELETE_TOKEN, delete_token),
 )

@@ -19,6 +19,10 @@ class AccessCalls(OperationCalls):
         """The node's own tokens, without their secrets."""
         return (await self.call(access.LIST_TOKENS)).tokens
 
+    async def token(self, id: str) -> Token:
+        """A token, without its secret, with its roles at up to 1,000 paths."""
+        return await self.call(access.GET_TOKEN, id=id)
+
     async def create_token(self, wanted: NewToken) -> Token:
         """Make a token; the answer has it as `token`, this once."""
         return await self.call(access.CREATE_TOKEN, wanted)

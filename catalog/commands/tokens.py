@@ -1,4 +1,4 @@
-"""The commands `token create`, `list`, `revoke`, and `whoami`."""
+"""The commands `token create`, `list`, `show`, `revoke`, and `whoami`."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _MOST_SHOWN = 10
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
+
+TokenId = Annotated[
+    str, typer.Argument(help="The id of the token, as `concord token list` has it.")
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -148,8 +152,39 @@ def list_(
 
 
 @app.command()
+def show(
+    id: TokenId,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+    url: NodeUrl = None,
+) -> None:
+    """Show a token, without its secret, with its roles in up to 1,000 groups.
+
+    Example: concord token show 3f0c9d51aa
+    """
+    if url is not None:
+        token = on_node(url, lambda client: client.token(id))
+    else:
+        settings = settings_of(data_dir, database_url)
+        token = run(lambda: in_database(settings, lambda connection: _show(connection, id)))
+    if as_json:
+        print_json(token)
+        return
+    used = _time(token.usedat) or "never"
+    end = _time(token.expiresat) or "no end"
+    out.print(cell(f"{token.id} {token.name}".rstrip()))
+    out.print(f"Created {_time(token.createdat)}, expires: {end}, last used: {used}.")
+    for grant in token.grants:
+        place = "" if grant.path == "/" else f" in {grant.path}"
+        out.print(cell(f"{grant.role}{place}"))
+    if token.more:
+        out.print("There are more roles than a node tells at once.")
+
+
+@app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(help="The id of the token, as `concord token list` has it.")],
+    id: TokenId,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     url: NodeUrl = None,
@@ -249,6 +284,15 @@ async def _list(connection: Connection) -> list[Token]:
     from catalog.access.tokenrequests import read_tokens
 
     return await read_tokens(connection)
+
+
+async def _show(connection: Connection, id: str) -> Token:
+    from catalog.access.tokenrequests import read_token
+
+    found = await read_token(connection, id)
+    if found is None:
+        fail(f"There is no token {id!r}.", "See `concord token list`.", code=NO)
+    return found
 
 
 async def _revoke(connection: Connection, operator: Author, id: str) -> bool:

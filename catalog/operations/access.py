@@ -116,6 +116,10 @@ class Token(AnswerBody):
     createdat: Time
     expiresat: Time | None = None
     usedat: Time | None = Field(default=None, description="The last use, to the minute.")
+    more: Literal[True] | None = Field(
+        default=None,
+        description="There are more grants than the answer has; a list of tokens does not tell.",
+    )
     token: str | None = Field(
         default=None, description="The text of the token, in the answer that made it only."
     )
@@ -162,7 +166,7 @@ class GrantingRules(AnswerBody):
 
 
 _RULES, _RULE = "/access/rules", "/access/rules/{id}"
-_TOKENS = "/access/tokens"
+_TOKENS, _TOKEN = "/access/tokens", "/access/tokens/{id}"
 _LOCATION = {"Location": "The URL of what was made"}
 
 WHOAMI = Operation(
@@ -183,7 +187,10 @@ CREATE_TOKEN = Operation(
     most_values=_MOST_VALUES,
     is_kept=False,
 )
-DELETE_TOKEN = Operation(method="DELETE", path=f"{_TOKENS}/{{id}}", needs=Permission.ADMINISTER)
+GET_TOKEN = Operation(
+    method="GET", path=_TOKEN, needs=Permission.ADMINISTER, answers=Token, is_kept=False
+)
+DELETE_TOKEN = Operation(method="DELETE", path=_TOKEN, needs=Permission.ADMINISTER)
 LIST_RULES = Operation(
     method="GET",
     path=_RULES,

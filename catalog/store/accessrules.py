@@ -135,6 +135,12 @@ async def read_grants_for(
     return found
 
 
+async def read_grants_of(connection: Connection, who: str, most: int) -> list[Grant]:
+    """Read the first of what rules give that have exactly this condition."""
+    rows = await connection.fetch(_queries.grants_of, who, most)
+    return [Grant(row["role"], row["path"]) for row in rows]
+
+
 async def read_paths(
     connection: Connection, id: str, *, after: str = "", limit: int | None = None
 ) -> list[str]:

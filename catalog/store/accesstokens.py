@@ -56,6 +56,11 @@ async def find_token(connection: Connection, digest: bytes) -> AccessToken | Non
     return None if row is None else _token_from(row)
 
 
+async def find_token_by_id(connection: Connection, id: str) -> AccessToken | None:
+    row = await connection.fetchrow(_queries.find_by_id, id)
+    return None if row is None else _token_from(row)
+
+
 async def has_token(connection: Connection, id: str) -> bool:
     """Whether there is a token of this id, valid or not."""
     return bool(await connection.fetchval(_queries.exists, id))

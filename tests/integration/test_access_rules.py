@@ -326,6 +326,9 @@ async def test_every_answer_about_access_fits_its_description(node: Node, admin:
     tokens = (await api.done("GET", "/access/tokens", headers=headers))["tokens"]
     [listed] = [each for each in tokens if each["id"] == new["id"]]
     assert listed["grants"] == [{"role": "reader", "path": "/"}, new["grants"][1]]
+    at = "/access/tokens/{id}"
+    assert await api.done("GET", at, id=new["id"], headers=headers) == listed
+    await api.refused(404, "GET", at, id="x", headers=headers)
     owner = {"Authorization": f"Bearer {new['token']}"}
     beyond = READER | {"paths": ["/schemagroups/*"]}
     await api.refused(403, "POST", RULES, beyond, headers=owner)
@@ -341,7 +344,7 @@ async def test_every_answer_about_access_fits_its_description(node: Node, admin:
     await api.refused(400, "GET", "/audit", headers=headers, query="?outcome=unknown")
     await api.refused(403, "GET", "/audit", headers=owner)
     assert len(await stored(node)) == 2
-    await api.send("DELETE", "/access/tokens/{id}", id=new["id"], headers=headers)
+    await api.send("DELETE", at, id=new["id"], headers=headers)
     await api.send("DELETE", one, id=made["id"], headers=headers)
     # The rules of a token end with it.
     assert await stored(node) == set()

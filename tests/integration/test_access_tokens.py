@@ -91,12 +91,18 @@ async def test_an_admin_makes_and_ends_tokens_over_the_api(database_url: str) ->
         tokens = (await node.send("GET", "/access/tokens", **bearer(admin))).json["tokens"]
         assert len(tokens) == 3
         assert not any("token" in each for each in tokens)
+        at = answer.headers["Location"].removeprefix(node.url)
+        shown = await node.send("GET", at, **bearer(admin))
+        [listed] = [each for each in tokens if each["id"] == token["id"]]
+        assert shown.json == listed
+        assert shown.headers["Cache-Control"] == "no-store"
         gone = await node.send("DELETE", f"/access/tokens/{token['id']}", **bearer(admin))
         assert gone.status == 204
         # In the process that revoked it, at once.
         assert (await node.send("GET", "/", **bearer(token["token"]))).status == 401
-        gone = await node.send("DELETE", f"/access/tokens/{token['id']}", **bearer(admin))
-        assert gone.status == 404
+        for method in ("GET", "DELETE"):
+            gone = await node.send(method, f"/access/tokens/{token['id']}", **bearer(admin))
+            assert gone.status == 404
 
 
 @pytest.mark.parametrize(
@@ -129,6 +135,17 @@ async def test_a_token_that_is_asked_for_wrongly_is_not_made(
 
     assert (answer.status, answer.error) == (400, error)
     assert (await node.get("/access/tokens"))["tokens"] == []
+
+
+async def test_a_token_is_shown_with_its_roles_at_the_first_thousand_paths(node: Node) -> None:
+    paths = [f"/schemagroups/g{number:04}" for number in range(1001)]
+    for most, more in ((1000, None), (1001, True)):
+        grants = [{"role": "admin"}, *({"role": "reader", "path": p} for p in paths[:most])]
+        made = (await node.send("POST", "/access/tokens", {"grants": grants})).json
+        shown = await node.get(f"/access/tokens/{made['id']}")
+        assert shown["grants"] == [{"role": "admin", "path": "/"}, *grants[1:1001]]
+        assert shown.get("more") is more
+        assert "token" not in shown
 
 
 async def test_a_token_has_an_end_and_its_use_is_noted_once_a_minute(node: Node) -> None:

@@ -47,6 +47,11 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
             tokens = orjson.loads((await concord("token", "list", "--json", **place)).stdout)
             [shown] = [each["grants"] for each in tokens if each["id"] == made["id"]]
             assert {"role": "admin", "path": "/endpoints/b"} in shown
+            token = await concord("token", "show", made["id"], "--json", **place)
+            assert orjson.loads(token.stdout) in tokens
+            told = await concord("token", "show", made["id"], **place)
+            assert told.stdout.splitlines()[0] == made["id"]
+            assert "admin in /endpoints/b" in told.stdout.splitlines()
             fewer = await concord(
                 "access", "revoke", rule["id"], "--group", "/endpoints/A", **place
             )
@@ -57,6 +62,7 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
                 ("access", "revoke", rule["id"], "--group", "/endpoints/a"),
                 ("access", "show", "none"),
                 ("access", "revoke", "none"),
+                ("token", "show", "none"),
                 ("access", "grant", "boss", "--to", who, "--group", "/endpoints/b"),
                 ("access", "grant", "reader", "--to", "token=x", "--group", "/endpoints/b"),
                 ("access", "grant", "reader", "--to", who, "--group", "/endpoints"),

@@ -115,3 +115,12 @@ CROSS JOIN LATERAL (
 ) p
 WHERE r.who = ANY ($1)
 ORDER BY r.who, r.id, p.path
+
+-- name: grants_of
+-- The first of what rules give that have a condition.
+SELECT r.role, p.path
+FROM access_rules r
+JOIN access_paths p ON p.rule = r.id
+WHERE r.who = $1
+ORDER BY r.id, p.path
+LIMIT $2

@@ -7,6 +7,10 @@ VALUES ($1, $2, $3, $4::json, $5, $6)
 -- The token with a digest.
 SELECT * FROM access_tokens WHERE digest = $1
 
+-- name: find_by_id
+-- The token with an id.
+SELECT * FROM access_tokens WHERE id = $1
+
 -- name: exists
 -- Whether there is a token.
 SELECT EXISTS (SELECT FROM access_tokens WHERE id = $1)
