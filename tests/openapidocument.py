@@ -18,6 +18,7 @@ from catalog.monitoring.routes import routes as monitoring_routes
 from replication.routes import routes as replication_routes
 
 FILE = Path(__file__).parents[1] / "docs/openapi.json"
+ROUTES = all_routes([*dialects.routes, *monitoring_routes, *replication_routes])
 _BASE = "http://127.0.0.1:8080"
 # Which protocols are installed depends on the machine.
 _OF_THE_MACHINE = ("installed", "missing")
@@ -28,8 +29,7 @@ def document() -> str:
     configuration = Configuration(
         model=default_model(), capabilities=OFFERED_HERE.initially, revision=1
     )
-    routes = all_routes([*dialects.routes, *monitoring_routes, *replication_routes])
-    described = describe(configuration, routes, _BASE)
+    described = describe(configuration, ROUTES, _BASE)
     for schema in described["components"]["schemas"].values():
         for name in _OF_THE_MACHINE:
             schema.get("x-delivery-protocol", {}).pop(name, None)

@@ -36,8 +36,9 @@ TYPES = SCALARS | {"any", "array", "map", "object"}
 # First segments of paths that are no collections, of core/http.md and of this server.
 RESERVED_GROUP_NAMES = frozenset(
     {"capabilities", "capabilitiesoffered", "export", "model", "modelsource"}
-    | {"apply", "audit", "health", "metrics", "notifications", "replication", "subscriptions"}
-    | {"validate", "messagecatalog", "messagedefinition", "registry", "services"}
+    | {"access", "apply", "audit", "health", "metrics", "notifications", "replication"}
+    | {"subscriptions", "validate"}
+    | {"messagecatalog", "messagedefinition", "registry", "services"}
 )
 
 # Paths below every resource, and the names of ids there.

@@ -11,6 +11,7 @@ from catalog.model.errors import ModelError, ModelRequiredTrue, ModelScalarDefau
 from catalog.model.modelsource import load_model
 from catalog.model.schema import RESERVED_GROUP_NAMES, Model
 from catalog.model.xid import Xid
+from tests.openapidocument import ROUTES
 
 SHELVES = {
     "groups": {"shelves": {"singular": "shelf", "resources": {"books": {"singular": "book"}}}}
@@ -382,6 +383,11 @@ def test_imported_names_are_as_unique_as_defined_ones() -> None:
     group = {"singular": "box", "resources": cups, "ximportresources": ["/shelves/books"]}
     with pytest.raises(ModelError):
         load_model({"groups": {**SHELVES["groups"], "boxes": group}})
+
+
+def test_the_first_segments_of_the_paths_of_operations_are_reserved() -> None:
+    segments = {route.operation.path.split("/")[1] for route in ROUTES}
+    assert {each for each in segments if each.isidentifier()} == RESERVED_GROUP_NAMES
 
 
 @pytest.mark.parametrize("plural", sorted(RESERVED_GROUP_NAMES))
