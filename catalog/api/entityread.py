@@ -45,8 +45,8 @@ async def answer_read(
         flags=flags,
         ticket=ticket,
     )
-    is_plain = is_cached and target.kind == "resource" and not request.query_string
-    if is_plain and not target.is_document:
+    is_plain = request.method == hdrs.METH_GET and not request.query_string
+    if is_plain and target.kind == "resource" and not target.is_document:
         answer = await _answer_plainly(plan)
         if answer is not None:
             return answer

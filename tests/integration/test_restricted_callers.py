@@ -37,8 +37,9 @@ class Holder:
     id: str
     token: str
 
-    async def send(self, method: str, path: str, json: Any = None) -> Answer:
-        return await self.node.send(method, path, json, Authorization=f"Bearer {self.token}")
+    async def send(self, method: str, path: str, json: Any = None, **headers: str) -> Answer:
+        headers["Authorization"] = f"Bearer {self.token}"
+        return await self.node.send(method, path, json, **headers)
 
     async def put(self, path: str, json: Any = None) -> Any:
         answer = await self.send("PUT", path, json or {})
