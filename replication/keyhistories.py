@@ -31,7 +31,7 @@ from catalog.store.database import Connection, Database
 from catalog.store.trustedkeys import MOST_HISTORIES, TrustedKey
 from replication.copychecks import Incoming, MalformedCopy
 from replication.keytrust import is_consistent, key_changes
-from replication.receive import accepted_pusher
+from replication.pushers import accepted_pusher
 from replication.trust import Trust
 
 _log = structlog.get_logger(__name__)

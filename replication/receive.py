@@ -9,8 +9,6 @@ so copies that come twice change nothing, and none is left out unnoticed.
 from __future__ import annotations
 
 import asyncio
-import shlex
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,13 +27,12 @@ from catalog.model.caller import EVERYTHING, Everything, WriteScope
 from catalog.model.concorderrors import (
     LimitExceeded,
     PushAwaitsAnswer,
-    PushNotAccepted,
     PushOutOfStep,
     PushStopped,
 )
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
-from catalog.model.linkterms import State, is_authority
+from catalog.model.linkterms import State
 from catalog.model.masking import counted, printable
 from catalog.model.roles import Permission
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
@@ -55,8 +52,8 @@ from replication.linkbounds import LinkGate, most_pushed_bytes, too_many_copies
 from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy
+from replication.pushers import Pusher, accepting_link, read_pusher
 from replication.pushscope import check_acceptance
-from replication.sourceloss import why_lost
 
 _LONGEST_LOSS = 300
 # Other requests have a turn after so many bytes of lines were read.
@@ -76,14 +73,6 @@ class _Intake:
     gate: LinkGate
     unmeasured: Counter[str] = field(default_factory=Counter)
     reported: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pusher:
-    """The identity that the sender of a request states. Nothing proves it yet."""
-
-    authority: str
-    instance: uuid.UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +126,8 @@ async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
         Forbidden, Unauthenticated: the sender may not write wherever that could come.
     """
     context = request[CONTEXT]
-    pusher = _read_pusher(request)
-    link = await _accepted(context, pusher, request.path)
+    pusher = read_pusher(request)
+    link = await accepting_link(context, pusher, request.path)
     writable = identity_of(request).scope_of(Permission.PUSH)
     if writable is not EVERYTHING:
         async with context.database.acquire() as connection:
@@ -178,17 +167,7 @@ async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
     return await _answer(context, link, findings, pushed.cursor or link.cursor, applied.changes)
 
 
-async def accepted_pusher(request: web.Request) -> Link:
-    """The link that accepts the pushes of the sender of a request.
-
-    Raises:
-        BadRequest: the sender does not say who it is.
-        PushNotAccepted, ServerBusy
-    """
-    return await _accepted(request[CONTEXT], _read_pusher(request), request.path)
-
-
-def _asked(pusher: _Pusher, question: str, subject: str) -> PushAwaitsAnswer:
+def _asked(pusher: Pusher, question: str, subject: str) -> PushAwaitsAnswer:
     return PushAwaitsAnswer(
         subject,
         authority=pusher.authority,
@@ -197,63 +176,13 @@ def _asked(pusher: _Pusher, question: str, subject: str) -> PushAwaitsAnswer:
     )
 
 
-def _stopped(pusher: _Pusher, reason: str, subject: str) -> PushStopped:
+def _stopped(pusher: Pusher, reason: str, subject: str) -> PushStopped:
     return PushStopped(
         subject,
         authority=pusher.authority,
         error_detail=reason.rstrip("."),
         detail="The operator of the node that refuses them finds the reason at the link.",
     )
-
-
-def _read_pusher(request: web.Request) -> _Pusher:
-    authority = request.headers.get("Concord-Authority", "")
-    if not is_authority(authority):
-        detail = "the header Concord-Authority needs to be the authority of the sender"
-        raise BadRequest(request.path, error_detail=detail)
-    try:
-        instance = uuid.UUID(request.headers.get("Concord-Instance", ""))
-    except ValueError as error:
-        detail = "the header Concord-Instance needs to be the instance of the sender"
-        raise BadRequest(request.path, error_detail=detail) from error
-    return _Pusher(authority=authority, instance=instance)
-
-
-async def _accepted(context: Context, pusher: _Pusher, subject: str) -> Link:
-    """The link that accepts the pushes of a catalog, after it has met it.
-
-    Raises:
-        PushNotAccepted
-        ServerBusy: the link is paused, or its replicas are being dropped.
-    """
-    node = context.database.node
-    async with context.database.acquire() as connection:
-        link = await links.get_acceptance(connection, pusher.authority)
-    if link is None or pusher.instance == node.instance:
-        # The authority is another party's text, and operators copy commands into their shells.
-        command = f"concord accept add {shlex.quote(pusher.authority)}"
-        detail = f"Its operator can accept them: `{command} --url {context.public_base}`."
-        raise PushNotAccepted(subject, authority=pusher.authority, detail=detail)
-    if link.paused is not None:
-        raise ServerBusy(subject, detail="Nothing is taken from this catalog for the time being.")
-    if link.drops or link.ends:
-        raise ServerBusy(subject, detail="What was pushed before is being dropped.")
-    if link.instance == pusher.instance:
-        return link
-    async with context.database.transaction() as connection:
-        try:
-            loss = why_lost(link, pusher.instance)
-            await links.meet(connection, link, pusher.instance, pusher.authority, None, loss=loss)
-        except LinkReplaced as error:
-            raise ServerBusy(subject, detail="What is accepted was changed.") from error
-        if link.instance is not None:
-            detail = f"the pusher is {pusher.instance} now, it was {link.instance}"
-            at = datetime.now(UTC)
-            await links.remember(connection, link, at, "another instance", detail)
-        met = await links.get(connection, link.id)
-    if met is None:
-        raise PushOutOfStep(subject, error_detail="what is accepted was changed")
-    return met
 
 
 async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
