@@ -23,7 +23,7 @@ from aiohttp import web
 
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Entity
-from replication.feedlines import write_copy, write_end
+from replication.feed.feedlines import write_copy, write_end
 
 OWN_HOST = "127.0.0.1"
 _AT_ONCE = 50

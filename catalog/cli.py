@@ -85,7 +85,7 @@ app = typer.Typer(
 
 
 def _peer_checks() -> Sequence[Check]:
-    from replication.peerchecks import PEER_CHECKS
+    from replication.peers.peerchecks import PEER_CHECKS
 
     return PEER_CHECKS
 
@@ -251,7 +251,7 @@ def _node(
     from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
-    from replication.signing import run_signing
+    from replication.signing.signing import run_signing
 
     work = [
         run_deliveries,

@@ -6,24 +6,13 @@ from collections.abc import Sequence
 
 from catalog.http.route import Route
 from catalog.operations import links as declared
-from replication import (
-    digests,
-    feed,
-    handoveroffers,
-    handoverrequests,
-    handshake,
-    keyhistories,
-    linkchange,
-    links,
-    notifications,
-    receive,
-    reconciliationresults,
-    recovery,
-    repair,
-    signatureaudit,
-    signing,
-    trusting,
-)
+from replication.feed import digests, feed
+from replication.handover import handoveroffers, handoverrequests
+from replication.links import linkchange, links, notifications
+from replication.peers import handshake, keyhistories, trusting
+from replication.recovery import reconciliationresults, recovery, repair
+from replication.signing import signatureaudit, signing
+from replication.sinks import receive
 
 routes: Sequence[Route] = (
     *handshake.routes,

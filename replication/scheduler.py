@@ -20,15 +20,15 @@ from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
 from catalog.store.recoveries import RECOVERY_CHANNEL
 from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
-from replication.confirmations import Confirmations
-from replication.handoverrunner import HandoverRunner
-from replication.linkbounds import LinkGate
-from replication.linkconnections import LinkConnections
-from replication.linkresources import LinkResources
-from replication.linkrunner import LinkRunner
-from replication.notifications import forget_subscription
-from replication.recoveryrunner import RecoveryRunner
-from replication.runners import runner_of
+from replication.feed.confirmations import Confirmations
+from replication.handover.handoverrunner import HandoverRunner
+from replication.links.linkresources import LinkResources
+from replication.links.linkrunner import LinkRunner
+from replication.links.notifications import forget_subscription
+from replication.links.runners import runner_of
+from replication.peers.linkbounds import LinkGate
+from replication.peers.linkconnections import LinkConnections
+from replication.recovery.recoveryrunner import RecoveryRunner
 
 _log = structlog.get_logger(__name__)
 

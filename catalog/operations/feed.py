@@ -1,7 +1,7 @@
 """The operations by which copies go from catalog to catalog: the feed, digests, pushes.
 
-Copies are lines of JSON, which `replication/feedlines.py` writes and reads. The models of lines
-describe them, and nothing else.
+Copies are lines of JSON, which `replication/feed/feedlines.py` writes and reads. The models of
+lines describe them, and nothing else.
 """
 
 from __future__ import annotations

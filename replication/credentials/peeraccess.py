@@ -23,8 +23,8 @@ from catalog.store.linkcredentials import credential_of, find_leading_to
 from catalog.store.links import Link
 from catalog.store.peercredentials import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
-from replication.accessremedies import another_credential
 from replication.credentials.clientcertificate import client_tls
+from replication.peers.accessremedies import another_credential
 
 _log = structlog.get_logger(__name__)
 

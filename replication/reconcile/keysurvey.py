@@ -16,8 +16,8 @@ from operator import attrgetter
 from catalog.client import Client
 from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.operations.signing import Signing, TrustedAuthority, TrustedKeyAnswer
-from replication.keyhistories import fetch_histories
-from replication.keytrust import is_consistent, key_changes
+from replication.deciding.keytrust import is_consistent, key_changes
+from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.signaturekeys import REVOKED, AuthorityKeys

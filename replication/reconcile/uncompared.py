@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from catalog.client import Client
-from replication.digests import MOST_AUTHORITIES
+from replication.feed.digests import MOST_AUTHORITIES
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.topology import Places

@@ -20,7 +20,7 @@ from catalog.model.xid import Xid
 from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
 from catalog.store.writtenentities import WrittenEntity
-from replication.provenance import Copy
+from replication.deciding.provenance import Copy
 from replication.targets.requests import delete, get_or_none
 from replication.targets.target import Answered, Found, Item, Translation, shape_of
 

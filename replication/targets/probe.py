@@ -16,8 +16,8 @@ from catalog.model.concorderrors import TargetUnusable
 from catalog.model.linkterms import Dialect
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
-from replication.handshake import cause_of, describe, may_pass
-from replication.linkerrors import state_of
+from replication.peers.handshake import cause_of, describe, may_pass
+from replication.peers.linkerrors import state_of
 from replication.targets.discovery import DiscoveryTarget
 from replication.targets.messagecatalog import MessageCatalogTarget
 from replication.targets.registry04 import Registry04Target

@@ -13,7 +13,7 @@ from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from catalog.store.writtenentities import WrittenEntity
-from replication.provenance import Copy
+from replication.deciding.provenance import Copy
 
 
 class Unwritable(Exception):

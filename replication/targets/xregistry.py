@@ -11,7 +11,7 @@ from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from catalog.store.writtenentities import WrittenEntity
-from replication.provenance import Copy
+from replication.deciding.provenance import Copy
 from replication.targets.requests import delete, get_or_none, members_of, object_in
 from replication.targets.target import Answered, Found, Item, Translation, Unwritable, in_order
 from replication.targets.xregistryforms import (

@@ -42,7 +42,7 @@ from catalog.operations.subscriptions import NewSubscription
 from catalog.subscriptions.definitions import credential_in, definition_of, unmasked
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters
 from catalog.subscriptions.sinks.protocols import PROTOCOLS
-from replication.feedlines import read_line, write_copy
+from replication.feed.feedlines import read_line, write_copy
 from tests.fuzz.requests import SUBSCRIPTION_BODIES
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replication.provenance import MOST_LEAP
+from replication.deciding.provenance import MOST_LEAP
 from tests.hostile.hostilesource import (
     GREATEST,
     HostileSource,

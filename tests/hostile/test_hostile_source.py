@@ -19,7 +19,7 @@ from aiohttp.test_utils import TestServer
 from catalog.client import BadAnswer, Client
 from catalog.client.retry import ONCE
 from catalog.model.entity import Entity
-from replication.feedlines import write_copy, write_end
+from replication.feed.feedlines import write_copy, write_end
 from tests.e2e.nodes import NodeProcess
 from tests.hostile.bystander import bystander
 from tests.hostile.conftest import StartNode, peak_memory_of

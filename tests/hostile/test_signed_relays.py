@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from catalog.model.entity import Entity, Tombstone
-from replication.feedlines import read_line
-from replication.provenance import Copy
+from replication.deciding.provenance import Copy
+from replication.feed.feedlines import read_line
 from tests.hostile.hostilesource import HostileSource, forged, forged_end, hostile_source
 from tests.integration.conftest import Node
 from tests.integration.federation import (

@@ -32,7 +32,7 @@ from catalog.node.noderuntime import open_database, serve
 from catalog.operations.operation import Need
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
-from replication.feed import cursor_at
+from replication.feed.feed import cursor_at
 from tests.conftest import copying
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"

@@ -9,8 +9,8 @@ import pytest
 
 from catalog.model.entity import Entity
 from catalog.model.timestamps import parse_time
-from replication.apply import Batch, apply_batch
-from replication.provenance import Policy
+from replication.applying.apply import Batch, apply_batch
+from replication.deciding.provenance import Policy
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from catalog.model.entity import Entity
-from replication.apply import Batch, apply_batch
-from replication.provenance import Policy
+from replication.applying.apply import Batch, apply_batch
+from replication.deciding.provenance import Policy
 from tests.integration.conftest import Node, assert_problem, start_node
 
 FILE = "/dirs/d/files/f"

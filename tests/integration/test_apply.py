@@ -17,10 +17,10 @@ from catalog.operations.feed import Verdict
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from catalog.store.locks import Touched, lock_and_load
-from replication.apply import AppliedBatch, Batch, apply_batch
-from replication.copychecks import CheckedCopies, Incoming, MalformedCopy, why_invalid
-from replication.feedlines import read_line, write_copy
-from replication.provenance import Policy
+from replication.applying.apply import AppliedBatch, Batch, apply_batch
+from replication.deciding.copychecks import CheckedCopies, Incoming, MalformedCopy, why_invalid
+from replication.deciding.provenance import Policy
+from replication.feed.feedlines import read_line, write_copy
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, execute, start_member
 

@@ -18,9 +18,9 @@ from catalog.cli import app
 from catalog.model.change import UNTOLD
 from catalog.model.modelsource import default_model
 from catalog.operations.feed import Verdict
-from replication.apply import Batch, apply_batch
-from replication.feedlines import read_line
-from replication.provenance import Policy
+from replication.applying.apply import Batch, apply_batch
+from replication.deciding.provenance import Policy
+from replication.feed.feedlines import read_line
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import (
     Rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from catalog.store.locks import Touched, is_awaited, lock_and_load
-from replication.linkbounds import LinkGate
+from replication.peers.linkbounds import LinkGate
 from tests.integration.conftest import Node
 from tests.integration.federation import eventually
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication import dryrun
+from replication.links import dryrun
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication import pull
+from replication.sources import pull
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

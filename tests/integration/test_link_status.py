@@ -12,8 +12,8 @@ import pytest
 from catalog.model.linkterms import Mode
 from catalog.store.links import LinkDefinition, create, remember
 from catalog.store.links import get as get_stored
-from replication.conflictremedies import remedy_of
-from replication.decide import Verdict
+from replication.deciding.decide import Verdict
+from replication.links.conflictremedies import remedy_of
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

@@ -14,7 +14,7 @@ import pytest
 from catalog.api.openapi_models import model_components
 from catalog.http.route import Route
 from replication.routes import routes
-from replication.signing import sign_once
+from replication.signing.signing import sign_once
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import databases, start_member, write_some
 from tests.integration.test_openapi_subscriptions import DescribedApi

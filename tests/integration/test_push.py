@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from replication.feedlines import write_end
+from replication.feed.feedlines import write_end
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import (
     carries,

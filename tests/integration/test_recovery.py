@@ -19,9 +19,9 @@ from catalog.store import entities
 from catalog.store.connections import DatabaseUnusable
 from catalog.store.database import Database
 from catalog.store.writes import Write, write
-from replication.apply import Batch, apply_batch
-from replication.feedlines import read_line
-from replication.provenance import Policy
+from replication.applying.apply import Batch, apply_batch
+from replication.deciding.provenance import Policy
+from replication.feed.feedlines import read_line
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     Rows,

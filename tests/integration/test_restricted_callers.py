@@ -19,7 +19,7 @@ from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_pa
 from catalog.store.accesstokens import remove_token
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.routes import routes as subscription_routes
-from replication.feed import pages_of
+from replication.feed.feed import pages_of
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.test_subscriptions_life import AnsweringSink, definition, sink

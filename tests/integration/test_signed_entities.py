@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replication.signing import sign_once
+from replication.signing.signing import sign_once
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from catalog.context import Context
 from catalog.subscriptions.delivery.delivery import Delivery
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
-from replication.linkrunner import LinkRunner
+from replication.links.linkrunner import LinkRunner
 from replication.scheduler import run_links
 from tests.integration.conftest import Node
 from tests.integration.federation import start_member

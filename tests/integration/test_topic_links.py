@@ -16,9 +16,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from catalog.config import Settings
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
-from replication.topic import open_topic
-from replication.topicaddress import address_of
-from replication.topicrecords import MARK_KEY, read_mark
+from replication.sources.topic import open_topic
+from replication.sources.topicaddress import address_of
+from replication.sources.topicrecords import MARK_KEY, read_mark
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (

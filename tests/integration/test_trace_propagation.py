@@ -17,7 +17,7 @@ from catalog.http.route import reads
 from catalog.model.tracecontext import TraceContext, current_trace
 from catalog.telemetry.logs import configure_logs
 from catalog.telemetry.tracing import Tracing, is_wanted, open_tracing
-from replication.feedlines import read_line
+from replication.feed.feedlines import read_line
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import databases, eventually, running, start_member
 

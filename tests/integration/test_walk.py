@@ -9,9 +9,9 @@ import pytest
 
 from catalog.client import ClientError
 from catalog.model.modelsource import default_model
-from replication.deletionlimit import TooManyDeletions
-from replication.linkbounds import TooMuchSent
-from replication.walk import WalkIncomplete
+from replication.applying.deletionlimit import TooManyDeletions
+from replication.peers.linkbounds import TooMuchSent
+from replication.sources.walk import WalkIncomplete
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     databases,

@@ -11,12 +11,12 @@ import aiohttp
 
 from catalog.http.outbound import open_session
 from catalog.store import links
-from replication.confirmations import Confirmations
-from replication.linkbounds import LinkGate
-from replication.linkconnections import LinkConnections
-from replication.linkresources import LinkResources
-from replication.walk import Walked
-from replication.walkrunner import WalkRunner
+from replication.feed.confirmations import Confirmations
+from replication.links.linkresources import LinkResources
+from replication.links.walkrunner import WalkRunner
+from replication.peers.linkbounds import LinkGate
+from replication.peers.linkconnections import LinkConnections
+from replication.sources.walk import Walked
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, quick_timing
 from tests.integration.foreignserver import RESOURCES, ForeignServer

@@ -15,10 +15,10 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
 from catalog.operations.feed import Verdict
-from replication.batch import changes_of, decide_batch
-from replication.copychecks import check_copies
-from replication.decide import SETTLED
-from replication.provenance import Copy, CopyFilter, Policy
+from replication.deciding.batch import changes_of, decide_batch
+from replication.deciding.copychecks import check_copies
+from replication.deciding.decide import SETTLED
+from replication.deciding.provenance import Copy, CopyFilter, Policy
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

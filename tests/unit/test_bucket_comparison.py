@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model.digest import BUCKETS
-from replication.bucketcomparison import (
+from replication.sources.bucketcomparison import (
     EVERYWHERE,
     LEVELS,
     BucketRanges,

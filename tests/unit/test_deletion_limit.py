@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Origin
 from catalog.store.links import LinkDefinition, unsaved
-from replication.deletionlimit import DeletionLimit, Question
+from replication.applying.deletionlimit import DeletionLimit, Question
 
 numbers = st.integers(0, 10_000)
 limits = st.builds(DeletionLimit, share=st.floats(0, 1), count=st.integers(0, 100))

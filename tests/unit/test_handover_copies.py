@@ -12,10 +12,10 @@ from catalog.keys.entitysignature import EntitySigner, new_seed
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Xid
-from replication.copychecks import Incoming, MalformedCopy
-from replication.handovercopies import Expectation, Unfit, succeed
-from replication.provenance import Copy
-from replication.trust import Trust
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.provenance import Copy
+from replication.deciding.trust import Trust
+from replication.handover.handovercopies import Expectation, Unfit, succeed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GIVER, TAKER = "urn:giver", "urn:taker"

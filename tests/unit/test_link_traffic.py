@@ -14,10 +14,10 @@ from catalog.model.linkterms import Mode
 from catalog.operations.feed import Verdict
 from catalog.store.links import LinkDefinition, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
-from replication.conflictremedies import remedy_of
-from replication.decide import CONFLICTS
-from replication.linkbounds import too_many_copies
-from replication.linkerrors import class_of
+from replication.deciding.decide import CONFLICTS
+from replication.links.conflictremedies import remedy_of
+from replication.peers.linkbounds import too_many_copies
+from replication.peers.linkerrors import class_of
 
 BEGUN = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
-from replication.feedlines import read_line, write_copy
-from replication.mapping import UNMAPPED, GroupMapping, NoPlace, read_names, write_names
-from replication.mapping import why_no_names as fault_of
-from replication.placement import PlacesChanged, check_places, groups_of, place_copies
-from replication.selection import is_selected
+from replication.deciding.mapping import UNMAPPED, GroupMapping, NoPlace, read_names, write_names
+from replication.deciding.mapping import why_no_names as fault_of
+from replication.deciding.placement import PlacesChanged, check_places, groups_of, place_copies
+from replication.deciding.selection import is_selected
+from replication.feed.feedlines import read_line, write_copy
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ids = st.sampled_from(["a", "A", "b", "eu-a", "EU-a", "eu-eu-a", "x" * 127])

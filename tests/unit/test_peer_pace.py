@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from replication.pacedclient import PeerHosts, PeerPace
+from replication.peers.pacedclient import PeerHosts, PeerPace
 
 
 class Peer:

@@ -24,9 +24,9 @@ from hypothesis.stateful import (
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
-from replication import batch
-from replication.decide import LocalState, decide
-from replication.provenance import Copy, Policy
+from replication.deciding import batch
+from replication.deciding.decide import LocalState, decide
+from replication.deciding.provenance import Copy, Policy
 from tests.unit.federationmodel import NODES, TOPOLOGIES, Federation, Node
 
 PLACES = (

@@ -18,9 +18,9 @@ from catalog.keys.entitysignature import (
     new_seed,
 )
 from catalog.model.entity import Tombstone
-from replication.signaturechecks import verify_all
-from replication.signatureprocess import MOST_AT_ONCE, SignatureProcess
-from replication.trust import Trust
+from replication.deciding.trust import Trust
+from replication.signing.signaturechecks import verify_all
+from replication.signing.signatureprocess import MOST_AT_ONCE, SignatureProcess
 
 SIGNER = EntitySigner.of("urn:source", 1, new_seed())
 

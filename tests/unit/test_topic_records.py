@@ -17,11 +17,11 @@ from catalog.model.entity import Origin, Tombstone
 from catalog.model.sinkcredential import PlainCredential
 from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
-from replication.copychecks import MalformedCopy
-from replication.feedlines import write_copy, write_end
-from replication.topicaddress import TopicUnusable, address_of
-from replication.topiccursor import TopicPlace, Written
-from replication.topicrecords import (
+from replication.deciding.copychecks import MalformedCopy
+from replication.feed.feedlines import write_copy, write_end
+from replication.sources.topicaddress import TopicUnusable, address_of
+from replication.sources.topiccursor import TopicPlace, Written
+from replication.sources.topicrecords import (
     LARGEST_RECORD,
     MARK_KEY,
     Mark,

@@ -1,0 +1,383 @@
+"""Applies incoming copies to the database: one batch, one transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from catalog.context import Context
+from catalog.keys.entitysignature import EntitySigner
+from catalog.model.author import Author
+from catalog.model.caller import EVERYTHING, Everything, WriteScope
+from catalog.model.change import Change
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import ServerBusy
+from catalog.model.schema import Model
+from catalog.model.xid import group_path, parent_of
+from catalog.operations.feed import Verdict
+from catalog.store import copies as stored_copies
+from catalog.store import doubtedcopies, linkconflicts, links
+from catalog.store import entities as store
+from catalog.store.database import Connection, Database
+from catalog.store.handovers import read_reservations
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import Link
+from catalog.store.locks import (
+    ConfigurationChanged,
+    Gate,
+    MustBeginAgain,
+    Touched,
+    is_awaited,
+    lock_and_load,
+)
+from catalog.store.writes import Write, write
+from catalog.telemetry.tracing import TraceSpans
+from catalog.writing.permission import check_writes
+from replication.applying.copytraces import going_on, traces_of
+from replication.applying.deletionlimit import asking, count_losses
+from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies
+from replication.deciding.batch import (
+    BatchDecision,
+    CopyFinding,
+    changes_of,
+    decide_batch,
+    origin_of,
+    raised_registry,
+)
+from replication.deciding.copychecks import Incoming, MalformedCopy, check_copies
+from replication.deciding.decide import NOT_BROUGHT, SETTLED
+from replication.deciding.mapping import UNMAPPED, GroupMapping
+from replication.deciding.pinning import policy_within
+from replication.deciding.placement import PlacesChanged, check_places, groups_of, place_copies
+from replication.deciding.provenance import Copy, Policy
+from replication.signing.signaturechecks import read_trust, verify_ahead
+
+# A database has room for some thousand locks. With more, the whole catalog is locked.
+_MOST_LOCKS = 1000
+_MOST_ATTEMPTS = 3
+_NOT_RECOVERING: frozenset[Gate] = frozenset({"open", "model"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Copies that came together.
+
+    Args:
+        copies: in any order.
+        policy: decides which copies are admitted.
+        link: the link that brings them, `None` for a repair.
+        cursor: saved with them; `None` while there is more to come up to the next one.
+        size: the bytes in which they came.
+        behind: the changes that the source has after them, if it tells.
+        is_bulk: they are among the first copies that a link brings, or those that it doubts.
+        is_repair: compute the digests of the entities here anew.
+        mapping: the names that groups get here.
+        addresses: the rules for addresses of endpoints.
+        writable: where their sender may write.
+    """
+
+    copies: Sequence[Incoming]
+    policy: Policy
+    link: Link | None = None
+    cursor: str | None = None
+    size: int = 0
+    behind: int | None = None
+    is_bulk: bool = False
+    is_repair: bool = False
+    mapping: GroupMapping = UNMAPPED
+    addresses: AddressRules = NO_RULES
+    writable: WriteScope | Everything = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedBatch:
+    """The findings of a batch, how many rows it added to the change log, and how many entities it
+    deleted.
+
+    `has_delayed` says whether other writes waited for it when it was about to commit, and it was
+    large.
+    """
+
+    findings: Sequence[CopyFinding]
+    changes: int
+    deleted: int = 0
+    has_delayed: bool = False
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(finding.verdict is verdict for finding in self.findings)
+
+
+async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
+    """Apply a batch with its link's cursor and conflicts, all or nothing.
+
+    Raises:
+        LinkReplaced: nothing was written; the link was replaced or removed.
+        TooManyDeletions: nothing was written; the link waits to be allowed.
+        ServerBusy: nothing was written; the database did not answer in time, or the
+            configuration keeps changing.
+        CatalogRecovering: nothing was written; the batch is of a recovery that has ended.
+        Forbidden, Unauthenticated: nothing was written; the sender may not write all of it.
+    """
+    by = {} if batch.link is None else {"concord.link": batch.link.id}
+    with context.tracing.spans_in(
+        "apply", traces_of(batch.copies), kind="consumer", attributes=by
+    ) as spans:
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                async with asking(context):
+                    return await _apply_under(context, context.configuration, batch, spans)
+            except ConfigurationChanged:
+                await context.shared.reload()
+        raise ServerBusy("/")
+
+
+async def _apply_under(
+    context: Context, configuration: Configuration, batch: Batch, spans: TraceSpans
+) -> AppliedBatch:
+    checked = going_on(check_copies(batch.copies, configuration.model), spans)
+    checked = rewrite_copies(checked, batch.addresses)
+    await verify_ahead(context.database, [c for c in checked if not isinstance(c, MalformedCopy)])
+    held: Mapping[Origin, str] = {}
+    is_exclusive = False
+    for _ in range(_MOST_ATTEMPTS):
+        placed = replace(batch, copies=place_copies(checked, batch.mapping, held))
+        try:
+            return await _apply_once(context, configuration, placed, held, is_exclusive)
+        except PlacesChanged as error:
+            held = error.held
+        except MustBeginAgain:
+            is_exclusive = True
+    raise ServerBusy("/")
+
+
+async def _apply_once(
+    context: Context,
+    configuration: Configuration,
+    batch: Batch,
+    held: Mapping[Origin, str],
+    is_exclusive: bool,
+) -> AppliedBatch:
+    database, model, now = context.database, configuration.model, datetime.now(UTC)
+    valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
+    # Whoever takes its own entities back must have closed the gate, and not opened it since.
+    refused_at = _NOT_RECOVERING if batch.policy.is_recovering else frozenset()
+    touched = replace(_touched_by(valid), revision=configuration.revision, refused_at=refused_at)
+    if is_exclusive:
+        touched = replace(touched, registry_exclusive=True)
+    # What changes nothing is no news for the audit: a pusher tells again what is here already.
+    async with database.transaction(is_noted=False) as connection:
+        locked = (await lock_and_load(connection, touched)).entities
+        groups = groups_of(valid)
+        entities, tombstones = await load_local(connection, valid, groups)
+        live = {origin_of(e): e.xid for e in entities.values() if e.kind == "group"}
+        check_places(batch.mapping, held, {o: live[o] for o in groups if o in live})
+        if batch.writable is not EVERYTHING:
+            await check_writes(connection, batch.writable, [copy.xid for copy in valid])
+        if batch.is_repair:
+            entities = await _blank_damaged(connection, entities)
+        policy = await _policy_under_locks(database, connection, batch, valid)
+        if any(
+            isinstance(c, Tombstone) or origin_of(c) not in live for c in _groups_or_ends(valid)
+        ):
+            policy = replace(policy, reserved=tuple(await read_reservations(connection)))
+        decision = decide_batch(batch.copies, entities, tombstones, policy)
+        if batch.link is not None and batch.link.loss is not None:
+            going, coming = decision.gone_among(entities), [origin_of(e) for e in decision.written]
+            await count_losses(context, connection, batch.link, batch.policy, going, coming)
+        changes: Sequence[Change] = ()
+        if not decision.is_empty:
+            if "/" in locked:
+                entities["/"] = locked["/"]
+            changes = await write_decision(
+                connection,
+                decision,
+                entities,
+                model,
+                now,
+                author=context.caller.author,
+                on_loop=True,
+            )
+        await _record(connection, batch, decision, now)
+        # Smaller batches are short: writes that wait for them need no pause afterwards.
+        has_delayed = batch.is_bulk and await is_awaited(connection)
+    if changes:
+        database.signal.set(changes)
+    elif batch.cursor is not None:
+        database.signal.set_progress()
+    return AppliedBatch(
+        findings=decision.findings,
+        changes=len(changes),
+        deleted=len(decision.gone_among(entities)),
+        has_delayed=has_delayed,
+    )
+
+
+async def _policy_under_locks(
+    database: Database, connection: Connection, batch: Batch, copies: Sequence[Copy]
+) -> Policy:
+    """The policy of a batch, given trusted keys, other links and the copies that its link doubts.
+
+    It is read under the locks of the batch, so none is applied by what was so before.
+    """
+    authorities = {copy.authority for copy in copies}
+    policy = await policy_within(connection, batch.policy, authorities)
+    policy = replace(policy, trust=await read_trust(database, connection, authorities))
+    if batch.link is None or not batch.is_bulk:
+        return policy
+    told = [copy.origin for copy in batch.copies if copy.authority == policy.sender]
+    doubted = await doubtedcopies.settle(connection, batch.link.id, told)
+    return replace(policy, overruled=policy.overruled | doubted)
+
+
+def _groups_or_ends(copies: Iterable[Copy]) -> Iterator[Copy]:
+    """The copies that a handover of a group to this node may concern, if the group is not here."""
+    return (copy for copy in copies if copy.kind == "group" or isinstance(copy, Tombstone))
+
+
+def _touched_by(copies: Iterable[Copy]) -> Touched:
+    groups = {group_path(copy.xid) for copy in copies}
+    if len(groups) > _MOST_LOCKS:
+        return Touched(catalog_exclusive=True)
+    return Touched(
+        groups=frozenset(groups),
+        groups_exclusive=True,
+        registry_exclusive=any(
+            isinstance(copy, Tombstone) and copy.kind == "group" for copy in copies
+        ),
+    )
+
+
+async def load_local(
+    connection: Connection, copies: Sequence[Copy], groups: Iterable[Origin] = ()
+) -> tuple[dict[str, Entity], dict[Origin, Tombstone]]:
+    """The entities at the copies' xids, of their origins, their groups and parents, below deleted
+    ones, and the default versions of resources, with the tombstones of origins."""
+    xids = {copy.xid for copy in copies}
+    parents = {parent_of(xid) for xid in xids} - {"/"}
+    # A resource shows its default version, so its changes depend on the old and the new one.
+    defaults = {
+        f"{copy.xid}/versions/{copy.attributes.get('defaultversionid')}"
+        for copy in copies
+        if isinstance(copy, Entity) and copy.kind == "resource"
+    }
+    origins = {*(origin_of(copy) for copy in copies), *groups}
+    held = await stored_copies.load_held(connection, xids | parents, origins, defaults)
+    entities, tombstones = held
+    await _load_below(connection, copies, entities)
+    return entities, tombstones
+
+
+async def _load_below(
+    connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
+) -> None:
+    deleted = {origin_of(copy) for copy in copies if isinstance(copy, Tombstone)}
+    roots = [
+        entity.xid
+        for entity in entities.values()
+        if origin_of(entity) in deleted and entity.kind in ("group", "resource")
+    ]
+    if roots:
+        below = await store.load_subtrees(connection, roots)
+        entities.update({entity.xid: entity for entity in below})
+
+
+async def _blank_damaged(
+    connection: Connection, entities: Mapping[str, Entity]
+) -> dict[str, Entity]:
+    """Blank the digest of damaged entities, so that they match no copy."""
+    versions = [xid for xid, entity in entities.items() if entity.kind == "version"]
+    hashes = await stored_copies.rehash_documents(connection, versions)
+    return {
+        xid: entity
+        if hashes.get(xid) == entity.document_sha256 and entity.is_intact()
+        else replace(entity, digest=b"")
+        for xid, entity in entities.items()
+    }
+
+
+async def write_decision(
+    connection: Connection,
+    decision: BatchDecision,
+    before: Mapping[str, Entity],
+    model: Model,
+    now: datetime,
+    *,
+    author: Author,
+    signer: EntitySigner | None = None,
+    retold: Callable[[Iterable[Change]], list[Change]] = list,
+    on_loop: bool = False,
+) -> Sequence[Change]:
+    """Write what was decided, in the transaction of a caller that holds the locks.
+
+    Args:
+        before: the entities before, with the registry if groups may come or go.
+        signer: that of this authority, if some of it becomes its own.
+        retold: completes the changes.
+        on_loop: as in `write`.
+    """
+    root = before.get("/")
+    registry = None if root is None else raised_registry(root, decision, before, now)
+    changes = retold(changes_of(decision, before, registry, model))
+    documented = {xid for xid, entity in before.items() if entity.document_sha256 is not None}
+    if decision.dropped:
+        await stored_copies.drop(connection, decision.dropped)
+    copies: list[Copy] = [*decision.written, *decision.deleted, *decision.remembered]
+    await write(
+        connection,
+        Write(
+            interaction=uuid.uuid4().hex,
+            at=now,
+            author=author,
+            entities=[*decision.written, *([registry] if registry else [])],
+            tombstones=[*decision.deleted, *decision.remembered],
+            changes=changes,
+            dropped_documents=[
+                e.xid for e in decision.written if e.document is None and e.xid in documented
+            ],
+            revived=decision.revived,
+            signed=decision.signed,
+            traces={each.xid: each.trace for each in copies if each.trace is not None},
+        ),
+        signer=signer,
+        on_loop=on_loop,
+    )
+    return changes
+
+
+async def _record(
+    connection: Connection, batch: Batch, decision: BatchDecision, now: datetime
+) -> None:
+    """Save the link's cursor, its counts and its conflicts."""
+    settled = [f.origin for f in decision.findings if f.verdict in SETTLED]
+    if batch.link is None:
+        await linkconflicts.settle(connection, settled)
+        return
+    await links.save_progress(
+        connection,
+        batch.link,
+        settled=settled,
+        cursor=batch.cursor,
+        applied=decision.verdicts[Verdict.APPLY],
+        at=now,
+        copies=len(decision.findings),
+        size=batch.size,
+        behind=batch.behind,
+    )
+    if others := [f.origin for f in decision.findings if f.verdict in NOT_BROUGHT]:
+        await linkconflicts.drop(connection, batch.link.id, others)
+    conflicts = [
+        LinkConflict(
+            origin=finding.origin,
+            xid=finding.xid,
+            epoch=finding.epoch,
+            verdict=finding.verdict.value,
+            detail=finding.detail,
+            at=now,
+        )
+        for finding in decision.conflicts
+    ]
+    if conflicts:
+        await linkconflicts.add(connection, batch.link.id, conflicts)

@@ -1,0 +1,228 @@
+"""Holds links to the share that they may lose without asking, and stores their questions.
+
+What an authority deletes, by an intact log and with epochs, is its decision and is not counted.
+Counted is what a source lacks, and everything that is deleted by one that has lost data, until the
+link has caught up with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+import structlog
+
+from catalog.client import ClientError
+from catalog.config import Settings
+from catalog.context import Context
+from catalog.model.entity import Origin
+from catalog.operations.links import LinkQuestion, LostEntity
+from catalog.store import linklosses, links, writtenentities
+from catalog.store.database import Connection
+from catalog.store.links import Link
+from replication.deciding.provenance import Policy
+
+_log = structlog.get_logger(__name__)
+_Count = Callable[[Connection], Awaitable[int]]
+_MOST_LISTED = 100
+_DIGEST_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionLimit:
+    """The most that is lost without asking: so many entities, or a share of those that are held."""
+
+    share: float
+    count: int
+
+    @staticmethod
+    def of(settings: Settings) -> DeletionLimit:
+        """The limit as it is configured."""
+        return DeletionLimit(share=settings.link_delete_share, count=settings.link_delete_count)
+
+    def is_passed(self, losses: int, held: int) -> bool:
+        """Whether so many of the entities that are held, themselves included, are too many."""
+        return losses > self.count and losses > self.share * held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The question of a link about the entities that it would lose, of so many that it holds.
+
+    `digest` names the source's state: its authority and instance, and what it has lost.
+    """
+
+    losses: Sequence[Origin]
+    of: int
+    digest: str
+
+    @staticmethod
+    def about(link: Link, losses: Iterable[Origin], of: int) -> Question:
+        ordered = sorted(losses, key=lambda each: (each.authority, each.xid))
+        hashed = hashlib.sha256(f"{link.authority}\n{link.instance}\n".encode())
+        for each in ordered:
+            hashed.update(f"{each.authority}\n{each.xid}\n".encode())
+        return Question(losses=ordered, of=of, digest=hashed.hexdigest()[:_DIGEST_CHARACTERS])
+
+    def shown(self) -> LinkQuestion:
+        """The question as links show it: the first of its entities, and their number."""
+        first = [
+            LostEntity(authority=e.authority, origin=e.xid) for e in self.losses[:_MOST_LISTED]
+        ]
+        return LinkQuestion(deletions=len(self.losses), of=self.of, digest=self.digest, first=first)
+
+
+class TooManyDeletions(ClientError):
+    """A link would lose more than it may without asking: nothing of it was applied."""
+
+    def __init__(self, link: Link, question: Question, pending: int = 0) -> None:
+        lost, of = f"{len(question.losses):,}", f"{question.of:,}"
+        message = f"Its source no longer has {lost} of the {of} entities that the link holds."
+        if link.definition.mode == "write":
+            message = f"This catalog no longer has {lost} of the {of} entities that it has written."
+        super().__init__(
+            message,
+            f"`concord link show {link.id}` lists them. If they are to be deleted, run "
+            f"`concord link allow {link.id} {question.digest}`.",
+        )
+        self.link, self.question = link, question
+        self.pending = max(pending, len(question.losses))
+
+    @property
+    def text(self) -> str:
+        """The words for the operator."""
+        return f"{self.message} {self.hint}"
+
+
+async def count_losses(
+    context: Context,
+    connection: Connection,
+    link: Link,
+    policy: Policy,
+    going: Collection[Origin],
+    coming: Collection[Origin],
+) -> None:
+    """Count what a batch deletes, in its transaction, if its source has lost data.
+
+    Args:
+        going: the entities that go.
+        coming: those that are written, and so are lost no longer.
+
+    Raises:
+        TooManyDeletions: roll back.
+    """
+    # What a server of other software lacks is counted before it is deleted.
+    if link.definition.mode == "walk" or not await linklosses.is_lost(connection, link):
+        return
+    await linklosses.come_back(connection, link, coming)
+    if going:
+        held = partial(_count_held, policy)
+        if found := await _question(context, connection, link, going, held):
+            raise TooManyDeletions(link, found)
+        await linklosses.add(connection, link, going)
+
+
+async def check_losses(
+    context: Context, link: Link, policy: Policy, losses: Collection[Origin], *, pending: int = 0
+) -> None:
+    """Check, before entities are deleted that a source lacks, that so many may be.
+
+    Args:
+        pending: as many copies are to come.
+
+    Raises:
+        TooManyDeletions: the link asks.
+    """
+    await _check(context, link, losses, partial(_count_held, policy), pending)
+
+
+async def check_written_losses(context: Context, link: Link, losses: Collection[Origin]) -> None:
+    """Check that a link may delete entities that it has written to its server.
+
+    Raises:
+        TooManyDeletions: the link asks.
+    """
+    await _check(context, link, losses, partial(_count_written, link), 0)
+
+
+async def find_question(
+    context: Context, link: Link, policy: Policy, losses: Collection[Origin]
+) -> Question | None:
+    """The question that a link would ask if it were to lose these entities."""
+    async with context.database.snapshot() as connection:
+        return await _question(context, connection, link, losses, partial(_count_held, policy))
+
+
+@asynccontextmanager
+async def asking(context: Context) -> AsyncIterator[None]:
+    """Have a link ask for what it must not delete here without being allowed to."""
+    try:
+        yield
+    except TooManyDeletions as error:
+        await _ask(context, error)
+        raise
+
+
+async def _ask(context: Context, error: TooManyDeletions) -> None:
+    """Store the question of a link; so it waits after a restart, too.
+
+    Raises:
+        LinkReplaced
+    """
+    link, question, text = error.link, error.question, error.text
+    async with context.database.transaction() as connection:
+        is_new = await linklosses.ask(
+            connection, link, question.shown().model_dump(), question.losses, text, error.pending
+        )
+        if is_new:
+            await links.remember(connection, link, datetime.now(UTC), "asked", text[:500])
+    if is_new:
+        _log.warning(
+            "link asks", link=link.id, deletions=len(question.losses), digest=question.digest
+        )
+
+
+async def _check(
+    context: Context, link: Link, losses: Collection[Origin], count: _Count, pending: int
+) -> None:
+    if not losses:
+        return
+    async with (
+        asking(context),
+        context.database.acquire() as connection,
+    ):
+        if found := await _question(context, connection, link, losses, count):
+            raise TooManyDeletions(link, found, pending)
+
+
+async def _question(
+    context: Context,
+    connection: Connection,
+    link: Link,
+    losses: Collection[Origin],
+    count: _Count,
+) -> Question | None:
+    before = await linklosses.read(connection, link)
+    together = ({*losses} | before.gone) - before.allowed
+    limit = DeletionLimit.of(context.settings)
+    # Most batches lose so little that it does not matter how much there is.
+    if not limit.is_passed(len(together), 0):
+        return None
+    held = await count(connection) + len(before.gone - {*losses})
+    if not limit.is_passed(len(together), held):
+        return None
+    return Question.about(link, together, held)
+
+
+async def _count_held(policy: Policy, connection: Connection) -> int:
+    return await linklosses.count_held(
+        connection, policy.authorities, policy.scope, policy.types, own=policy.own
+    )
+
+
+async def _count_written(link: Link, connection: Connection) -> int:
+    return await writtenentities.count(connection, link.id)

@@ -1,0 +1,156 @@
+"""Renames groups of replicas after a link's mapping has changed: each with all below it at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from catalog.client import ClientError
+from catalog.context import Context
+from catalog.model.change import Change
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.store import copies as stored_copies
+from catalog.store import entities as store
+from catalog.store.database import Connection
+from catalog.store.handovers import read_reservations
+from catalog.store.links import Link
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.writes import Write, write
+from replication.applying.eviction import announce, end_of
+from replication.deciding.batch import BatchDecision, changes_of, raised_registry
+from replication.deciding.mapping import NoPlace, mapping_of
+from replication.deciding.pinning import policy_within
+from replication.deciding.provenance import Policy, may_bring
+
+_GROUPS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rename:
+    """A group at `xid` that is to be at `target`; `origin` is its own."""
+
+    xid: str
+    target: str
+    origin: Origin
+
+
+async def rename_groups(context: Context, link: Link, policy: Policy) -> int:
+    """Give the groups that a link may bring the names of its mapping; return how many there were.
+
+    Subscribers here are told that the entities went and came. Nobody who follows this node is
+    concerned, since origins and digests stay.
+
+    Raises:
+        ClientError: a name is not free, or a group has none. The others are renamed.
+    """
+    pending, faults = await _find(context, link, policy)
+    number, has_moved = 0, True
+    while pending and has_moved:
+        blocked = [each for each in pending if not await _rename(context, each)]
+        has_moved = len(blocked) < len(pending)
+        number += len(pending) - len(blocked)
+        pending = blocked
+    faults += [f"{each.xid} cannot become {each.target}, which is here already" for each in pending]
+    if faults:
+        raise ClientError(
+            f"{faults[0]}, as {len(faults)} groups in all.",
+            f"Choose other names: `concord link set {link.id}` takes --prefix and --map.",
+        )
+    return number
+
+
+async def _find(context: Context, link: Link, policy: Policy) -> tuple[list[_Rename], list[str]]:
+    mapping, after = mapping_of(link.definition), ""
+    named = None if policy.authorities is None else sorted(policy.authorities)
+    renames: list[_Rename] = []
+    faults: list[str] = []
+    async with context.database.acquire() as connection:
+        policy = await policy_within(connection, policy, named)
+        while groups := await stored_copies.page_groups(
+            connection, policy.own, named, after, _GROUPS_AT_ONCE
+        ):
+            after = groups[-1].xid
+            for xid, authority, path in groups:
+                origin = Origin(authority, path)
+                if not may_bring(origin, policy):
+                    continue
+                try:
+                    target = mapping.place(path)
+                except NoPlace as error:
+                    faults.append(f"{xid} has no name: {error}")
+                    continue
+                if target != xid:
+                    renames.append(_Rename(xid, target, origin))
+    return renames, faults
+
+
+async def _rename(context: Context, rename: _Rename) -> bool:
+    """Rename a group unless its new name is taken; one that is elsewhere by now stays there."""
+    now = datetime.now(UTC)
+    touched = Touched(
+        groups=frozenset((rename.xid, rename.target)),
+        groups_exclusive=True,
+        registry_exclusive=True,
+    )
+    async with context.database.transaction() as connection:
+        locked = (await lock_and_load(connection, touched)).entities
+        group = locked.get(rename.xid)
+        if group is None or Origin(group.authority, group.origin) != rename.origin:
+            return True
+        occupants = (await stored_copies.load_held(connection, [rename.target], [])).entities
+        # One that differs in case only is the group itself.
+        if occupants.keys() - {rename.xid}:
+            return False
+        reserved = await read_reservations(connection)
+        if any(each.xid.lower() == rename.target.lower() for each in reserved):
+            return False
+        moved = await store.load_subtrees(connection, [rename.xid])
+        changes = await _move(connection, rename, locked["/"], moved, now, context)
+    announce(context, changes)
+    return True
+
+
+async def _move(
+    connection: Connection,
+    rename: _Rename,
+    registry: Entity,
+    moved: Sequence[Entity],
+    now: datetime,
+    context: Context,
+) -> Sequence[Change]:
+    new = [replace(each, xid=rename.target + each.xid.removeprefix(rename.xid)) for each in moved]
+    gone: list[Tombstone] = [end_of(each, now) for each in moved]
+    before = {"/": registry} | {each.xid: each for each in moved}
+    decision = BatchDecision(findings=[], written=new, deleted=gone)
+    raised = raised_registry(registry, decision, before, now)
+    changes = [
+        replace(change, digest=before[change.xid].digest) if change.action == "deleted" else change
+        for change in changes_of(decision, before, raised, context.configuration.model)
+    ]
+    await stored_copies.rename(connection, rename.xid, rename.target)
+    changes += [
+        Change(
+            xid=each.xid,
+            kind="resource",
+            action="updated",
+            authority=each.authority,
+            origin=each.origin,
+            epoch=each.epoch,
+            digest=each.digest,
+            changed=("meta.xref",),
+        )
+        for each in await stored_copies.refer_anew(connection, rename.origin, rename.target)
+    ]
+    await write(
+        connection,
+        Write(
+            interaction=uuid.uuid4().hex,
+            at=now,
+            author=context.caller.author,
+            entities=[raised] if raised else [],
+            changes=changes,
+        ),
+    )
+    return changes

@@ -1,0 +1,150 @@
+"""The authorities that the sources of links are pinned to, and what links may bring by that."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from catalog.client import ClientError
+from catalog.model.linkterms import RELAY
+from catalog.store import linkauthorities
+from catalog.store.database import Connection
+from catalog.store.links import Link, LinkDefinition
+from replication.deciding.provenance import CopyFilter, Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The reason why a source may not be pinned to an authority, and what an operator can do."""
+
+    reason: str
+    remedy: str
+
+
+def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
+    """The policy for copies that come by a link.
+
+    A source sends entities of its own authority only, unless the link lists others.
+
+    Args:
+        definition: the link's.
+        own: this node's authority.
+        source: the authority that the source is pinned to.
+    """
+    return Policy(
+        own=own,
+        sender=source,
+        authorities=admitted(definition, source),
+        scope=definition.scope,
+        types=definition.types,
+        labels=definition.labels,
+    )
+
+
+def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
+    """The copies that a link admits, whose source is pinned to an authority."""
+    return CopyFilter(
+        authorities=admitted(definition, source), scope=definition.scope, types=definition.types
+    )
+
+
+async def policy_within(
+    connection: Connection, policy: Policy, authorities: Collection[str] | None
+) -> Policy:
+    """The policy of a link among the others: no relay brings what comes from its authority itself.
+
+    Args:
+        authorities: those of the copies that the policy is for; `None` stands for all.
+    """
+    wanted = None if authorities is None else {*authorities} - {policy.sender}
+    if wanted is not None and not wanted:
+        return policy
+    filters = [
+        replace(filter_of(definition, authority), authorities=frozenset({authority}))
+        for authority, definition in await linkauthorities.pinned_to(connection, wanted)
+        if (brought := admitted(definition, authority)) is None or authority in brought
+    ]
+    return replace(policy, direct=tuple(filters))
+
+
+async def meet_claim(connection: Connection, link: Link, claimed: str) -> None:
+    """Check that the source of a link may be, or stay, pinned to the authority that it claims.
+
+    Raises:
+        ClientError: an operator has to decide.
+    """
+    check_claim(link, claimed)
+    source, is_named = link.definition.source, link.authority is not None
+    remedy = _remedy(link.id, claimed)
+    refusal = await why_not_pinned(
+        connection, link.id, source, claimed, is_named=is_named, remedy=remedy
+    )
+    if refusal is not None:
+        raise ClientError(f"{source} cannot be followed: {refusal.reason}.", refusal.remedy)
+
+
+def met(link: Link, instance: uuid.UUID, authority: str, loss: str) -> Link:
+    """A link that has met its source, which lost data for the reason `loss`, if there is one."""
+    pinned = link.authority or authority
+    return replace(link, instance=instance, authority=pinned, loss=loss or None)
+
+
+def check_claim(link: Link, claimed: str) -> None:
+    """Check that a source claims the authority that it is pinned to.
+
+    Raises:
+        ClientError: it claims another one.
+    """
+    if link.authority not in (None, claimed):
+        raise ClientError(
+            f"The source is pinned to the authority {link.authority}, and claims to be {claimed}.",
+            _remedy(link.id, claimed),
+        )
+
+
+async def why_not_pinned(
+    connection: Connection,
+    link: str,
+    source: str,
+    authority: str,
+    *,
+    is_named: bool,
+    remedy: str = "",
+) -> Refusal | None:
+    """The refusal of a source's claim to an authority, if it is to be refused.
+
+    An authority has one source here. One that this node knows already has to be named by the
+    operator, unless it is the URL of the source: with it come the entities that are here.
+
+    Args:
+        link: the id of the link.
+        source: the URL of the source.
+        is_named: the operator has named the authority.
+        remedy: the way in which the operator can name it.
+    """
+    claim = await linkauthorities.read_claim(connection, link, authority, source)
+    if claim.rival is not None:
+        return Refusal(
+            reason=f'link "{claim.rival}" follows the authority {authority} from another source',
+            remedy=f"Remove the wrong one: `concord link remove {claim.rival}`.",
+        )
+    if claim.is_known and not (is_named or claim.is_shared or authority.rstrip("/") == source):
+        return Refusal(
+            reason=f"it claims to be {authority}, an authority that is known here already",
+            remedy=remedy,
+        )
+    return None
+
+
+def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
+    """The authorities that a link brings from a source of one; `None` stands for all."""
+    if definition.authorities == RELAY:
+        return None
+    return frozenset(definition.authorities or (source,))
+
+
+def _remedy(link: str, authority: str) -> str:
+    # The authority is another party's text, and operators copy commands into their shells.
+    return f"If it is, run `concord link pin {link} {shlex.quote(authority)}`."

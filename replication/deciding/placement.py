@@ -1,0 +1,104 @@
+"""Places incoming copies: gives each the xid that it has here. Pure.
+
+A group stays where it is, and what is below it goes there, whichever link brings it. Only groups
+that are not here get their names from the mapping of a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from catalog.model.entity import Entity, Origin
+from catalog.model.xid import group_path
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.mapping import GroupMapping, NoPlace
+from replication.deciding.provenance import Copy
+
+
+class PlacesChanged(Exception):
+    """Groups are elsewhere than copies were placed: `held` are those which the mapping does not
+    say, by origin."""
+
+    def __init__(self, held: Mapping[Origin, str]) -> None:
+        super().__init__("groups are elsewhere")
+        self.held = held
+
+
+def place_copies(
+    copies: Iterable[Incoming], mapping: GroupMapping, held: Mapping[Origin, str]
+) -> list[Incoming]:
+    """The same copies with their xids here; a `MalformedCopy` in place of those that have none.
+
+    Args:
+        copies: checked ones.
+        held: the xids of groups that are not where the mapping places them.
+    """
+    placed: list[Incoming] = []
+    for copy in copies:
+        try:
+            placed.append(copy if isinstance(copy, MalformedCopy) else _placed(copy, mapping, held))
+        except NoPlace as error:
+            known = {"authority": copy.authority, "origin": copy.origin, "xid": copy.origin}
+            placed.append(MalformedCopy(**known, epoch=copy.epoch, reason=str(error)))
+    return placed
+
+
+def groups_of(copies: Collection[Copy]) -> set[Origin]:
+    """The origins of the groups of copies, and of those that their cross references lead to."""
+    groups = {Origin(copy.authority, group_path(copy.origin)) for copy in copies}
+    for copy in copies:
+        if isinstance(copy, Entity) and "xref" in copy.attributes:
+            groups.add(Origin(copy.authority, group_path(copy.published["xref"])))
+    return groups
+
+
+def check_places(
+    mapping: GroupMapping, assumed: Mapping[Origin, str], live: Mapping[Origin, str]
+) -> None:
+    """Check that groups are where copies were placed.
+
+    Args:
+        assumed: as `held` of `place_copies`.
+        live: the xids of those groups that are here.
+
+    Raises:
+        PlacesChanged
+    """
+    held = {origin: xid for origin, xid in live.items() if _place(origin.xid, mapping) != xid}
+    if held != assumed:
+        raise PlacesChanged(held)
+
+
+def _placed(copy: Copy, mapping: GroupMapping, held: Mapping[Origin, str]) -> Copy:
+    xid = _xid_here(copy.authority, copy.origin, mapping, held)
+    if xid != copy.xid:
+        copy = replace(copy, xid=xid)
+    if isinstance(copy, Entity) and copy.kind == "resource" and "xref" in copy.attributes:
+        return refer(copy, _xid_here(copy.authority, copy.published["xref"], mapping, held))
+    return copy
+
+
+def refer(entity: Entity, target: str) -> Entity:
+    """A cross reference that leads to an xid here, whatever its authority has written."""
+    published = entity.published
+    is_same = target == published["xref"]
+    kept = None if is_same else {"xref": published["xref"]}
+    return replace(entity, attributes={**published, "xref": target}, replaced=kept)
+
+
+def _xid_here(
+    authority: str, origin: str, mapping: GroupMapping, held: Mapping[Origin, str]
+) -> str:
+    if held:
+        group = group_path(origin)
+        if (here := held.get(Origin(authority, group))) is not None:
+            return here + origin.removeprefix(group)
+    return mapping.place(origin)
+
+
+def _place(origin: str, mapping: GroupMapping) -> str | None:
+    try:
+        return mapping.place(origin)
+    except NoPlace:
+        return None

@@ -1,0 +1,152 @@
+"""Serves digests, which two catalogs compare to find the entities that differ."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from functools import partial
+
+from aiohttp import hdrs, web
+
+from catalog.context import CONTEXT, Context
+from catalog.http.responses import json_response
+from catalog.http.route import Route, model_response
+from catalog.http.stream import in_pieces, stream_share, while_permitted, write_piece
+from catalog.model.digest import DIGEST_VERSION
+from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestsQuery
+from catalog.operations.peers import MOST_NAMED
+from catalog.store import digests
+from catalog.store.changes import read_head
+from catalog.store.database import Connection
+from catalog.store.digests import Bucket, DigestSelection
+from replication.feed.feed import check_complete, cursor_at
+
+MOST_AUTHORITIES = MOST_NAMED + 1
+"""The most authorities that are named: one more than a filter may name."""
+_COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
+_SIGNED_COLUMNS = (*_COLUMNS, "signature", "signedby")
+
+
+async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamResponse:
+    """Read fingerprints of buckets, or rows with `format=csv`.
+
+    With `bits`, fingerprints are those of buckets merged by their first bits, and count tombstones,
+    too. With `ranges`, merged buckets and rows are those of some buckets, and may be restricted to
+    an `authority`, a `scope` or a `type` as the feed is; the last line of such rows is the cursor,
+    so that a reader knows that it has all of them. A `label` restricts them further. Rows of all
+    buckets, or of those `from` one up to another, have computed digests with `verify=true`, and
+    columns for signatures with `signatures=true`.
+    `format=authorities` names the authorities.
+    """
+    context = request[CONTEXT]
+    match query.format:
+        case "json" if query.bits is not None:
+            return await _send_merged(request, context, _selection_of(query), query.bits)
+        case "json":
+            return await _send_buckets(request, context)
+        case "csv":
+            return await _send_rows(request, context, query)
+        case "authorities":
+            return await _send_authorities(context)
+
+
+async def _send_buckets(request: web.Request, context: Context) -> web.Response:
+    database = context.database
+    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
+        head = await read_head(connection)
+        cursor = await cursor_at(context, connection, head.now)
+        buckets = await digests.read_buckets(connection)
+    return _answer(buckets, None, cursor)
+
+
+async def _send_merged(
+    request: web.Request, context: Context, selection: DigestSelection, bits: int
+) -> web.Response:
+    database = context.database
+    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
+        head = await read_head(connection)
+        check_complete(context, head, selection.authorities, request.path)
+        cursor = await cursor_at(context, connection, head.now)
+        buckets = await digests.read_merged(connection, selection, bits)
+    return _answer(buckets, bits, cursor)
+
+
+def _answer(buckets: Iterable[Bucket], bits: int | None, cursor: str) -> web.Response:
+    shown = {
+        "digestversion": DIGEST_VERSION,
+        **({} if bits is None else {"bits": bits}),
+        "buckets": [[b.number, b.count, b.fingerprint] for b in buckets],
+    }
+    return json_response(shown, headers={"Concord-Cursor": cursor})
+
+
+async def _send_authorities(context: Context) -> web.Response:
+    """Send the authorities of entities and tombstones."""
+    async with context.database.snapshot(context.database.pools.feed) as connection:
+        head = await read_head(connection)
+        cursor = await cursor_at(context, connection, head.now)
+        found = await digests.read_authorities(connection, MOST_AUTHORITIES)
+    headers = {"Concord-Cursor": cursor}
+    return model_response(DigestAuthorities(authorities=found), headers=headers)
+
+
+def _selection_of(query: DigestsQuery) -> DigestSelection:
+    return DigestSelection(
+        ranges=query.ranges,
+        authorities=sorted(set(query.authority)) or None,
+        scope=tuple(query.scope),
+        types=tuple(query.type),
+        labels=query.label,
+    )
+
+
+async def _send_rows(
+    request: web.Request, context: Context, query: DigestsQuery
+) -> web.StreamResponse:
+    selection = _selection_of(query) if query.is_narrowed else None
+    start, stop, is_signed = query.start, query.stop, query.signatures
+    database = context.database
+    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
+        head = await read_head(connection)
+        if selection is not None:
+            check_complete(context, head, selection.authorities, request.path)
+        cursor = await cursor_at(context, connection, head.now)
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/csv; charset=utf-8",
+                "Concord-Cursor": cursor,
+            }
+        )
+        await response.prepare(request)
+        if request.method == hdrs.METH_HEAD:
+            return response
+        write = partial(write_piece, request, response)
+        async with while_permitted(request):
+            await write(",".join(_SIGNED_COLUMNS if is_signed else _COLUMNS).encode() + b"\n")
+            if query.verify:
+                lines = _computed_lines(connection, start, stop, is_signed=is_signed)
+                async for piece in in_pieces(lines):
+                    await write(piece)
+            elif selection is not None:
+                await digests.copy_rows_within(connection, selection, write)
+                await write(cursor.encode() + b"\n")
+            else:
+                await digests.copy_rows(connection, start, stop, write, is_signed=is_signed)
+            await response.write_eof()
+    return response
+
+
+async def _computed_lines(
+    connection: Connection, start: int, stop: int, *, is_signed: bool
+) -> AsyncGenerator[bytes]:
+    async for row in digests.stream_computed(connection, start, stop):
+        flag, digest = "true" if row.deleted else "false", row.digest.hex()
+        signed = ((row.signature or b"").hex(), row.signedby or "") if is_signed else ()
+        values = (row.authority, row.origin, row.xid, row.epoch, flag, digest, row.bucket, *signed)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(values)
+        yield text.getvalue().encode()
+
+
+routes: Sequence[Route] = (Route(READ_DIGESTS, get_digests),)

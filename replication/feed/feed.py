@@ -1,0 +1,266 @@
+"""Serves the replication feed: pages of changes, snapshots and single origins, as lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import replace
+from functools import partial
+
+from aiohttp import web
+
+from catalog.context import CLIENT, CONTEXT, Context
+from catalog.http.responses import shown_or_none
+from catalog.http.route import Route
+from catalog.http.stream import DEADLINE, LONG_POLLS, RENEW, in_pieces, send, stream_share
+from catalog.model.concorderrors import CatalogRecovering
+from catalog.model.entity import Entity
+from catalog.model.errors import BadRequest
+from catalog.operations import feed
+from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, ChangesQuery, CopyQuery
+from catalog.operations.operation import LINES
+from catalog.operations.peers import WantedOrigins
+from catalog.store import copies as stored_copies
+from catalog.store import entities as store
+from catalog.store.changes import Head, Position, read_head
+from catalog.store.database import Connection, SharedDatabase
+from catalog.store.loghistory import read_cursor
+from catalog.store.logpositions import LogCursor
+from replication.deciding.provenance import Copy, CopyFilter
+from replication.deciding.selection import paths_to
+from replication.feed.feedlines import write_copy, write_end
+from replication.feed.feedpages import (
+    FeedPages,
+    LogLost,
+    Page,
+    ServerLeft,
+    as_seen,
+    read_copies,
+    read_feed,
+)
+
+_HEADERS = {"Content-Type": LINES}
+DOCUMENTS_AT_ONCE = 16
+
+
+async def cursor_at(context: Context, connection: Connection, position: Position) -> str:
+    """The cursor of a position: opaque to readers, and valid for the log of this instance only."""
+    return str(await read_cursor(connection, context.database.node.instance, position))
+
+
+def pages_of(database: SharedDatabase) -> FeedPages:
+    """The pages that all readers of one node's feed share."""
+    return database.part(FeedPages, lambda: FeedPages(database))
+
+
+async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamResponse:
+    """Read a page of the changes, for which a reader may wait.
+
+    A page has the changed entities in their present state, and their ancestors, parents first. With
+    `behind`, its last line has the number of changes that are left, too.
+
+    Raises:
+        TooManyAtOnce: the client waits with too many requests already.
+    """
+    context = request[CONTEXT]
+    wanted = filter_of(query)
+    limit = max(1, min(MOST_CHANGES, query.limit))
+    wait = min(LONGEST_WAIT, query.wait)
+    cursor = _read_cursor(request, query.after, context)
+    position, told = cursor.position, query.after
+    pages = pages_of(context.database.shared)
+    await pages.check(request.path, cursor)
+    if not wait:
+        page = await read_feed(context.database, request.path, position, limit)
+        told = page.cursor or told
+        behind = page.behind if query.behind else None
+        return await _send_page(request, context, page.select(wanted), told, behind)
+    request[DEADLINE].extend(wait)
+    async with request.app[LONG_POLLS].hold(request[CLIENT], wait_seconds=0, path=request.path):
+        page = await _as_seen(request, await pages.read_first(request.path, position, limit))
+        copies, seen, behind = page.select(wanted), page.seen, page.behind
+        told = page.cursor or told
+        del page  # Others' copies are not kept while this reader waits.
+        try:
+            async with asyncio.timeout(wait) as waiting:
+                while not copies:
+                    page = await pages.read_next(request.path, seen, limit)
+                    page = await _as_seen(request, page)
+                    copies, seen, behind = page.select(wanted), page.seen, page.behind
+                    told = page.cursor or told
+                    del page
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+        except ServerLeft:
+            copies, behind = (), 0
+    return await _send_page(request, context, copies, told, behind if query.behind else None)
+
+
+async def _as_seen(request: web.Request, page: Page) -> Page:
+    """What of a page the client may see now: it may have waited for long."""
+    if not page.copies:
+        return page
+    context = await request.app[RENEW](request)
+    return await as_seen(context.database, page)
+
+
+async def _send_page(
+    request: web.Request,
+    context: Context,
+    copies: Sequence[Copy],
+    cursor: str,
+    behind: int | None = None,
+) -> web.StreamResponse:
+    """Send a page; documents are read while it is sent, so that large ones take little memory.
+
+    Entities that changed since the page was read are sent in their new state, and once more in a
+    later page.
+    """
+
+    async def lines() -> AsyncGenerator[bytes]:
+        for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
+            chunk = copies[start : start + DOCUMENTS_AT_ONCE]
+            for copy in await read_again(context, chunk):
+                if line := shown_or_none(copy.xid, partial(write_copy, copy)):
+                    yield line
+        yield write_end(cursor, behind)
+
+    return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
+
+
+async def read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
+    """Copies with their documents; entities that are gone are left out."""
+    versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
+    if not versions:
+        return list(chunk)
+    async with context.database.snapshot(context.database.pools.feed) as connection:
+        now = await store.load(connection, versions)
+        return await _with_documents(connection, [*_as_of(now, chunk)])
+
+
+def _as_of(now: Mapping[str, Entity], chunk: Sequence[Copy]) -> Iterator[Copy]:
+    """The copies, where those with documents are as they are now, if they still are here.
+
+    Another authority may have the path of one by now, and a tombstone the path of an entity.
+    """
+    for copy in chunk:
+        if not isinstance(copy, Entity) or copy.document_sha256 is None:
+            yield copy
+        elif (present := now.get(copy.xid)) and present.authority == copy.authority:
+            yield present
+
+
+async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list[Copy]:
+    wanted = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
+    if not wanted:
+        return list(chunk)
+    documents = await store.load_documents(connection, wanted)
+    return [
+        replace(copy, document=documents.get(copy.xid)) if isinstance(copy, Entity) else copy
+        for copy in chunk
+    ]
+
+
+async def get_snapshot(request: web.Request, query: CopyQuery) -> web.StreamResponse:
+    """Read all copies at one time, and the cursor of that time."""
+    context, wanted = request[CONTEXT], filter_of(query)
+    database = context.database
+    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
+        head = await read_head(connection)
+        check_complete(context, head, wanted.authorities, request.path)
+        cursor = await cursor_at(context, connection, head.now)
+
+        async def lines() -> AsyncGenerator[bytes]:
+            async for copy in _all_copies(connection, wanted):
+                if line := shown_or_none(copy.xid, partial(write_copy, copy)):
+                    yield line
+            yield write_end(cursor)
+
+        return await send(request, in_pieces(lines()), _HEADERS)
+
+
+async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterator[Copy]:
+    authorities = None if wanted.authorities is None else sorted(wanted.authorities)
+    chunk: list[Copy] = []
+    if authorities and wanted.scope:
+        above = {path for each in wanted.scope for path in paths_to(each)}
+        entities = stored_copies.stream_entities_within(
+            connection, authorities, sorted(above), wanted.scope
+        )
+    else:
+        entities = stored_copies.stream_entities(connection, authorities)
+    async for entity in entities:
+        if wanted.admits(entity):
+            chunk.append(entity)
+        if len(chunk) == DOCUMENTS_AT_ONCE:
+            for copy in await _with_documents(connection, chunk):
+                yield copy
+            chunk = []
+    for copy in await _with_documents(connection, chunk):
+        yield copy
+    async for tombstone in stored_copies.stream_tombstones(connection, authorities):
+        if wanted.admits(tombstone):
+            yield tombstone
+
+
+async def post_fetch(request: web.Request, wanted: WantedOrigins) -> web.StreamResponse:
+    """Read single origins in their present state, with their ancestors."""
+    context = request[CONTEXT]
+    async with context.database.snapshot(context.database.pools.feed) as connection:
+        head = await read_head(connection)
+        copies = await read_copies(connection, wanted.to_origins())
+        cursor = await cursor_at(context, connection, head.now)
+    return await _send_page(request, context, copies, cursor)
+
+
+def check_complete(
+    context: Context, head: Head, authorities: Collection[str] | None, subject: str
+) -> None:
+    """Refuse to tell all that there is of this node's own while it has yet to recover it.
+
+    A follower that has been reset would drop its replicas, which may be the last ones.
+
+    Raises:
+        CatalogRecovering
+    """
+    is_own = authorities is None or context.database.node.authority in authorities
+    if is_own and not head.is_complete:
+        raise CatalogRecovering(subject)
+
+
+def filter_of(query: CopyQuery) -> CopyFilter:
+    """The copies that a query wants."""
+    return CopyFilter(
+        authorities=frozenset(query.authority) or None,
+        scope=tuple(query.scope),
+        types=tuple(query.type),
+    )
+
+
+def _read_cursor(request: web.Request, text: str, context: Context) -> LogCursor:
+    try:
+        cursor = LogCursor.parse(text)
+    except ValueError as error:
+        raise BadRequest(
+            request.path,
+            error_detail='"after" is not a cursor of this feed',
+            detail="Begin with /replication/snapshot, which ends with a cursor.",
+        ) from error
+    if not cursor.is_of(context.database.node.instance):
+        raise LogLost(request.path, error_detail="it is from the log of another instance")
+    return cursor
+
+
+routes: Sequence[Route] = (
+    Route(feed.READ_CHANGES, get_changes),
+    Route(feed.READ_SNAPSHOT, get_snapshot),
+    Route(feed.FETCH, post_fetch),
+)

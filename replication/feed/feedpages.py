@@ -1,0 +1,339 @@
+"""Reads pages of the feed, each once for all readers that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextvars import Context
+from dataclasses import dataclass, replace
+from functools import partial
+
+from catalog.model.caller import EVERYTHING, node_caller
+from catalog.model.concorderrors import CONCORD
+from catalog.model.entity import Origin
+from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.xid import Xid, depth
+from catalog.operations.feed import MOST_CHANGES
+from catalog.store.accessrules import covered_groups
+from catalog.store.changes import LoggedChange, Position, read_page
+from catalog.store.copies import load_with_ancestors
+from catalog.store.database import Connection, Database, SharedDatabase, wait_for
+from catalog.store.loghistory import read_cursor, why_lost
+from catalog.store.logpositions import LogCursor
+from replication.deciding.provenance import Copy, CopyFilter
+
+# A committed change stays hidden while an older transaction is open, and there is no signal when
+# that one ends: so while one is hidden, read again soon, then less often.
+_FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0
+# After so many readers, other tasks of the event loop have their time.
+_WOKEN_AT_ONCE = 2
+# Readers that wait share their pages, so those that ask for fewer changes get one of these.
+_SHARED_LIMITS = (1000, 100, 10, 1)
+_MOST_SHARED = 16
+_MOST_CHECKED = 64
+
+
+class CursorGone(XRegistryError):
+    """The feed cannot continue from a cursor without leaving out changes."""
+
+    name = "cursor_gone"
+    status = 410
+    home = CONCORD
+    template = "<subject> can't go on from this cursor: <error_detail>."
+
+
+class LogLost(CursorGone):
+    """The log lacks something that the reader of a cursor may have: it has another past."""
+
+    name = "log_lost"
+    template = "The log has lost what came before this cursor: <error_detail>."
+
+
+class ServerLeft(ServerBusy):
+    """Another database server answers than the one whose log a reader waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The entities that changed after a position, in their present state, without documents.
+
+    `copies` has the entities and tombstones of all authorities, with the ancestors of the
+    entities, parents first; `changed` are the xids of those that changed themselves. The next
+    page begins after `end`, which is `cursor` for other programs, "" if nothing was logged. There
+    are no further changes up to `seen`, and about `behind` after it, of which it `hides` some: they
+    are committed, and a transaction before them is not.
+    """
+
+    copies: Sequence[Copy]
+    changed: frozenset[str]
+    end: Position
+    seen: Position
+    behind: int = 0
+    hides: bool = False
+    cursor: str = ""
+
+    def select(self, wanted: CopyFilter) -> Sequence[Copy]:
+        """The copies that a filter admits, with the ancestors of the entities."""
+        if wanted == _EVERYTHING:
+            return self.copies
+        # What was handed over leaves a tombstone at the path of what another authority has now.
+        shown: set[tuple[str, str]] = set()
+        for copy in self.copies:
+            if copy.xid in self.changed and wanted.admits(copy):
+                shown.add((copy.authority, copy.xid))
+                shown.update((copy.authority, xid) for xid in ancestors(copy.xid))
+        return [copy for copy in self.copies if (copy.authority, copy.xid) in shown]
+
+
+_EVERYTHING = CopyFilter()
+
+
+async def read_copies(connection: Connection, origins: Iterable[Origin]) -> list[Copy]:
+    """The entities and tombstones of these origins, with the ancestors of the entities."""
+    copies, _ = await _read_changed(connection, origins)
+    return copies
+
+
+async def _read_changed(
+    connection: Connection, origins: Iterable[Origin]
+) -> tuple[list[Copy], frozenset[str]]:
+    origins = set(origins)
+    if not origins:
+        return [], frozenset()
+    found = await load_with_ancestors(connection, origins)
+    changed: list[Copy] = [*found.tombstones.values(), *found.entities]
+    copies = sorted([*changed, *found.ancestors], key=lambda copy: (depth(copy.xid), copy.xid))
+    return copies, frozenset(copy.xid for copy in changed)
+
+
+def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
+    """The copies with the traces of their last changes, of which most have none."""
+    traces = {
+        Origin(each.change.authority, each.change.origin): each.trace
+        for each in logged
+        if each.trace is not None
+    }
+    if not traces:
+        return copies
+    return [
+        copy if trace is None else replace(copy, trace=trace)
+        for copy in copies
+        for trace in (traces.get(Origin(copy.authority, copy.origin)),)
+    ]
+
+
+def ancestors(text: str) -> list[str]:
+    """The xids of the group and the resource that an entity belongs to."""
+    xid = Xid.parse(text)
+    found = {"version": [xid.group, xid.resource], "resource": [xid.group]}.get(xid.kind, [])
+    return [str(ancestor) for ancestor in found]
+
+
+async def read_feed(database: Database, path: str, after: Position, limit: int) -> Page:
+    """Read the page after a position, as the caller of the database sees it.
+
+    Args:
+        path: the request's.
+
+    Raises:
+        CursorGone
+    """
+    # The entities are read after the log: newer ones come again with a later page.
+    async with database.acquire(database.pools.feed) as connection:
+        log = await read_page(connection, after, limit)
+        if not log.head.reaches(after):
+            raise CursorGone(
+                path,
+                error_detail="the change log does not reach from there to now",
+                detail="Read /replication/snapshot, which ends with a cursor.",
+            )
+        logged = log.changes
+        origins = {
+            Origin(entry.change.authority, entry.change.origin)
+            for entry in logged
+            if entry.change.kind != "registry"
+        }
+        copies, changed = await _read_changed(connection, origins)
+        end = logged[-1].position if logged else after
+        cursor = str(await read_cursor(connection, database.node.instance, end)) if logged else ""
+    copies, is_last = _traced(copies, logged), len(logged) < limit
+    return Page(
+        copies=copies,
+        changed=changed,
+        end=end,
+        seen=log.head.now if is_last else end,
+        # Numbers of the log are counted, not rows: a follower may be millions behind.
+        behind=0 if is_last else max(0, log.newest.seq - end.seq),
+        hides=is_last and log.newest > end,
+        cursor=cursor,
+    )
+
+
+async def as_seen(database: Database, page: Page) -> Page:
+    """A page without what the caller of the database does not see now."""
+    shown = database.caller.sees
+    if shown is EVERYTHING or not page.copies:
+        return page
+    groups = {str(Xid.parse(copy.xid).group) for copy in page.copies}
+    async with database.acquire() as connection:
+        seen = await covered_groups(connection, shown.rules, groups)
+    copies = [copy for copy in page.copies if str(Xid.parse(copy.xid).group) in seen]
+    return replace(page, copies=copies)
+
+
+class FeedPages:
+    """The pages of a node's feed.
+
+    While there are readers that wait, one task follows the log for all of them, and readers at
+    the same position share one page. When the log has grown, they are woken few at a time, and the
+    page that the task has read is theirs. The pages show everything: `as_seen` leaves out what a
+    caller does not see.
+    """
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = Database(database, node_caller())
+        self._follower: asyncio.Task[None] | None = None
+        # With each reader that waits, the position up to which it has seen all changes.
+        self._waiting: dict[asyncio.Future[Position], Position] = {}
+        # The follower has seen no change between these.
+        self._end = self._seen = Position(0, 0)
+        self._shared: dict[tuple[Position, int], asyncio.Future[Page]] = {}
+        # Cursors that the log of the present server goes on from.
+        self._checked: set[tuple[int, str]] = set()
+
+    @property
+    def waiting(self) -> int:
+        """The number of readers that wait."""
+        return len(self._waiting)
+
+    async def check(self, path: str, cursor: LogCursor) -> None:
+        """Check that the log goes on from a cursor, as far as it reaches back.
+
+        Many readers come with the same cursor, and no server goes back in time while it runs.
+
+        Raises:
+            LogLost
+        """
+        key = self._database.shared.servers_left, str(cursor)
+        if key in self._checked:
+            return
+        async with self._database.acquire(self._database.pools.feed) as connection:
+            if reason := await why_lost(connection, cursor):
+                raise LogLost(path, error_detail=reason)
+        if len(self._checked) >= _MOST_CHECKED:
+            self._checked.clear()
+        self._checked.add(key)
+
+    async def read_first(self, path: str, after: Position, limit: int) -> Page:
+        """Read the page after a position for a reader that waits if the page is empty.
+
+        Raises:
+            CursorGone
+        """
+        if self._follower is not None and self._end <= after <= self._seen:
+            return Page(copies=(), changed=frozenset(), end=after, seen=self._seen)
+        return await self._read_shared(path, after, limit)
+
+    async def read_next(self, path: str, seen: Position, limit: int) -> Page:
+        """Wait until there are changes after those that a reader has seen, and read them.
+
+        Raises:
+            CursorGone
+        """
+        return await self._read_shared(path, await self._growth(seen), limit)
+
+    async def _read_shared(self, path: str, after: Position, limit: int) -> Page:
+        key = after, next(each for each in _SHARED_LIMITS if each <= limit)
+        reading = self._shared.get(key)
+        if reading is None:
+            if len(self._shared) >= _MOST_SHARED:
+                return await read_feed(self._database, path, *key)
+            reading = asyncio.create_task(read_feed(self._database, path, *key), context=Context())
+            self._shared[key] = reading
+            reading.add_done_callback(partial(self._forget, key))
+        # One of the readers may leave while the others wait.
+        return await asyncio.shield(reading)
+
+    def _forget(self, key: tuple[Position, int], reading: asyncio.Future[Page]) -> None:
+        """Forget a page that was not read, or that nobody would replace when the log grows."""
+        is_read = not reading.cancelled() and reading.exception() is None
+        if not (is_read and self._follower) and self._shared.get(key) is reading:
+            del self._shared[key]
+
+    async def _growth(self, seen: Position) -> Position:
+        """Wait until there are changes after `seen`; return a position that they all come after."""
+        if self._follower is None:
+            self._end = self._seen = seen
+            self._follower = asyncio.create_task(self._follow(), context=Context())
+        elif self._end > seen:
+            return seen
+        woken: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        self._waiting[woken] = seen
+        try:
+            return await woken
+        finally:
+            del self._waiting[woken]
+
+    async def _follow(self) -> None:
+        """Follow the log while there are readers that wait.
+
+        It ends between two looks, since a connection is lost whose query is cancelled.
+        """
+        pause, left = _FIRST_PAUSE, self._database.shared.servers_left
+        try:
+            while self._waiting:
+                if self._database.signal.is_ended or self._database.shared.servers_left != left:
+                    return self._dismiss()
+                ticket, seen = self._database.signal.ticket(), self._seen
+                try:
+                    page = await self._look()
+                except ServerBusy:
+                    await self._database.recovered()
+                    continue
+                except CursorGone:
+                    # The log ends before what was seen, or begins after that.
+                    return self._dismiss()
+                if page.end > seen:
+                    await self._wake(seen)
+                if page.end > seen and page.seen == page.end:
+                    continue
+                was_woken = await wait_for(ticket, pause if page.hides else _LAST_PAUSE)
+                is_still_hidden = page.hides and not was_woken
+                pause = min(2 * pause, _LAST_PAUSE) if is_still_hidden else _FIRST_PAUSE
+        finally:
+            self._follower = None
+            self._shared.clear()
+
+    def _dismiss(self) -> None:
+        """End all waits: readers come again with their cursors, which are checked then."""
+        for woken in self._waiting:
+            if not woken.done():
+                woken.set_exception(ServerLeft("/replication/changes"))
+
+    async def _look(self) -> Page:
+        """Read the page after what was seen; readers that wait share it."""
+        page = await read_feed(self._database, "/replication/changes", self._seen, MOST_CHANGES)
+        if page.end > self._seen:
+            self._shared.clear()
+            read: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+            read.set_result(page)
+            self._shared[self._seen, MOST_CHANGES] = read
+            self._end = page.end
+        self._seen = page.seen
+        return page
+
+    async def _wake(self, seen: Position) -> None:
+        """Wake the readers that wait: there may be thousands, so they get half of the time.
+
+        Args:
+            seen: the changes come after it. It is the same for all, so that they share a page.
+        """
+        loop = asyncio.get_running_loop()
+        for number, (woken, waits_after) in enumerate([*self._waiting.items()], start=1):
+            if waits_after < self._end and not woken.done():
+                woken.set_result(seen)
+            if number % _WOKEN_AT_ONCE == 0:
+                begun = loop.time()
+                await asyncio.sleep(0)  # Those that were woken answer.
+                await asyncio.sleep(loop.time() - begun)
+        await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""Hands a group over from one authority to another."""

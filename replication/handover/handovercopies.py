@@ -1,0 +1,182 @@
+"""The copies by which a group changes hands: made by its giver, checked by its taker. Pure.
+
+Of each entity there are two: the tombstone of the giver's, and the taker's entity with the same
+content and times. Of what the giver has deleted before, there is a tombstone of the taker's. The
+epochs of the taker's are above those of the giver's tombstones, and above all that the taker ever
+deleted there, so epochs ascend at every path, whoever follows whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from catalog.model.change import Change
+from catalog.model.entity import Entity, Tombstone
+from catalog.model.schema import Model
+from catalog.model.xid import group_path
+from replication.deciding.copychecks import Incoming, MalformedCopy, check_copies
+from replication.deciding.provenance import MOST_LEAP, Copy
+from replication.deciding.trust import Trust
+
+MOST_HANDED = 50_000
+"""The most entities of a group that changes hands, deleted ones included: one transaction writes
+them all."""
+MOST_COPIES = 2 * MOST_HANDED
+
+
+class Unfit(ValueError):
+    """The copies of a group cannot be taken; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """The end of a giver's entities, and the taker's that take their places, in the same order.
+
+    `remembered` are the taker's for what was deleted before.
+    """
+
+    ends: Sequence[Tombstone]
+    successors: Sequence[Entity]
+    remembered: Sequence[Tombstone]
+
+
+def succeed(
+    entities: Sequence[Entity],
+    deleted: Sequence[Tombstone],
+    taker: str,
+    floor: int,
+    at: datetime,
+) -> Succession:
+    """Hand entities over to a taker.
+
+    Args:
+        entities: a group with all below it, parents first.
+        deleted: what was deleted in the group before.
+        floor: the taker has deleted nothing there above this epoch.
+
+    Raises:
+        Unfit: one is damaged.
+    """
+    for entity in entities:
+        if not entity.is_intact():
+            raise Unfit(f"the digest of {entity.xid} does not match its content")
+    ends = [
+        Tombstone(
+            xid=entity.xid,
+            kind=entity.kind,
+            authority=entity.authority,
+            origin=entity.origin,
+            epoch=entity.epoch + 1,
+            deletedat=at,
+        )
+        for entity in entities
+    ]
+    successors = [
+        _digested(
+            replace(
+                entity,
+                authority=taker,
+                epoch=max(end.epoch, floor) + 1,
+                signature=None,
+                signedby="",
+            )
+        )
+        for entity, end in zip(entities, ends, strict=True)
+    ]
+    remembered = [
+        replace(
+            each, authority=taker, epoch=max(each.epoch, floor) + 1, signature=None, signedby=""
+        )
+        for each in deleted
+    ]
+    return Succession(ends=ends, successors=successors, remembered=remembered)
+
+
+def taking_told(changes: Iterable[Change], own: str) -> list[Change]:
+    """The changes of a taker, whose subscribers need not hear of what was deleted before."""
+    return provenance_told(
+        replace(change, action="handed")
+        if change.action == "deleted" and change.authority == own
+        else change
+        for change in changes
+    )
+
+
+def provenance_told(changes: Iterable[Change]) -> list[Change]:
+    """The changes of a node whose own entities become replicas, or the other way round."""
+    return [
+        replace(change, changed=tuple(sorted({*change.changed, "meta.readonly"})))
+        if change.kind == "resource" and change.action == "updated" and change.changed
+        else change
+        for change in changes
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """The copies that a taker expects: of a group `xid`, from a `giver` to itself, the `taker`.
+
+    `trust` are the keys by which the giver signs both kinds of copies, if it is held to that.
+    """
+
+    xid: str
+    giver: str
+    taker: str
+    floor: int
+    model: Model
+    trust: Trust
+
+    def check(self, copies: Sequence[Incoming]) -> list[Copy]:
+        """The copies without the giver's signatures of what is the taker's.
+
+        Raises:
+            Unfit
+        """
+        if len(copies) > MOST_COPIES:
+            raise Unfit(f"it has more than {MOST_HANDED:,} entities")
+        checked: list[Copy] = []
+        for copy in check_copies(copies, self.model):
+            if isinstance(copy, MalformedCopy):
+                raise Unfit(f"{copy.origin or 'a line'}: {copy.reason}")
+            checked.append(copy)
+        ends = {c.origin: c for c in checked if self._is_end(c)}
+        successors = {c.origin: c for c in checked if isinstance(c, Entity)}
+        living = ends.keys() | successors.keys()
+        remembered = {c.origin: c for c in checked if c.origin not in living}
+        if self.xid not in successors or ends.keys() != successors.keys():
+            raise Unfit("it did not come whole")
+        if len(ends) + len(successors) + len(remembered) != len(checked):
+            raise Unfit("something came twice")
+        for copy in checked:
+            self._check_one(copy)
+        for origin, successor in successors.items():
+            least = max(ends[origin].epoch, self.floor)
+            if not least < successor.epoch <= least + MOST_LEAP:
+                raise Unfit(f"{origin} came with the epoch {successor.epoch}")
+        return [self._unsigned(copy) for copy in checked]
+
+    def _fault_of(self, copy: Copy) -> str:
+        """The reason why the giver has not signed a copy, if it has to."""
+        keys = self.trust.keys.get(self.giver)
+        return "" if keys is None else Trust(keys={copy.authority: keys}).fault_of(copy)
+
+    def _is_end(self, copy: Copy) -> bool:
+        return isinstance(copy, Tombstone) and copy.authority == self.giver
+
+    def _unsigned(self, copy: Copy) -> Copy:
+        """The taker's entities are signed by the taker, or not at all."""
+        return copy if self._is_end(copy) else replace(copy, signature=None, signedby="")
+
+    def _check_one(self, copy: Copy) -> None:
+        if not self._is_end(copy) and copy.authority != self.taker:
+            raise Unfit(f"{copy.origin} came as that of {copy.authority}")
+        if group_path(copy.origin) != self.xid:
+            raise Unfit(f"{copy.origin} is not in the group")
+        if fault := self._fault_of(copy):
+            raise Unfit(f"{copy.origin}: {fault}")
+
+
+def _digested(entity: Entity) -> Entity:
+    return replace(entity, digest=entity.content_digest())

@@ -1,0 +1,267 @@
+"""Handlers by which operators hand groups over: offer one, consent to one, show and abort them."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from catalog.client import Client, ClientError, Refused
+from catalog.context import CONTEXT, Context
+from catalog.http.flags import page_limit
+from catalog.http.outbound import open_session
+from catalog.http.outboundaddress import why_refused
+from catalog.http.route import Route, model_response
+from catalog.model.concorderrors import HandoverRefused, LimitReached
+from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.peercredential import PeerCredential
+from catalog.operations import handovers as operations
+from catalog.operations.handovers import (
+    EndQuery,
+    HandoverAnswer,
+    HandoverRole,
+    Handovers,
+    NewHandover,
+)
+from catalog.operations.operation import PageQuery
+from catalog.store import handovers, linkauthorities
+from catalog.store.database import Connection
+from catalog.store.handovers import Handover
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.peercredentials import seal_credential
+from replication.credentials.givencredential import check_credential, peer_credential
+from replication.credentials.peeraccess import access_for, access_of_row
+from replication.handover.handovercopies import Unfit
+from replication.handover.handovergiving import load_given
+from replication.handover.handovertaking import find_obstacle
+from replication.links.links import next_page
+from replication.peers.accessremedies import NO_LINK
+from replication.peers.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
+
+_MOST_OPEN = 100
+_PROMISED = "this node has promised to take it, and only the giver knows whether it is given"
+
+
+async def list_handovers(request: web.Request, page: PageQuery) -> web.Response:
+    """List the handovers in pages."""
+    context, limit = request[CONTEXT], page_limit(request, page.limit)
+    async with context.database.acquire() as connection:
+        found = await handovers.page(connection, page.after, limit + 1)
+    headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
+    shown = Handovers(handovers=[_show(each) for each in found[:limit]])
+    return model_response(shown, headers=headers)
+
+
+async def get_handover(request: web.Request) -> HandoverAnswer:
+    """Show a handover, to operators and to the other side."""
+    async with request[CONTEXT].database.acquire() as connection:
+        return _show(await _existing(connection, request))
+
+
+async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Response:
+    """Offer a group to another catalog, or consent to take one.
+
+    The operator of the taker consents first. The catalog of the other side is asked who it is.
+
+    Raises:
+        HandoverRefused
+    """
+    shown = peer_credential(wanted.credential, request.path)
+    if wanted.to is not None:
+        return await _offer(request, wanted.group, wanted.to, shown)
+    assert wanted.source is not None
+    return await _consent(request, wanted.group, wanted.source, shown)
+
+
+async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswer:
+    """End a handover, unless the group was given.
+
+    A taker that has promised to take the group asks the giver, who ends it as well.
+
+    Raises:
+        HandoverRefused
+    """
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
+        found = await _existing(connection, request)
+    if found.state == "promised":
+        await _ask_giver(context, found, is_forced=query.force)
+    async with context.database.transaction() as connection:
+        current = await handovers.lock(connection, found.id)
+        if current is None:
+            raise NotFound(request.path)
+        if current.state == "aborted":
+            return _show(current)
+        if current.state in ("given", "done"):
+            detail = (
+                f"the group is {current.authority}'s" if current.role == "give" else "it is here"
+            )
+            raise HandoverRefused(
+                request.path,
+                group=current.xid,
+                error_detail=f"it was given, so {detail}, and the handover can only be completed",
+            )
+        if current.state == "promised" and found.state != "promised":
+            raise HandoverRefused(request.path, group=current.xid, error_detail=_PROMISED)
+        ended = await handovers.move_on(
+            connection, current, "aborted", datetime.now(UTC), error="an operator ended it"
+        )
+    return _show(ended)
+
+
+async def _offer(
+    request: web.Request, group: str, url: str, credential: PeerCredential
+) -> web.Response:
+    context = request[CONTEXT]
+    authority = await _meet(request, group, url, credential, asks_consent=True)
+    async with context.database.transaction() as connection:
+        made = await _add(connection, request, "give", group, url, credential, authority)
+        try:
+            await load_given(context, connection, made)
+        except Unfit as error:
+            raise HandoverRefused(request.path, group=group, error_detail=str(error)) from error
+        links = await linkauthorities.pinned_to(connection, [authority])
+    return _begun(request, made, followsby=len(links))
+
+
+async def _consent(
+    request: web.Request, group: str, url: str, credential: PeerCredential
+) -> web.Response:
+    context = request[CONTEXT]
+    authority = await _meet(request, group, url, credential, asks_consent=False)
+    touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
+    async with context.database.transaction() as connection:
+        await lock_and_load(connection, touched)
+        if obstacle := await find_obstacle(connection, group, authority):
+            raise HandoverRefused(request.path, group=group, error_detail=obstacle)
+        made = await _add(connection, request, "take", group, url, credential, authority)
+    return _begun(request, made)
+
+
+async def _add(
+    connection: Connection,
+    request: web.Request,
+    role: HandoverRole,
+    group: str,
+    url: str,
+    credential: PeerCredential,
+    authority: str,
+) -> Handover:
+    id, keys = uuid.uuid4().hex[:12], request[CONTEXT].keys
+    if await handovers.count_open(connection) >= _MOST_OPEN:
+        things = "handovers under way"
+        raise LimitReached(request.path, limit=str(_MOST_OPEN), things=things, setting="fixed")
+    made = await handovers.add(
+        connection,
+        id=id,
+        role=role,
+        xid=group,
+        peer=url,
+        authority=authority,
+        at=datetime.now(UTC),
+        sealed=await seal_credential(connection, keys, credential, "handovers", id),
+    )
+    if made is None:
+        detail = "a handover of it is under way already; `concord handover list` shows it"
+        raise HandoverRefused(request.path, group=group, error_detail=detail)
+    return made
+
+
+async def _meet(
+    request: web.Request, group: str, url: str, credential: PeerCredential, *, asks_consent: bool
+) -> str:
+    """Ask a catalog who it is, and if it is to take a group, whether its operator has consented.
+
+    Raises:
+        HandoverRefused
+    """
+    context, subject = request[CONTEXT], request.path
+    if (refusal := why_refused(url, context.settings)) is not None:
+        name = "to" if asks_consent else "from"
+        raise InvalidAttribute(subject, name=name, error_detail=refusal)
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    check_credential(credential, url, context.settings, subject)
+    access = await access_for(context, url, credential)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(url, session, seconds, credential=access)
+        try:
+            found = await shake_hands(peer)
+            if fault := why_own(context, found):
+                raise HandoverRefused(subject, group=group, error_detail=f"at {url}, {fault}")
+            if asks_consent:
+                await _ask_consent(context, peer, group, subject)
+        except ClientError as error:
+            fault = describe(error, url, NO_LINK).rstrip(".")
+            raise HandoverRefused(subject, group=group, error_detail=fault) from error
+    assert found.authority != context.database.node.authority
+    return found.authority
+
+
+async def _ask_consent(context: Context, peer: Client, group: str, subject: str) -> None:
+    try:
+        await peer.consent(group, context.database.node.authority)
+    except Refused as error:
+        if error.problem.status != 404:
+            raise
+        command = shlex.join(["concord", "handover", "accept", group, "--from"])
+        raise HandoverRefused(
+            subject,
+            group=group,
+            error_detail=f"the operator of {peer.url} has not consented",
+            detail=f"There, run `{command} {context.public_base}`.",
+        ) from error
+
+
+async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -> None:
+    """Have the giver end a handover, or make sure that it knows of none.
+
+    Raises:
+        HandoverRefused
+    """
+    assert handover.theirs is not None
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(handover.peer, session, seconds, credential=access)
+        try:
+            await peer.abort_handover(handover.theirs)
+        except ClientError as error:
+            is_unknown = isinstance(error, Refused) and error.problem.name == "not_found"
+            if is_forced or is_unknown:
+                return
+            raise HandoverRefused(
+                handover.xid,
+                group=handover.xid,
+                error_detail=f"{_PROMISED}: {describe(error, handover.peer, NO_LINK).rstrip('.')}",
+                detail="`--force` ends it here all the same. If it was given, nobody can write to "
+                "the group then until it is accepted again.",
+            ) from error
+
+
+async def _existing(connection: Connection, request: web.Request) -> Handover:
+    found = await handovers.get(connection, request.match_info["id"])
+    if found is None:
+        raise NotFound(request.path)
+    return found
+
+
+def _begun(request: web.Request, made: Handover, **more: int) -> web.Response:
+    base = request[CONTEXT].base_url(request)
+    location = f"{base}/replication/handovers/{made.id}"
+    shown = _show(made).model_copy(update=more)
+    return model_response(shown, status=201, headers={"Location": location})
+
+
+def _show(handover: Handover) -> HandoverAnswer:
+    return HandoverAnswer.model_validate(handover, from_attributes=True)
+
+
+routes: Sequence[Route] = (
+    Route(operations.LIST_HANDOVERS, list_handovers),
+    Route(operations.BEGIN_HANDOVER, begin_handover),
+    Route(operations.GET_HANDOVER, get_handover),
+    Route(operations.ABORT_HANDOVER, abort_handover),
+)

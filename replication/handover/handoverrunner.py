@@ -1,0 +1,215 @@
+"""Carries on the handovers of a node: gives groups that are promised, takes those that were given.
+
+Either side says at each request how far it is, and each step may be repeated. So a handover goes on
+after a crash of either, from what both have noted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+
+from catalog.client import BadAnswer, Client, ClientError, Refused
+from catalog.model.concorderrors import CatalogRecovering
+from catalog.model.errors import ServerBusy
+from catalog.operations.handovers import HandoverOffer, HandoverState
+from catalog.store import handovers
+from catalog.store.database import wait_for
+from catalog.store.handovers import Handover
+from catalog.supervisor import backoff_from
+from replication.credentials.peeraccess import access_of_row
+from replication.handover.handovercopies import Unfit
+from replication.handover.handovergiving import give, load_given
+from replication.handover.handovertaking import fetch_given, take
+from replication.links.linkresources import LinkResources
+from replication.peers.accessremedies import NO_LINK
+from replication.peers.handshake import cause_of, describe, peer_at
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 30.0
+_MOST_AT_ONCE = 4
+# The other side is asked again soon, then less often, before this side calls that a failure.
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+_LONGEST_ERROR = 1000
+
+
+class HandoverRunner:
+    """Carries on every handover of this node, some at a time.
+
+    `wakeup` lets it look at once for what there is to do.
+    """
+
+    def __init__(self, resources: LinkResources) -> None:
+        self.wakeup = asyncio.Event()
+        self._context = resources.context
+        self._database = resources.context.database
+        self._session = resources.session
+        self._random = resources.timing.random
+        self._backoff = backoff_from(resources.context.settings)
+        self._places = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def run(self) -> None:
+        """Carry on handovers, for ever."""
+        while True:
+            try:
+                self.wakeup.clear()
+                if not await self.run_once():
+                    await wait_for(self.wakeup, await self._rest())
+            except ServerBusy:
+                await self._database.recovered()
+
+    async def run_once(self) -> int:
+        """Take the next step of each handover that is due; return how many there were."""
+        async with self._database.acquire() as connection:
+            due = await handovers.read_due(connection, datetime.now(UTC))
+        async with asyncio.TaskGroup() as group:
+            for handover in due:
+                group.create_task(self._carry_on(handover))
+        return len(due)
+
+    async def _rest(self) -> float:
+        async with self._database.acquire() as connection:
+            at = await handovers.read_next_due(connection)
+        if at is None:
+            return _LOOK_SECONDS
+        return min(_LOOK_SECONDS, max(0.0, (at - datetime.now(UTC)).total_seconds()))
+
+    async def _carry_on(self, handover: Handover) -> None:
+        try:
+            async with self._places:
+                peer = await self._peer(handover)
+                step = self._give if handover.role == "give" else self._take
+                await step(handover, peer)
+        except ClientError as error:
+            if not handover.failures:
+                _log.warning("handover interrupted", id=handover.id, cause=cause_of(error))
+            await self._fail(handover, describe(error, handover.peer, NO_LINK))
+        except Unfit as error:
+            await self._fail(handover, f"{handover.xid} cannot be handed over: {error}.")
+        except CatalogRecovering:
+            await self._fail(handover, "This node is recovering its own entities.")
+        except ServerBusy:
+            raise
+        # An unexpected error must stop neither the links nor the other handovers.
+        except Exception as error:
+            _log.exception("handover failed", id=handover.id)
+            await self._fail(handover, f"{type(error).__name__}: {error}")
+
+    async def _give(self, handover: Handover, peer: Client) -> None:
+        """Tell the taker of the handover until it has promised, or has the group."""
+        if handover.state == "offered":
+            async with self._database.snapshot() as connection:
+                await load_given(self._context, connection, handover)
+        for pause in _PAUSES:
+            own = self._database.node.authority
+            offer = HandoverOffer(id=handover.id, group=handover.xid, authority=own)
+            told = await peer.tell_offer(offer)
+            if told.authority != handover.authority:
+                raise ClientError(
+                    f"{handover.peer} claims to be {told.authority} now, and the group was "
+                    f"offered to {handover.authority}."
+                )
+            state = told.state
+            if handover.state == "offered" and state == "promised":
+                given = await give(self._context, handover, told.floor)
+                _log.info("group given", group=handover.xid, to=handover.authority)
+                if given.state == "given":
+                    handover = given
+                    continue
+                return
+            if handover.state == "given" and state == "done":
+                await self._end(handover)
+                return
+            if state not in ("asked", "promised"):
+                raise ClientError(
+                    f"{handover.peer} says that the handover is {state}.",
+                    "If this catalog was restored from a backup, let it recover.",
+                )
+            if told.error:
+                raise ClientError(f"{handover.peer} does not go on: {told.error}")
+            await asyncio.sleep(pause)
+        await self._postpone(handover, None)
+
+    async def _take(self, handover: Handover, peer: Client) -> None:
+        """Ask the giver how far it is, and do what is next."""
+        assert handover.theirs is not None
+        state = await self._ask(handover, peer)
+        if state in ("aborted", None):
+            await self._move_on(handover, "consented", theirs=None)
+            return
+        if state == "done":
+            raise ClientError(
+                f"{handover.peer} says that this node has taken {handover.xid} already.",
+                "If it was restored from a backup, recover: `concord recover --from` a catalog "
+                "that follows it; then end this with `concord handover abort --force`.",
+            )
+        if handover.state == "asked":
+            if state == "offered":
+                await fetch_given(self._context, peer, handover)
+            await self._promise(handover)
+            return
+        if state == "given":
+            copies = await fetch_given(self._context, peer, handover)
+            await take(self._context, handover, copies)
+            _log.info("group taken", group=handover.xid, of=handover.authority)
+            return
+        # The giver tells when it has given the group; if it cannot, this node asks.
+        await self._postpone(handover, None)
+
+    async def _ask(self, handover: Handover, peer: Client) -> HandoverState | None:
+        """The state of the handover at the giver; `None` if that knows of none."""
+        assert handover.theirs is not None
+        try:
+            found = await peer.handover(handover.theirs)
+        except Refused as error:
+            if error.problem.status == 404 and error.problem.name == "not_found":
+                return None
+            raise
+        expected = handover.xid, self._database.node.authority, "give"
+        if (found.group, found.authority, found.role) != expected:
+            raise BadAnswer(peer.url, "another handover than the one that it told of")
+        return found.state
+
+    async def _promise(self, handover: Handover) -> None:
+        """Promise to take a group: from now on, the giver decides."""
+        own = self._database.node.authority
+        async with self._database.transaction() as connection:
+            floor = await handovers.read_floor(connection, own, handover.xid)
+            await self._move_locked(connection, handover, "promised", floor=floor)
+
+    async def _end(self, handover: Handover) -> None:
+        async with self._database.transaction() as connection:
+            await handovers.drop_copies(connection, handover.id)
+            await self._move_locked(connection, handover, "done")
+
+    async def _move_on(self, handover: Handover, state: HandoverState, **changed: Any) -> None:
+        async with self._database.transaction() as connection:
+            await self._move_locked(connection, handover, state, **changed)
+
+    async def _move_locked(
+        self, connection: Any, handover: Handover, state: HandoverState, **changed: Any
+    ) -> None:
+        """Let a handover be in another state, unless somebody has ended or moved it."""
+        current = await handovers.lock(connection, handover.id)
+        if current is not None and current.state == handover.state:
+            await handovers.move_on(connection, current, state, datetime.now(UTC), **changed)
+
+    async def _fail(self, handover: Handover, message: str) -> None:
+        await self._postpone(handover, message[:_LONGEST_ERROR])
+
+    async def _postpone(self, handover: Handover, error: str | None) -> None:
+        seconds = self._backoff.delay(handover.failures + 1, self._random)
+        at = datetime.now(UTC) + timedelta(seconds=seconds)
+        async with self._database.acquire() as connection:
+            await handovers.postpone(connection, handover, error, at)
+
+    async def _peer(self, handover: Handover) -> Client:
+        seconds = self._context.settings.request_timeout_seconds
+        access = await access_of_row(
+            self._context, handover.peer, handover.sealed, "handovers", handover.id
+        )
+        return peer_at(handover.peer, self._session, seconds, credential=access)

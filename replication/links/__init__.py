@@ -1,0 +1,1 @@
+"""Links: their definitions, requests and answers, and the runner of each mode."""

@@ -1,0 +1,92 @@
+"""The remedy of a conflict, by its verdict, in words for the operator. Pure."""
+
+from __future__ import annotations
+
+from catalog.model.linkterms import is_scope
+from catalog.model.xid import group_path
+from catalog.operations.feed import Verdict
+from catalog.store.links import Link
+from replication.deciding.decide import CONFLICTS
+
+_REMEDIES: dict[Verdict, str] = {
+    Verdict.COLLIDED: (
+        "Give its group another name here: `concord link set {link} --map {group}={group}-2`, "
+        "or all groups of the link a prefix: `concord link set {link} --prefix NAME-`."
+    ),
+    Verdict.DIVERGED: (
+        "Fetch it from its authority: follow that directly, or run `concord link reset {link}` "
+        "if this link does."
+    ),
+    Verdict.AHEAD: (
+        "If its authority has lost data, that takes its entities back from here; if the copy here "
+        "was forged, `concord link reset {link}` replaces it."
+    ),
+    Verdict.LEAPT: (
+        "Ask the operator of its authority: no number of writes leads to such an epoch. If it is "
+        "right, `concord link reset {link} --drop` takes it."
+    ),
+    Verdict.INVALID: (
+        "It is fetched again by itself. If it stays, what it belongs to is in conflict, too, or "
+        "its content does not comply with the types of this node's model."
+    ),
+    Verdict.UNSIGNED: (
+        "Ask the operator of its authority to sign what it publishes (`concord signing on`), or "
+        "take it unsigned: `concord trust remove` forgets the keys of an authority."
+    ),
+    Verdict.FORGED: (
+        "Find out who altered it on its way. If its authority has another key than `concord trust "
+        "list` shows, ask its operator for that, and trust it (`concord trust add`)."
+    ),
+    Verdict.AWAITED: (
+        "It ends with the handover of its group; `concord handover list` shows how far that is."
+    ),
+    Verdict.REFUSED: (
+        "Ask the operator of the target to accept its authority and path (`concord accept add`), "
+        "or narrow the link: `concord link set {link} --scope PATH`."
+    ),
+}
+
+# Where this node sends, the conflict is at the target, and so are the commands that end it.
+_OF_TARGETS: dict[Verdict, str] = {
+    Verdict.COLLIDED: (
+        "At the target, its group needs another name: its operator accepts the pushes of this node "
+        "with `--map {group}={group}-2` or `--prefix NAME-` (`concord accept add`)."
+    ),
+    Verdict.DIVERGED: "The target needs to fetch it from its authority: let it follow that.",
+    Verdict.AHEAD: (
+        "If this node has lost data, recover it from the target (`concord recover`). If the copy "
+        "at the target was forged, its operator drops it there (`concord accept remove --drop`)."
+    ),
+    Verdict.LEAPT: (
+        "Find out how it came to such an epoch here: no number of writes leads to that. If it is "
+        "right, the target's operator takes it (`concord accept remove --drop`, then `add`)."
+    ),
+}
+
+# Where this node writes to a server of other software, or to a topic, nobody there runs Concord.
+_NARROW = "or leave it out: `concord link set {link} --scope PATH` names what the link sends."
+_OF_SERVERS: dict[Verdict, str] = {
+    Verdict.COLLIDED: (f"Somebody else has written it at the server. Delete that there, {_NARROW}"),
+    Verdict.REFUSED: f"Mend what the server or the topic refuses it for, {_NARROW}",
+}
+
+assert _REMEDIES.keys() >= CONFLICTS, "each conflict has a remedy"
+
+
+def remedy_of(verdict: str, link: Link, origin: str) -> str:
+    """The remedy of a conflict of a link; "" for a verdict without one.
+
+    Args:
+        origin: the xid of the copy at its authority; of a copy that was spoilt, any text.
+    """
+    known = {each.value: each for each in _REMEDIES}
+    if verdict not in known:
+        return ""
+    # Ids have no characters that a shell would take for its own.
+    group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
+    remedies = _REMEDIES
+    if link.definition.mode in ("write", "publish"):
+        remedies = {**_REMEDIES, **_OF_SERVERS}
+    elif link.definition.sends:
+        remedies = {**_REMEDIES, **_OF_TARGETS}
+    return remedies[known[verdict]].format(link=link.id, group=group)

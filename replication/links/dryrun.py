@@ -1,0 +1,225 @@
+"""Finds out what a link would do, by digests alone or by a walk, and writes nothing.
+
+The decisions are those of a real run, about copies of which nothing but the digest is known. What
+their content alone shows, as a value of a wrong type, shows when they come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import Xid, parent_of
+from catalog.operations.feed import Verdict
+from catalog.store.copies import load_held
+from catalog.store.database import Connection
+from replication.applying.apply import load_local
+from replication.applying.deletionlimit import Question, find_question
+from replication.deciding.batch import BatchDecision, CopyFinding, decide_batch, order_of
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.mapping import mapping_of
+from replication.deciding.placement import groups_of, place_copies
+from replication.deciding.provenance import Copy, Policy
+from replication.sources.comparison import DifferingOrigin, SourceComparison, compare
+from replication.sources.pull import Flow
+from replication.sources.resync import losses_in
+from replication.sources.walk import Walk
+
+_FIRST = 20
+_AT_ONCE = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class DryRun:
+    """The outcomes of a run: `created`, `changed`, `deleted`, or the verdict on what stays away.
+
+    Args:
+        rows: entities and deletions of the source that the link may bring.
+        differing: those that are not here as they are there, or only here.
+        question: what the link would ask first, if it would.
+    """
+
+    rows: int
+    differing: int
+    numbers: Counter[str] = field(default_factory=Counter)
+    first: dict[str, list[CopyFinding]] = field(default_factory=lambda: defaultdict(list))
+    question: Question | None = None
+
+    def add(self, outcome: str, finding: CopyFinding) -> None:
+        self.numbers[outcome] += 1
+        if len(self.first[outcome]) < _FIRST:
+            self.first[outcome].append(finding)
+
+
+async def dry_run(flow: Flow) -> DryRun | None:
+    """Compare a link with its source, and decide about what differs.
+
+    Returns:
+        `None` if the source offers no digests to compare, or too much differs to be listed.
+
+    Raises:
+        ClientError: the source does not answer now.
+    """
+    found = await compare(flow, is_whole=True)
+    if found is None:
+        return None
+    result = DryRun(rows=found.rows, differing=len(found.differing))
+    async with flow.context.database.snapshot() as connection:
+        promised = await _place(connection, flow, [*_promised(found.differing, result)])
+        gone = await _decide_all(connection, _policy(flow, found), promised, result)
+    for each in _absent(flow, found):
+        if each.origin.xid not in gone:
+            result.add("deleted", _finding(each))
+    losses = losses_in(found, flow.link)
+    result.question = await find_question(flow.context, flow.link, flow.policy, losses)
+    return result
+
+
+async def dry_walk(walk: Walk) -> DryRun:
+    """Walk a server, and decide about what differs.
+
+    Raises:
+        ClientError: the server does not answer now, or does not list what it has.
+    """
+    flow = walk.flow
+    copies, gone = await walk.preview()
+    result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
+    malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
+    readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
+    async with flow.context.database.snapshot() as connection:
+        placed = await _place(connection, flow, readable)
+        await _decide_all(connection, flow.policy, [*placed, *malformed], result)
+    for xid in gone:
+        origin = Origin(flow.source.authority, xid)
+        finding = CopyFinding(origin=origin, xid=origin.xid, epoch=0, verdict=Verdict.APPLY)
+        result.add("deleted", finding)
+    losses = walk.losses_among(gone)
+    result.question = await find_question(flow.context, flow.link, flow.policy, losses)
+    return result
+
+
+def _policy(flow: Flow, found: SourceComparison) -> Policy:
+    """The policy of a run; a link that an operator set up overrules what its source may correct."""
+    if not flow.link.doubts:
+        return found.policy
+    doubted = frozenset(
+        each.here.digest
+        for each in found.differing
+        if each.here is not None and found.policy.is_own_word(each.origin)
+    )
+    return replace(found.policy, overruled=found.policy.overruled | doubted)
+
+
+def _absent(flow: Flow, found: SourceComparison) -> Iterator[DifferingOrigin]:
+    """The entities here that the source of a link that was set up anew does not have at all."""
+    for each in found.differing if flow.link.doubts else ():
+        is_live = each.here is not None and not each.here.is_deleted
+        if is_live and each.there is None and found.policy.is_own_word(each.origin):
+            yield each
+
+
+async def _place(connection: Connection, flow: Flow, promised: Sequence[Copy]) -> list[Incoming]:
+    """The copies at the xids that they would have here."""
+    groups = (await load_held(connection, (), groups_of(promised))).entities
+    held = {Origin(group.authority, group.origin): group.xid for group in groups.values()}
+    return place_copies(promised, mapping_of(flow.link.definition), held)
+
+
+async def _decide_all(
+    connection: Connection, policy: Policy, promised: Iterable[Incoming], result: DryRun
+) -> set[str]:
+    """Decide in parts, each on the state that the ones before it would leave.
+
+    Returns:
+        the paths of entities that would be deleted.
+    """
+    promised = sorted(promised, key=order_of)
+    coming: dict[str, Entity] = {}
+    gone: set[str] = set()
+    for start in range(0, len(promised), _AT_ONCE):
+        part = promised[start : start + _AT_ONCE]
+        valid = [copy for copy in part if not isinstance(copy, MalformedCopy)]
+        held, tombstones = await load_local(connection, valid)
+        held = {xid: entity for xid, entity in held.items() if xid not in gone}
+        held |= {entity.xid: entity for entity in _coming_among(valid, coming)}
+        decision = decide_batch(part, held, tombstones, policy)
+        _note(decision, held, result)
+        coming |= {entity.xid.lower(): entity for entity in decision.written}
+        gone |= {tombstone.xid for tombstone in decision.deleted} | {*decision.dropped}
+        await asyncio.sleep(0)
+    return gone
+
+
+def _coming_among(part: Iterable[Copy], coming: Mapping[str, Entity]) -> Iterator[Entity]:
+    """The entities from earlier parts that are at, or right above, the copies of a part."""
+    for copy in part:
+        for xid in (copy.xid, parent_of(copy.xid)):
+            if (entity := coming.get(xid.lower())) is not None:
+                yield entity
+
+
+def _note(decision: BatchDecision, held: Mapping[str, Entity], result: DryRun) -> None:
+    live = {Origin(entity.authority, entity.origin) for entity in held.values()}
+    deleted = {Origin(t.authority, t.origin) for t in (*decision.deleted, *decision.remembered)}
+    for finding in decision.findings:
+        outcome = finding.verdict.value
+        if finding.verdict is Verdict.APPLY:
+            is_here, is_deletion = finding.origin in live, finding.origin in deleted
+            if is_deletion:
+                outcome = "deleted" if is_here else "noted as deleted"
+            else:
+                outcome = "changed" if is_here else "created"
+        result.add(outcome, finding)
+    for xid in decision.dropped:
+        entity = held[xid]
+        origin = Origin(entity.authority, entity.origin)
+        below = CopyFinding(origin=origin, xid=xid, epoch=entity.epoch, verdict=Verdict.APPLY)
+        result.add("deleted", below)
+
+
+def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[Copy]:
+    """The copies that the source has; a path that cannot be one is invalid."""
+    now = datetime.now(UTC)
+    for each in differing:
+        if each.there is None:
+            continue
+        origin, there = each.origin, each.there
+        try:
+            kind = Xid.parse(origin.xid).kind
+        except ValueError:
+            result.add(Verdict.INVALID.value, _finding(each))
+            continue
+        if there.is_deleted:
+            yield Tombstone(
+                xid=origin.xid,
+                kind=kind,
+                authority=origin.authority,
+                origin=origin.xid,
+                epoch=there.epoch,
+                deletedat=now,
+            )
+        else:
+            # Its digest is believed until its content comes.
+            yield Entity(
+                xid=origin.xid,
+                kind=kind,
+                authority=origin.authority,
+                origin=origin.xid,
+                epoch=there.epoch,
+                attributes={},
+                createdat=now,
+                modifiedat=now,
+                digest=there.digest,
+            )
+
+
+def _finding(each: DifferingOrigin) -> CopyFinding:
+    state = each.there or each.here
+    assert state is not None, "one of the two has it"
+    return CopyFinding(
+        origin=each.origin, xid=each.origin.xid, epoch=state.epoch, verdict=Verdict.APPLY
+    )

@@ -1,0 +1,144 @@
+"""The handler that changes a link: what it brings, its names, its source, and its course."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from catalog.context import CONTEXT, Context
+from catalog.model.concorderrors import UnresolvedConflict
+from catalog.model.errors import BadRequest
+from catalog.model.masking import counted
+from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
+from catalog.store import allowances, linklosses, links
+from catalog.store.database import Connection
+from catalog.store.linkcommands import pause, resume
+from catalog.store.linkcredentials import renew_credential, save_credential
+from catalog.store.links import Link
+from replication.credentials.givencredential import given_credential
+from replication.credentials.peeraccess import PeerAccess, access_of
+from replication.links.linkanswers import answer_link, present
+from replication.links.links import (
+    check_authority,
+    check_not_accepted,
+    check_not_paused,
+    check_pin,
+    check_selection,
+    existing_link,
+    members_of,
+)
+from replication.peers.movedpeer import check_moved, moved_peer
+
+_PAUSED = "paused on request"
+
+
+async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery) -> LinkAnswer:
+    """Replace the members of a link that the body has.
+
+    What is no longer selected leaves, what is newly selected is fetched, groups are renamed, and
+    endpoints get other addresses. A `token` or `credential` takes the place of what the link had;
+    if there is nothing else in the body, the link goes on with it from where it is. So it does with
+    another `source` or `target` that is asked first whether it is the same catalog, unless
+    `?force` is given.
+    """
+    context = request[CONTEXT]
+    given = members_of(body, request.path)
+    async with context.database.acquire() as connection:
+        found = await existing_link(connection, request)
+    moved: Mapping[str, Any] = moved_peer(body, found, request.path)
+    if moved and not query.force:
+        await _check_moved(context, found, body, request.path)
+    async with context.database.transaction() as connection:
+        link = await existing_link(connection, request)
+        if body.authority is not None:
+            link = present(request, await _pin(connection, request, link, body.authority))
+        if given or moved or body.token is not None or body.credential is not None:
+            link = present(request, await _redefine(connection, request, link, body, given, moved))
+        if body.paused is not None:
+            reason = body.reason or _PAUSED
+            changed = pause(connection, link, reason) if body.paused else resume(connection, link)
+            link = present(request, await changed)
+        if body.allow is None:
+            return answer_link(request, link)
+        allowed = await _allow(connection, link, body.allow, request.path)
+        answer = answer_link(request, await links.get(connection, link.id))
+        return answer.model_copy(update={"allowed": allowed})
+
+
+async def _pin(
+    connection: Connection, request: web.Request, before: Link, authority: str
+) -> Link | None:
+    """Let the source of a link speak for another authority from now on."""
+    check_authority(request[CONTEXT], authority, request.path)
+    check_not_accepted(before.definition, request.path)
+    await check_pin(connection, request, before.id, before.definition, authority)
+    return await links.restart(
+        connection, before, authority=authority, drops=before.drops, ends=before.ends
+    )
+
+
+async def _redefine(
+    connection: Connection,
+    request: web.Request,
+    before: Link,
+    body: LinkChanges,
+    given: Mapping[str, Any],
+    moved: Mapping[str, Any],
+) -> Link | None:
+    context = request[CONTEXT]
+    definition = replace(before.definition, **moved, **given)
+    check_selection(definition, request.path)
+    credential = given_credential(body, definition, context.settings, request.path)
+    if credential is not None and not (given or moved):
+        return await renew_credential(connection, context.keys, before, credential)
+    changed = await links.replace(
+        connection, before, definition, before.authority, is_moved=bool(moved)
+    )
+    if changed is not None and moved:
+        detail = f"from {before.definition.peer} to {definition.peer}"
+        await links.remember(connection, changed, datetime.now(UTC), "moved", detail)
+        changed = await links.get(connection, changed.id)
+    if changed is not None and credential is not None:
+        changed = await save_credential(connection, context.keys, changed, credential)
+    return changed
+
+
+async def _allow(connection: Connection, link: Link, digest: str, subject: str) -> int:
+    """Let a link lose the entities that it asks about.
+
+    The operator names the digest of the question, so that nobody allows what they have not seen.
+
+    Returns:
+        how many entities these are.
+    """
+    check_not_paused(link, subject)
+    if link.question is None:
+        raise BadRequest(subject, error_detail="The link does not ask anything")
+    asked, allowed = link.question["digest"], int(link.question["deletions"])
+    if digest != asked:
+        fault = f"it asks another question, with the digest {asked}"
+        detail = f"`concord link show {link.id}` lists the entities that it is about."
+        raise UnresolvedConflict(subject, error_detail=fault, detail=detail)
+    await linklosses.allow(connection, link)
+    if link.authority is not None and not link.definition.sends:
+        await allowances.allow(connection, link.authority, digest, link.id)
+    at, told = datetime.now(UTC), f"{counted(allowed, 'deletions')}, of the digest {digest}"
+    await links.remember(connection, link, at, "allowed", told)
+    return allowed
+
+
+async def _check_moved(context: Context, link: Link, body: LinkChanges, subject: str) -> None:
+    """Check a new URL with the credential of the body, or else with that of the link."""
+    moved: Mapping[str, Any] = moved_peer(body, link, subject)
+    definition = replace(link.definition, **moved)
+    given = given_credential(body, definition, context.settings, subject)
+    access = access_of(link, context)
+    if given is not None:
+        access = PeerAccess(given, context.settings, link=link.id)
+    if body.authority is not None:
+        link = replace(link, authority=body.authority)
+    await check_moved(context, link, definition.peer, access, subject)

@@ -1,0 +1,144 @@
+"""Events of a source that wake a link. They are hints: the link reads the changes from the feed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+
+from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
+from catalog.context import CONTEXT, Context
+from catalog.http.body import read_body
+from catalog.http.route import Route
+from catalog.model.concorderrors import CONCORD
+from catalog.model.errors import XRegistryError
+from catalog.model.masking import masked_url
+from catalog.operations.feed import GRANT_NOTIFICATIONS, NOTIFY, NotificationQuery
+from catalog.store import links
+from catalog.store.links import Link
+from replication.peers.handshake import may_pass
+from replication.sources.pull import Flow
+
+HINT_SECONDS = 1
+"""The shortest time between two events of a source that wake the same link."""
+
+
+class LinkGone(XRegistryError):
+    """No link of this id follows by events: the sender has to stop."""
+
+    name = "link_gone"
+    status = 410
+    home = CONCORD
+    template = 'No link "<id>" of this node waits for events.'
+
+
+async def post_notification(request: web.Request, query: NotificationQuery) -> None:
+    """Wake a link.
+
+    The event itself is not read. If there is no such link, 410 ends the subscription.
+    """
+    context, id = request[CONTEXT], query.link
+    await read_body(request)
+    async with context.database.acquire() as connection:
+        link = await links.get(connection, id)
+        if link is None or link.definition.mode != "events":
+            raise LinkGone(request.path, id=id)
+        await links.wake(connection, id)
+
+
+async def grant_notifications(request: web.Request) -> web.Response:
+    """Let any catalog wake a link that waits for it.
+
+    Without such a link there is no consent (http-webhook.md 4.2): nobody can have events sent here
+    that nobody asked for.
+    """
+    headers = {"Allow": "POST,OPTIONS"}
+    context, id = request[CONTEXT], request.query.get("link", "")
+    async with context.database.acquire() as connection:
+        link = await links.get(connection, id)
+    if link is not None and link.definition.mode == "events":
+        headers |= {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
+    return web.Response(headers=headers)
+
+
+async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
+    """Make sure that the source has an active subscription that wakes this link.
+
+    Args:
+        subscription: the id of the one so far, if there was one.
+
+    Returns:
+        the id of the subscription, which is saved with the link.
+    """
+    context, link, peer = flow.context, flow.link, flow.peer
+    wanted = _definition(context, link)
+    if subscription is not None:
+        if await _is_active(peer, subscription, wanted["sink"]):
+            return subscription
+        await forget_subscription(peer, subscription)
+    created = (await _subscribe(peer, wanted)).get("id")
+    if not isinstance(created, str):
+        raise BadAnswer(f"{peer.url}/subscriptions", "a subscription without an id")
+    async with context.database.acquire() as connection:
+        await links.save_subscription(connection, link, created)
+    return created
+
+
+async def forget_subscription(peer: Client, id: str) -> None:
+    """Remove a subscription at the source, if it is there."""
+    try:
+        await peer.request("DELETE", _path_of(id))
+    except Refused as error:
+        if error.problem.status != HTTPStatus.NOT_FOUND:
+            raise
+
+
+async def _is_active(peer: Client, id: str, sink: str) -> bool:
+    try:
+        found = await peer.get(_path_of(id))
+    except Refused as error:
+        if error.problem.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    status = found.get("status")
+    has_ended = isinstance(status, dict) and status.get("state") == "ended"
+    # A Concord node shows stars in place of values.
+    return found.get("sink") in (sink, masked_url(sink)) and not has_ended
+
+
+def _path_of(id: str) -> str:
+    return f"/subscriptions/{quote(id, safe='')}"
+
+
+async def _subscribe(peer: Client, definition: Mapping[str, Any]) -> JsonObject:
+    """Ask for few events, since a link that is awake needs none; not every source can do that."""
+    try:
+        return await peer.post(
+            "/subscriptions", {**definition, "config": {"interval": HINT_SECONDS}}
+        )
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return await peer.post("/subscriptions", definition)
+
+
+def _definition(context: Context, link: Link) -> JsonObject:
+    """A subscription to all events but those about this node's own entities, which rings bring."""
+    topic = link.definition.eventtopic
+    return {
+        "sink": topic or f"{context.public_base}/notifications?link={quote(link.id, safe='')}",
+        "protocol": "KAFKA" if topic else "HTTP",
+        "filters": [
+            {"prefix": {"type": "io.xregistry."}},
+            {"not": {"exact": {"authority": context.database.node.authority}}},
+        ],
+    }
+
+
+routes: Sequence[Route] = (
+    Route(NOTIFY, post_notification),
+    Route(GRANT_NOTIFICATIONS, grant_notifications),
+)

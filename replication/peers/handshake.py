@@ -1,0 +1,213 @@
+"""The handshake: two catalogs learn each other's identity before one follows the other."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from catalog import DISTRIBUTION
+from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, Unreachable
+from catalog.context import CONTEXT, Context
+from catalog.http.outbound import open_session
+from catalog.http.route import Route
+from catalog.model.concorderrors import SourceUnusable
+from catalog.model.connectionfailure import why_unreachable
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.masking import described
+from catalog.operations.links import FoundCatalog
+from catalog.operations.peers import HANDSHAKE, Handshake, HandshakeQuery, LogRange
+from catalog.store import allowances
+from catalog.store.changes import read_head
+from catalog.store.digests import count_entities
+from catalog.store.loghistory import read_incarnation
+from replication.peers.accessremedies import access_remedy, is_kept_out
+from replication.peers.linkbounds import most_pushed_bytes
+from replication.peers.pacedclient import PacedClient, PeerPace
+
+_log = structlog.get_logger(__name__)
+
+_OFFERS = (
+    *("changes", "snapshot", "digests", "repair", "entities", "types", "labels"),
+    "signatures",
+)
+_LARGEST_ANSWER = 1024 * 1024
+_LONGEST_TITLE = 300
+PROBE_SECONDS = 10.0
+_TLS_REMEDY = (
+    "Name the authority of its certificate (`--ca-cert`) if this node's system does not trust it, "
+    "and give the link the client certificate that it asks for (`--client-cert`)."
+)
+FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+
+
+async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshake:
+    """Tell this node's identity, and the range of its log."""
+    context = request[CONTEXT]
+    database = context.database
+    async with database.acquire() as connection:
+        head = await read_head(connection)
+        return Handshake(
+            instance=database.node.instance,
+            incarnation=await read_incarnation(connection),
+            authority=database.node.authority,
+            base=context.public_base,
+            software=software(),
+            digestversion=DIGEST_VERSION,
+            log=LogRange(dropped=str(head.dropped), now=str(head.now)),
+            offers=[*_OFFERS],
+            allowances=await allowances.read(connection),
+            pushbytes=most_pushed_bytes(context.settings),
+            entities=await count_entities(connection) if query.count else None,
+        )
+
+
+def peer_at(
+    url: str,
+    session: aiohttp.ClientSession,
+    timeout_seconds: float,
+    pace: PeerPace | None = None,
+    credential: Credential | None = None,
+) -> PacedClient:
+    """A client of another catalog. It repeats nothing but what the other one wants more slowly:
+    links have a back-off of their own.
+
+    Args:
+        session: guards against private networks (`open_session`).
+        pace: of all requests to the host; this client has a pace of its own unless given.
+        credential: is shown to this catalog.
+    """
+    return PacedClient(
+        url,
+        session,
+        pace or PeerPace(url),
+        timeout_seconds=timeout_seconds,
+        largest=_LARGEST_ANSWER,
+        credential=credential,
+    )
+
+
+async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
+    """Ask a source for its identity.
+
+    Args:
+        count: ask for the number of its entities, too.
+
+    Raises:
+        ClientError: it does not answer, is no Concord node, or computes other digests.
+    """
+    told = await peer.handshake(count=count)
+    if told.digestversion != DIGEST_VERSION:
+        raise ClientError(
+            f"{peer.url} computes digests by version {told.digestversion}, here it is "
+            f"{DIGEST_VERSION}.",
+            "Bring both to the same version of Concord.",
+        )
+    return told
+
+
+async def probe(
+    context: Context, source: str, subject: str, credential: Credential | None = None
+) -> FoundCatalog:
+    """Find out whether a source can be followed, and describe it.
+
+    Args:
+        subject: of an error.
+        credential: is shown to the source.
+
+    Raises:
+        SourceUnusable: it does not answer, offers no replication, or is this node.
+    """
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(source, session, seconds, credential=credential)
+        try:
+            found = await shake_hands(peer, count=True)
+        except ClientError as error:
+            fault = await _fault(peer, error)
+            _log.info("a source cannot be followed", source=source, cause=cause_of(error))
+            raise SourceUnusable(
+                subject, source=source, error_detail=fault, detail=FORCE
+            ) from error
+    if fault := why_own(context, found):
+        raise SourceUnusable(subject, source=source, error_detail=fault)
+    return FoundCatalog(
+        authority=found.authority,
+        software=found.software,
+        digestversion=DIGEST_VERSION,
+        entities=found.entities,
+    )
+
+
+def why_own(context: Context, source: Handshake) -> str:
+    """The reason why a source cannot be told from this node; "" if it can."""
+    node = context.database.node
+    if source.instance == node.instance:
+        return "it is this node itself"
+    return "it claims the authority of this node" if source.authority == node.authority else ""
+
+
+def describe(error: ClientError, url: str, link: str = "ID") -> str:
+    """An error of a request to a peer, in words for the operator of a link."""
+    if isinstance(error, Refused):
+        said = f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
+        return f"{said} {access_remedy(error.problem, link)}".strip()
+    if isinstance(error, Unreachable) and _is_about_tls(error):
+        return f"{url} {why_unreachable(error)}. {_TLS_REMEDY}"
+    if isinstance(error, Unreachable):
+        partly = "did not answer as a whole, or not in time"
+        return f"{url} {partly if error.is_doubtful else why_unreachable(error)}."
+    return f"{error.message} {error.hint}".strip()
+
+
+def _is_about_tls(error: BaseException) -> bool:
+    cause = error.__cause__
+    if cause is None:
+        return False
+    return isinstance(cause, aiohttp.ClientSSLError | ssl.SSLError) or _is_about_tls(cause)
+
+
+def cause_of(error: ClientError) -> str:
+    """The cause of an error of a request to a peer, for the log."""
+    return described(error.__cause__ or error)
+
+
+def may_pass(error: ClientError) -> bool:
+    """Whether an error may end without a change of the link or its source."""
+    is_fault = isinstance(error, Refused) and error.problem.status >= 500
+    return error.is_retryable or is_fault
+
+
+async def _fault(peer: Client, error: ClientError) -> str:
+    """The reason why a source is not usable, with the kind of server that it is."""
+    said = describe(error, peer.url).rstrip(".")
+    is_refused = isinstance(error, Refused) and is_kept_out(error.problem)
+    if is_refused or may_pass(error) or not isinstance(error, BadAnswer | Refused):
+        return said
+    try:
+        root = await peer.get("/")
+    except ClientError as another:
+        if may_pass(another):
+            return said
+        root = {}
+    if "specversion" in root and "registryid" in root:
+        return (
+            f"it is a server of xRegistry {str(root['specversion'])[:32]} without replication: "
+            "it can be walked (`--mode walk`)"
+        )
+    return f"it is no xRegistry server ({said})"
+
+
+def software() -> str:
+    """The name and version of this node's software."""
+    try:
+        return f"concord/{version(DISTRIBUTION)}"
+    except PackageNotFoundError:
+        return "concord/0"
+
+
+routes: Sequence[Route] = (Route(HANDSHAKE, get_handshake),)

@@ -1,0 +1,251 @@
+"""The keys of authorities on their way: shown to followers, fetched from sources, told to targets.
+
+A history proves itself to whoever trusts a key in it, so relays may pass it on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+from aiohttp import web
+
+from catalog.client import Client, ClientError, Refused
+from catalog.context import CONTEXT, Context
+from catalog.http.route import Route
+from catalog.model.authoritykey import KeyHistory, read_history
+from catalog.operations import peers
+from catalog.operations.peers import (
+    MOST_NAMED,
+    KeyHistoryAnswer,
+    KeysQuery,
+    KnownKeys,
+    LearntKeys,
+    ToldKeys,
+)
+from catalog.store import trustedkeys as store
+from catalog.store.database import Connection, Database
+from catalog.store.trustedkeys import MOST_HISTORIES, TrustedKey
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.keytrust import is_consistent, key_changes
+from replication.deciding.trust import Trust
+from replication.peers.pushers import accepted_pusher
+
+_log = structlog.get_logger(__name__)
+
+_MOST_SHOWN = 1000
+_TOLD_AT_ONCE = 10
+# A source that names keys which nobody has is asked for them no more often than this.
+_ASKED_AGAIN_SECONDS = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _KnownKeys:
+    """The ids of the keys in the histories that this process has read, by authority.
+
+    `asked` has the time at which a source was last asked about a key of an authority.
+    """
+
+    ids: dict[str, frozenset[str]] = field(default_factory=dict)
+    asked: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+
+async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
+    """List the histories of keys that are known here.
+
+    That of this node's own authority comes first, if it has keys.
+    """
+    context, named = request[CONTEXT], query.authority
+    async with context.database.acquire() as connection:
+        found = await store.load_histories(connection, named or None, _MOST_SHOWN)
+        own = context.database.node.authority
+        if not named and own not in found:
+            found |= await store.load_histories(connection, [own])
+    shown = sorted(
+        found.values(), key=lambda history: (history.authority != own, history.authority)
+    )
+    return KnownKeys(keys=_show_all(shown))
+
+
+async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
+    """Learn keys from a catalog whose pushes are accepted, before it sends copies.
+
+    Raises:
+        PushNotAccepted
+    """
+    link = await accepted_pusher(request)
+    listed = link.definition.authorities or (link.authority,)
+    histories = [
+        history
+        for history in _read_all(told.keys)
+        if listed == ("*",) or history.authority in listed
+    ]
+    number = await learn(request[CONTEXT], histories, sender=link.authority or "")
+    return LearntKeys(learnt=number)
+
+
+async def ensure_keys(
+    context: Context, peer: Client, copies: Sequence[Incoming], *, sender: str
+) -> None:
+    """Ask a source for the keys that copies are signed by, as far as they are not known here.
+
+    Nothing happens if it does not answer: the copies are refused then if their keys matter.
+    """
+    wanted = await _unknown(context, copies)
+    if not wanted:
+        return
+    asked, now = _of(context.database).asked, asyncio.get_running_loop().time()
+    again = {
+        (authority, id)
+        for authority, id in wanted
+        if now - asked.get((peer.url, authority, id), -_ASKED_AGAIN_SECONDS) >= _ASKED_AGAIN_SECONDS
+    }
+    if not again:
+        return
+    if len(asked) > MOST_HISTORIES:
+        asked.clear()
+    asked.update({(peer.url, authority, id): now for authority, id in again})
+    await ask_for_keys(context, peer, {authority for authority, _ in again}, sender=sender)
+
+
+async def ask_for_keys(
+    context: Context, peer: Client, authorities: Collection[str] | None, *, sender: str
+) -> None:
+    """Ask a source for the keys of some authorities, or of all that it knows, and keep them."""
+    named = None if authorities is None else sorted(authorities)[:MOST_NAMED]
+    try:
+        histories = await fetch_histories(peer, named)
+    except ClientError as error:
+        _log.info("keys were not told", source=peer.url, cause=error.message)
+        return
+    await learn(context, histories, sender=sender)
+
+
+async def fetch_histories(peer: Client, authorities: Sequence[str] | None) -> list[KeyHistory]:
+    """Ask a catalog for the histories of the keys of some authorities; `None` stands for all.
+
+    Raises:
+        ClientError
+    """
+    try:
+        found = _read_all((await peer.keys(authorities or ()))[:_MOST_SHOWN])
+    except Refused as error:
+        if error.problem.status in (404, 405):  # Its software knows of no keys.
+            return []
+        raise
+    return [each for each in found if authorities is None or each.authority in authorities]
+
+
+async def tell_histories(context: Context, peer: Client, authorities: Collection[str]) -> None:
+    """Tell a target the histories of the keys of some authorities, before it gets their copies.
+
+    Raises:
+        ClientError
+    """
+    async with context.database.acquire() as connection:
+        found = await store.load_histories(connection, authorities)
+    node, shown = context.database.node, _show_all(found.values())
+    for start in range(0, len(shown), _TOLD_AT_ONCE):
+        part = shown[start : start + _TOLD_AT_ONCE]
+        try:
+            named = {"authority": node.authority, "instance": str(node.instance)}
+            told = await peer.tell_keys(part, **named)
+            _log.debug("keys were told", target=peer.url, learnt=told.learnt)
+        except Refused as error:
+            if error.problem.status not in (404, 405):
+                raise
+
+
+async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: str) -> int:
+    """Check histories that another catalog has shown, and keep those that count; say how many.
+
+    Of an authority whose keys are trusted here, only what a trusted key stands for. Of others, what
+    the authority says itself, or a relay that has a later one: it is only passed on.
+
+    Args:
+        sender: the authority of that catalog.
+    """
+    own, number = context.database.node.authority, 0
+    others = [history for history in histories if history.authority != own]
+    if not others:
+        return 0
+    authorities = {history.authority for history in others}
+    async with context.database.transaction() as connection:
+        await store.lock_histories(connection)
+        known = await store.load_histories(connection, authorities)
+        trusted = await store.load_trusted(connection, authorities)
+        room = MOST_HISTORIES - await store.count_histories(connection)
+        for history in others:
+            earlier = known.get(history.authority)
+            keys = [each for each in trusted if each.authority == history.authority]
+            if not await _accept(connection, history, keys):
+                continue
+            is_later = earlier is None or history.order > earlier.order
+            if (is_later or (history.authority == sender and not keys)) and (earlier or room > 0):
+                await store.save_history(connection, history)
+                number += 1
+    for authority in authorities:
+        _of(context.database).ids.pop(authority, None)
+    return number
+
+
+async def trust_by(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
+    """Trust what a history says if a trusted key stands for it; say whether one does."""
+    changes = key_changes(history, Trust.of(keys).keys.get(history.authority, {}))
+    if changes is None:
+        return False
+    now, authority = datetime.now(UTC), history.authority
+    for entry in (*changes.trusted, *changes.revoked):
+        await store.trust(connection, authority, entry.public, now, "endorsed")
+    for entry in changes.revoked:
+        await store.revoke_trusted(connection, authority, entry.public, now)
+    return True
+
+
+async def _accept(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
+    if keys:
+        return await trust_by(connection, history, keys)
+    return is_consistent(history)
+
+
+async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[str, str]]:
+    """The authorities of copies and the keys that they are signed by, if these are not known."""
+    own = context.database.node.authority
+    signed = {
+        (copy.authority, copy.signedby)
+        for copy in copies
+        if not isinstance(copy, MalformedCopy) and copy.signature and copy.authority != own
+    }
+    ids = _of(context.database).ids
+    unread = {authority for authority, id in signed if id not in ids.get(authority, ())}
+    if not unread:
+        return set()
+    async with context.database.acquire() as connection:
+        histories = await store.load_histories(connection, unread)
+    ids.update({authority: history.ids for authority, history in histories.items()})
+    return {(authority, id) for authority, id in signed if id not in ids.get(authority, ())}
+
+
+def _of(database: Database) -> _KnownKeys:
+    return database.shared.part(_KnownKeys, _KnownKeys)
+
+
+def _read_all(keys: Iterable[object]) -> list[KeyHistory]:
+    """Those that can be read."""
+    found = []
+    for each in keys:
+        try:
+            found.append(read_history(each))
+        except ValueError as error:
+            _log.info("a history of keys is malformed", cause=str(error))
+    return found
+
+
+def _show_all(histories: Iterable[KeyHistory]) -> list[KeyHistoryAnswer]:
+    return [KeyHistoryAnswer.model_validate(each.as_json()) for each in histories]
+
+
+routes: Sequence[Route] = (Route(peers.LIST_KEYS, get_keys), Route(peers.TELL_KEYS, post_keys))

@@ -1,0 +1,247 @@
+"""Checks of what others see of a node, and of the catalogs that its links lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from catalog.client import CredentialUnusable
+from catalog.config.keyfile import key_ring
+from catalog.http.outbound import open_session, probe_endpoint
+from catalog.keys.keyring import SecretUnreadable
+from catalog.model.connectionfailure import why_unreachable
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.masking import counted, described
+from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
+from catalog.monitoring.machinechecks import expiry
+from catalog.store import links as stored_links
+from catalog.store.healthfacts import read_node
+from catalog.store.linkcredentials import credential_of
+from catalog.store.links import Link
+from catalog.store.loghistory import read_incarnations
+from replication.credentials.peeraccess import PeerAccess
+from replication.peers.accessremedies import another_credential
+
+_SECONDS = 10.0
+_LARGEST = 1024 * 1024
+_MOST_LINKS = 200
+_AT_A_TIME = 10
+# A header tells whole seconds.
+_MOST_SKEW_SECONDS = 5.0
+_REFUSED = (401, 403)
+# These lead to nodes that replicate; the rest to topics and to servers of other software.
+_NODES = frozenset({"pull", "events", "push"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnIdentity:
+    """The instance of the node that is checked, and the starts that its database has noted."""
+
+    instance: str
+    incarnations: frozenset[str]
+
+    def describe(self, answer: _Answer) -> str:
+        """Who answers, if it is this node or a copy of its database; "" for another node."""
+        if answer.member("instance") != self.instance:
+            return ""
+        # A copy that was started has noted that by itself.
+        started = answer.member("incarnation")
+        is_this = not started or started in self.incarnations
+        return "this node" if is_this else "a copy of this node's database"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """The answer of a server at a URL, and how far its clock is from this one."""
+
+    status: int
+    body: Any
+    skew: float | None
+
+    def member(self, name: str) -> str:
+        """A text in the body; "" if it has none."""
+        return str(self.body.get(name, "")) if isinstance(self.body, dict) else ""
+
+
+async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
+    """Whether this very node answers at its public URL."""
+    url = checked.settings.public_url
+    if url is None:
+        return []
+    try:
+        # The operator has named it, at whatever address it is.
+        settings = checked.settings.model_copy(update={"allow_private_addresses": True})
+        async with open_session(settings, total_seconds=_SECONDS) as session:
+            token = checked.token_for(url)
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = await _get(session, f"{url}/replication", headers)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        text = f"it {why_unreachable(error)} ({described(error)})"
+        remedy = "Start the node; see DNS, the proxy, the firewall and the certificate."
+        return [Diagnosis(subject=url, level="error", text=text, remedy=remedy)]
+    return [*_clock_of(url, answer), _identity(url, answer, await _read_identity(checked))]
+
+
+async def _read_identity(checked: CheckedNode) -> _OwnIdentity:
+    """The identity of the node now: if it answered before, its database knows that start."""
+    async with checked.database() as connection:
+        node = await read_node(connection)
+        started = await read_incarnations(connection)
+    instance = "" if node is None else str(node["instance"])
+    return _OwnIdentity(instance=instance, incarnations=frozenset(map(str, started)))
+
+
+def _identity(url: str, answer: _Answer, own: _OwnIdentity) -> Diagnosis:
+    if answer.status in _REFUSED:
+        text = "a server answers there, which tells nobody without a token who it is"
+        remedy = "Give it one: CONCORD_TOKEN, of the role reader."
+        return Diagnosis(subject=url, level="warning", text=text, remedy=remedy)
+    who = own.describe(answer)
+    if who == "this node":
+        return Diagnosis(subject=url, level="ok", text="this node answers there")
+    said = answer.member("instance")[:64] or "unknown"
+    text = f"{who or 'something else'} answers there ({answer.status}, instance {said})"
+    remedy = "Let CONCORD_PUBLIC_URL, DNS and the proxy lead to this node and its database."
+    return Diagnosis(subject=url, level="error", text=text, remedy=remedy)
+
+
+async def check_peers(checked: CheckedNode) -> Sequence[Diagnosis]:
+    """Whether the catalogs of links can be reached, know their tokens, and agree about the time."""
+    async with checked.database() as connection:
+        found = await stored_links.page(connection, "", _MOST_LINKS)
+    turns = asyncio.Semaphore(_AT_A_TIME)
+    async with open_session(checked.settings, total_seconds=_SECONDS) as session:
+        asked = await asyncio.gather(
+            *(_ask(checked, session, link, turns) for link in found if link.definition.peer)
+        )
+    return [each for found in asked for each in found]
+
+
+async def _ask(
+    checked: CheckedNode, session: aiohttp.ClientSession, link: Link, turns: asyncio.Semaphore
+) -> list[Diagnosis]:
+    subject, url = f"link {link.id}", link.definition.peer
+    if link.definition.is_topic:
+        return [*_state_of(link)]
+    path = "/replication" if link.definition.mode in _NODES else ""
+    try:
+        async with turns:
+            credential = credential_of(link, key_ring(checked.settings))
+            access = PeerAccess(credential, checked.settings, link=link.id)
+            answer = await _get(session, f"{url}{path}", await access.headers(), access.tls)
+            end = await _end_of_certificate(checked, url)
+    except CredentialUnusable as error:
+        return [Diagnosis(subject=subject, level="error", text=error.message, remedy=error.hint)]
+    except SecretUnreadable as error:
+        text = f"its credential cannot be read: {error.reason}"
+        remedy = f"Give it another one: {another_credential(link.id)}."
+        return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        text = f"{url} {why_unreachable(error)} ({described(error)})"
+        remedy = "See its name, its port, its certificate and the firewalls on the way."
+        return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
+    own = await _read_identity(checked)
+    diagnoses = [*_state_of(link), *_clock_of(subject, answer), *_faults_of(link, answer, own)]
+    if end is not None:
+        diagnoses.append(expiry(subject, end, f"Whoever runs {url} renews it."))
+    if all(each.level == "ok" for each in diagnoses):
+        return [Diagnosis(subject=subject, level="ok", text=f"{url} answers")]
+    return [each for each in diagnoses if each.level != "ok"]
+
+
+def _faults_of(link: Link, answer: _Answer, own: _OwnIdentity) -> Iterator[Diagnosis]:
+    def fault(text: str, remedy: str, level: Level = "error") -> Diagnosis:
+        return Diagnosis(subject=f"link {link.id}", level=level, text=text, remedy=remedy)
+
+    url = link.definition.peer
+    if answer.status in _REFUSED:
+        kind = "the credential of the link" if link.sealed is not None else "all without one"
+        remedy = f"Have one made there, and show it: {another_credential(link.id)}."
+        yield fault(f"{url} refuses {kind} ({answer.status})", remedy)
+    elif answer.status >= 400:
+        yield fault(f"{url} answers {answer.status}", "See what is wrong there.")
+    elif link.definition.mode in _NODES and isinstance(answer.body, dict):
+        known, said = link.instance, answer.member("instance")
+        if who := own.describe(answer):
+            remedy = f"Name the other catalog: `concord link set {link.id} --source URL`."
+            yield fault(f"{who} answers there: {url}", remedy)
+        elif known is not None and said != str(known):
+            text = f"another node answers there: {url} is {said[:64]}, it was {known}"
+            remedy = "If it was not restored from a backup, see DNS, the proxy and the other node."
+            yield fault(text, remedy, "warning")
+        if answer.body.get("digestversion") != DIGEST_VERSION:
+            yield fault(f"{url} computes other digests", "Bring both to one version of Concord.")
+        authority = answer.body.get("authority")
+        if link.authority is not None and authority != link.authority:
+            text = f"{url} is the authority {str(authority)[:200]}, not {link.authority}"
+            yield fault(text, f"See whether that is right: `concord link show {link.id}`.")
+
+
+def _state_of(link: Link) -> Iterator[Diagnosis]:
+    if link.state in ("refused", "asking") or link.conflicts:
+        text = f"it is {link.state}, with {counted(link.conflicts, 'conflicts')}"
+        remedy = f"`concord link show {link.id}` tells which, and why."
+        yield Diagnosis(subject=f"link {link.id}", level="warning", text=text, remedy=remedy)
+
+
+def _clock_of(subject: str, answer: _Answer) -> Iterator[Diagnosis]:
+    if answer.skew is not None and abs(answer.skew) > _MOST_SKEW_SECONDS:
+        text = f"its clock differs from this one by {answer.skew:.0f} seconds"
+        remedy = "Synchronise both with NTP (chrony, systemd-timesyncd)."
+        yield Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+
+
+async def _get(
+    session: aiohttp.ClientSession,
+    url: str,
+    headers: Mapping[str, str],
+    tls: ssl.SSLContext | bool = True,
+) -> _Answer:
+    began = time.time()
+    async with session.get(url, headers=headers, ssl=tls) as response:
+        ended = time.time()
+        body = await response.content.read(_LARGEST)
+        return _Answer(
+            status=response.status,
+            body=_json(body),
+            skew=_skew(response.headers.get("Date"), began, ended),
+        )
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _skew(date: str | None, began: float, ended: float) -> float | None:
+    """The seconds by which a server is ahead of this machine, as far as its header tells."""
+    if date is None:
+        return None
+    there = parsedate_to_datetime(date)
+    seconds = (there if there.tzinfo else there.replace(tzinfo=UTC)).timestamp()
+    if began - 1 <= seconds <= ended:
+        return 0.0
+    return seconds - (ended if seconds > ended else began)
+
+
+async def _end_of_certificate(checked: CheckedNode, url: str) -> datetime | None:
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        return None
+    host, port = parts.hostname or "", parts.port or 443
+    return await probe_endpoint(host, port, checked.settings, is_tls=True)
+
+
+PEER_CHECKS: Sequence[Check] = (check_public_url, check_peers)

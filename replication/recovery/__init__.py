@@ -1,0 +1,1 @@
+"""Takes this authority's lost entities back from its replicas, and repairs copies."""

@@ -1,0 +1,213 @@
+"""Takes the chosen copies of this node's own entities from its replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from catalog.client import Client, Unreachable
+from catalog.context import Context
+from catalog.model.entity import Origin, Tombstone
+from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
+from catalog.operations.recovery import ChoiceState
+from catalog.store import recoveries
+from catalog.store.recoveries import AnnouncedCopy, WantedCopy
+from replication.applying.apply import AppliedBatch, Batch, apply_batch
+from replication.deciding.batch import CopyFinding
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.decide import SETTLED
+from replication.deciding.provenance import Copy, Policy
+from replication.deciding.trust import Trust
+from replication.feed.feedlines import FeedEnd, read_line
+from replication.peers.linkbounds import Allowance
+from replication.sources.pull import COPIES_OF_ONE, apply_lines
+from replication.sources.replicasurvey import naming
+
+_AT_ONCE = 500
+# One page is fetched while the one before it is applied.
+_PAGES = 8
+_NOTHING = AppliedBatch(findings=(), changes=0)
+_TAKEN = frozenset({Verdict.APPLY, Verdict.CURRENT})
+_WITHHELD = "no replica sends the copy that it announced"
+_BELOW_DELETED = "something above it was deleted"
+_GIVEN_UP = "it could not be taken, and was given up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """The sources by their numbers, and the keys by which their copies have to be signed."""
+
+    peers: Mapping[int, Client]
+    keys: Trust
+
+
+async def take_once(context: Context, replicas: Replicas) -> int:
+    """Take the copies that are wanted next; return how many they were.
+
+    What a replica does not send as it announced is looked for at the others. What has changed there
+    since, or is not signed as it should be, is chosen anew.
+
+    Raises:
+        ClientError: a source does not answer.
+        CatalogRecovering: the recovery has ended.
+    """
+    async with context.database.acquire() as connection:
+        wanted = await recoveries.next_wanted(connection, _PAGES * _AT_ONCE)
+    by_source: dict[int | None, list[WantedCopy]] = defaultdict(list)
+    for copy in wanted:
+        by_source[copy.source].append(copy)
+    for source, copies in by_source.items():
+        if source is None:
+            await _settle(context, [(copy.origin, "refused", _WITHHELD) for copy in copies])
+        else:
+            await _take_from(context, replicas, source, copies)
+    return len(wanted)
+
+
+async def bury_orphans(context: Context) -> None:
+    """Delete what is below deleted entities.
+
+    A replica that had not heard of all that was deleted has the children of what others know to be
+    deleted.
+    """
+    while True:
+        async with context.database.acquire() as connection:
+            authority = context.database.node.authority
+            orphans = await recoveries.orphans(connection, authority, _AT_ONCE)
+        if not orphans:
+            return
+        await _bury(context, orphans, _BELOW_DELETED)
+
+
+async def bury_refused(context: Context) -> None:
+    """Delete what cannot be taken, here and thereby at every replica."""
+    while True:
+        async with context.database.acquire() as connection:
+            refused = await recoveries.refused(connection, _AT_ONCE)
+        if not refused:
+            return
+        await _bury(context, refused, _GIVEN_UP)
+
+
+async def _take_from(
+    context: Context, replicas: Replicas, source: int, wanted: Sequence[WantedCopy]
+) -> None:
+    own, peer = context.database.node.authority, replicas.peers[source]
+    announced = {copy.origin: copy for copy in wanted}
+    sent: dict[str, Copy] = {}
+    faults: dict[str, str] = {}
+
+    async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
+        whole = {copy.origin: copy for copy in _whole(copies, own) if copy.origin in announced}
+        sent.update(whole)
+        exact = [copy for copy in whole.values() if _is_same(copy, announced[copy.origin])]
+        # Verifying holds no interpreter.
+        found = await asyncio.to_thread(_faults_of, exact, replicas.keys)
+        faults.update(found)
+        proven = [copy for copy in exact if copy.origin not in found]
+        return await _apply(context, proven) if proven else _NOTHING
+
+    lines = _fetch(peer, [Origin(own, origin) for origin in announced])
+    allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
+    with naming(peer):
+        if await apply_lines(context, lines, apply, allowance) is None:
+            raise Unreachable(f"The answer of {peer.url} broke off.", is_doubtful=True)
+    changed = [copy for copy in sent.values() if not _is_same(copy, announced[copy.origin])]
+    spoilt = announced.keys() - sent.keys()
+    if changed or spoilt or faults:
+        async with context.database.transaction() as connection:
+            await recoveries.change_copies(connection, source, [_announced(c) for c in changed])
+            await recoveries.spoil_copies(connection, source, spoilt)
+            if faults:
+                await recoveries.doubt_copies(connection, source, list(faults.items()))
+
+
+async def _fetch(peer: Client, origins: Sequence[Origin]) -> AsyncGenerator[bytes]:
+    """The lines of origins, asked for in parts, with the end of the last part only."""
+    last = b""
+    for start in range(0, len(origins), _AT_ONCE):
+        part, last = origins[start : start + _AT_ONCE], b""
+        async with contextlib.aclosing(peer.fetch_lines(part)) as lines:
+            async for line in lines:
+                if last:
+                    yield last
+                last = line
+        if not last or not isinstance(read_line(last), FeedEnd):
+            return
+    yield last
+
+
+def _faults_of(copies: Iterable[Copy], keys: Trust) -> dict[str, str]:
+    """The reasons why copies are not proven to be this authority's, by origin."""
+    return {copy.origin: fault for copy in copies if (fault := keys.fault_of(copy))}
+
+
+async def _apply(context: Context, copies: Sequence[Copy]) -> AppliedBatch:
+    applied = await apply_batch(context, Batch(copies=copies, policy=_policy(context)))
+    await _settle(context, [_outcome(finding) for finding in applied.findings])
+    return applied
+
+
+async def _bury(context: Context, epochs: Mapping[str, int], reason: str) -> None:
+    """Delete entities whose copies have these epochs; what cannot even be deleted is left alone."""
+    tombstones = [
+        Tombstone(
+            xid=origin,
+            kind=Xid.parse(origin).kind,
+            authority=context.database.node.authority,
+            origin=origin,
+            epoch=epoch + 1,
+            deletedat=datetime.now(UTC),
+        )
+        for origin, epoch in epochs.items()
+    ]
+    applied = await apply_batch(context, Batch(copies=tombstones, policy=_policy(context)))
+    outcomes: list[tuple[str, ChoiceState, str]] = []
+    for finding in applied.findings:
+        is_settled = finding.verdict in SETTLED
+        detail = reason if is_settled else f"it is left out: {finding.detail}"
+        outcomes.append((finding.origin.xid, "buried", detail))
+    await _settle(context, outcomes)
+
+
+async def _settle(context: Context, outcomes: Iterable[tuple[str, ChoiceState, str]]) -> None:
+    async with context.database.transaction() as connection:
+        await recoveries.settle(connection, outcomes)
+
+
+def _policy(context: Context) -> Policy:
+    """The policy for chosen copies: they replace what is here at equal epochs, too."""
+    own = context.database.node.authority
+    return Policy(own=own, authorities=frozenset({own}), is_trusted=True, is_recovering=True)
+
+
+def _whole(copies: Iterable[Incoming], own: str) -> Iterator[Copy]:
+    for copy in copies:
+        if isinstance(copy, MalformedCopy) or copy.authority != own:
+            continue
+        if isinstance(copy, Tombstone) or copy.is_intact():
+            yield copy
+
+
+def _is_same(copy: Copy, announced: WantedCopy) -> bool:
+    return (copy.epoch, copy.digest) == (announced.epoch, announced.digest)
+
+
+def _announced(copy: Copy) -> AnnouncedCopy:
+    return AnnouncedCopy(
+        origin=copy.origin,
+        epoch=copy.epoch,
+        is_deleted=isinstance(copy, Tombstone),
+        digest=copy.digest,
+    )
+
+
+def _outcome(finding: CopyFinding) -> tuple[str, ChoiceState, str]:
+    if finding.verdict in SETTLED:
+        return finding.origin.xid, "taken" if finding.verdict in _TAKEN else "kept", ""
+    return finding.origin.xid, "refused", finding.detail or f"it was {finding.verdict.value}"

@@ -1,0 +1,264 @@
+"""Handlers for the recovery of a node, which takes its own entities back from its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import get_args
+
+from aiohttp import web
+
+from catalog.client import ClientError
+from catalog.context import CONTEXT, Context
+from catalog.http.flags import page_limit
+from catalog.http.outbound import open_session
+from catalog.http.outboundaddress import why_refused
+from catalog.http.route import Route, model_response
+from catalog.model.concorderrors import ReplicaUnusable, UnresolvedConflict
+from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.peercredential import PeerCredential
+from catalog.operations import recovery as operations
+from catalog.operations.operation import PageQuery
+from catalog.operations.peers import MOST_NAMED
+from catalog.operations.recovery import (
+    ChoiceState,
+    NewRecovery,
+    RecoveryAnswer,
+    RecoveryChanges,
+    RecoveryFindingAnswer,
+    RecoveryFindings,
+    RecoveryQuery,
+    RecoverySourceAnswer,
+    RecoveryState,
+)
+from catalog.store import recoveries
+from catalog.store.database import Connection
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.peercredentials import seal_credential
+from catalog.store.recoveries import (
+    ENDED,
+    Recovery,
+    RecoveryFinding,
+    RecoveryReplaced,
+    RecoveryTerms,
+)
+from replication.credentials.givencredential import check_credential, peer_credential
+from replication.credentials.peeraccess import access_for
+from replication.links.links import next_page
+from replication.peers.accessremedies import NO_LINK
+from replication.peers.handshake import describe, peer_at
+from replication.sources.comparison import read_authorities
+from replication.sources.replicasurvey import Replica, meet_replica
+
+_PROBE_SECONDS = 10.0
+_EVERYTHING = Touched(catalog_exclusive=True)
+
+
+async def get_recovery(request: web.Request) -> RecoveryAnswer:
+    """Show the recovery under way, or the last one."""
+    context = request[CONTEXT]
+    async with context.database.snapshot() as connection:
+        return _answer(context, await _existing(connection, request))
+
+
+async def begin_recovery(
+    request: web.Request, wanted: NewRecovery, query: RecoveryQuery
+) -> RecoveryAnswer:
+    """Take this node's own entities back from its replicas.
+
+    The node takes no writes from now on until it has. A recovery that is under way is replaced by
+    this one. What the sources send has to be signed by the keys of this authority, unless
+    `unsigned` is true.
+    """
+    context = request[CONTEXT]
+    sources = list(dict.fromkeys(wanted.sources))
+    shown = {url: peer_credential(wanted.credentials.get(url), request.path) for url in sources}
+    for url, credential in shown.items():
+        _check_url(context, url, request.path)
+        check_credential(credential, url, context.settings, request.path)
+    if not query.force:
+        await _ask(context, shown, request.path)
+    terms = RecoveryTerms(
+        named=wanted.trust, is_unsigned_taken=wanted.unsigned, allowed=wanted.allow
+    )
+    async with context.database.transaction() as connection:
+        await lock_and_load(connection, _EVERYTHING)
+        sealed = {
+            url: await seal_credential(
+                connection, context.keys, credential, "recovery_sources", url
+            )
+            for url, credential in shown.items()
+        }
+        await recoveries.begin(connection, sources, datetime.now(UTC), terms, sealed)
+        return _answer(context, await _existing(connection, request))
+
+
+async def abort_recovery(request: web.Request) -> RecoveryAnswer:
+    """End the recovery as it is, and take writes again.
+
+    What it has taken stays. What clients write from now on may have epochs that replicas have
+    already.
+    """
+    context = request[CONTEXT]
+    async with context.database.transaction() as connection:
+        await lock_and_load(connection, _EVERYTHING)
+        recovery = await _unended(connection, request)
+        await _end(connection, recovery, request)
+        return _answer(context, await _existing(connection, request))
+
+
+async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> RecoveryAnswer:
+    """Go on now, and try again what could not be taken, or delete that everywhere."""
+    context = request[CONTEXT]
+    state: RecoveryState = wanted.state
+    async with context.database.transaction() as connection:
+        await lock_and_load(connection, _EVERYTHING)
+        recovery = await _unended(connection, request)
+        if recovery.state == "awaited":
+            detail = "Begin one: `concord recover --from URL`."
+            error_detail = "no recovery has begun"
+            raise UnresolvedConflict(request.path, error_detail=error_detail, detail=detail)
+        if recovery.state == "blocked":
+            if state == "taking":
+                await recoveries.try_again(connection)
+        elif state == "burying":
+            detail = "It deletes only what it could not take. Wait until it is blocked."
+            raise UnresolvedConflict(
+                request.path, error_detail=f"the recovery is {recovery.state}", detail=detail
+            )
+        elif recovery.state != "asking":
+            state = recovery.state
+        if wanted.allow is not None:
+            await recoveries.allow(connection, recovery, wanted.allow)
+        await recoveries.move_on(connection, recovery, state, "closed")
+        return _answer(context, await _existing(connection, request))
+
+
+async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
+    """List what an operator should see of the recovery, in pages.
+
+    What could not be taken or not as a whole, what was deleted, and of what copies differed.
+    """
+    limit = page_limit(request, page.limit)
+    async with request[CONTEXT].database.acquire() as connection:
+        found = await recoveries.findings(connection, page.after, limit + 1)
+    headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
+    shown = RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
+    return model_response(shown, headers=headers)
+
+
+async def _end(connection: Connection, recovery: Recovery, request: web.Request) -> None:
+    try:
+        await recoveries.end(connection, recovery, "aborted", datetime.now(UTC))
+    except RecoveryReplaced as error:
+        raise NotFound(request.path) from error
+
+
+async def _existing(connection: Connection, request: web.Request) -> Recovery:
+    recovery = await recoveries.read(connection)
+    if recovery is None:
+        raise NotFound(request.path, detail="This node has never recovered.")
+    return recovery
+
+
+async def _unended(connection: Connection, request: web.Request) -> Recovery:
+    recovery = await _existing(connection, request)
+    if recovery.state in ENDED:
+        detail = f"the recovery is {recovery.state}"
+        raise UnresolvedConflict(request.path, error_detail=detail)
+    return recovery
+
+
+def _check_url(context: Context, url: str, subject: str) -> None:
+    refusal = why_refused(url, context.settings)
+    if url in (context.public_base, context.settings.public_url):
+        refusal = "it is this node itself"
+    if refusal is not None:
+        raise InvalidAttribute(subject, name="sources", error_detail=f"{url}: {refusal}")
+
+
+async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: str) -> None:
+    """Ask the sources who they are, and whether they know of this node's authority.
+
+    Raises:
+        ReplicaUnusable: one is no replica, two are the same, or all know of other authorities only.
+    """
+    own, known, instances = context.database.node.authority, set[str](), dict[object, str]()
+    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        for url, credential in shown.items():
+            access = await access_for(context, url, credential)
+            peer = peer_at(url, session, seconds, credential=access)
+            replica = Replica(context=context, peer=peer)
+            try:
+                found = await meet_replica(replica)
+                known |= {*await read_authorities(replica)}
+            except ClientError as error:
+                fault = describe(error, url, NO_LINK).rstrip(".")
+                raise ReplicaUnusable(subject, source=url, error_detail=fault) from error
+            if other := instances.get(found.instance):
+                detail = f"it is the same catalog as {other}"
+                raise ReplicaUnusable(subject, source=url, error_detail=detail)
+            instances[found.instance] = url
+    if own not in known and len(known) <= MOST_NAMED:
+        raise ReplicaUnusable(
+            subject,
+            source=", ".join(shown),
+            error_detail=f"nothing there is of {own}, the authority of this node",
+            detail=f"They have entities of: {', '.join(sorted(known)) or 'nobody'}. A fresh node "
+            "takes up the authority of a lost one by `concord serve --authority`.",
+        )
+
+
+def _answer(context: Context, recovery: Recovery) -> RecoveryAnswer:
+    counts = {state: recovery.counts.get(state, 0) for state in get_args(ChoiceState)}
+    return RecoveryAnswer(
+        authority=context.database.node.authority,
+        state=recovery.state,
+        writes=recovery.gate,
+        startedat=recovery.startedat,
+        endedat=recovery.endedat,
+        sources=[
+            RecoverySourceAnswer(
+                url=source.url,
+                instance=source.instance,
+                differing=source.origins,
+                isread=source.is_read,
+                unproven=source.unproven,
+            )
+            for source in recovery.sources
+        ],
+        **counts,
+        diverged=recovery.diverged,
+        keys=None if recovery.keys is None else [*recovery.keys],
+        allowed=recovery.allowed,
+        failures=recovery.failures,
+        error=recovery.error,
+        nextattemptat=recovery.nextattemptat,
+    )
+
+
+def _show_finding(finding: RecoveryFinding) -> RecoveryFindingAnswer:
+    detail = finding.detail
+    if finding.rivals > 1:
+        detail = (
+            f"{finding.rivals} copies of this epoch differ; the one that is taken was at "
+            f"{finding.votes}. {detail}".strip()
+        )
+    return RecoveryFindingAnswer(
+        origin=finding.origin,
+        epoch=finding.epoch,
+        deleted=finding.is_deleted,
+        state=finding.state,
+        rivals=finding.rivals,
+        detail=detail,
+    )
+
+
+routes: Sequence[Route] = (
+    Route(operations.GET_RECOVERY, get_recovery),
+    Route(operations.BEGIN_RECOVERY, begin_recovery),
+    Route(operations.ABORT_RECOVERY, abort_recovery),
+    Route(operations.CHANGE_RECOVERY, change_recovery),
+    Route(operations.LIST_FINDINGS, list_findings),
+)

@@ -1,0 +1,170 @@
+"""Repairs single origins: fetches them again and applies them as the operator asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from aiohttp import web
+
+from catalog.client import Client, ClientError
+from catalog.context import CONTEXT, Context
+from catalog.http.outbound import open_session
+from catalog.http.route import Route
+from catalog.model.entity import Origin
+from catalog.model.linkterms import Mode
+from catalog.operations.feed import Verdict
+from catalog.operations.peers import REPAIR, Repairs, UnresolvedOrigin, WantedOrigins
+from catalog.store import entities as store
+from catalog.store import links
+from catalog.store.links import Link
+from replication.applying.apply import AppliedBatch, Batch, apply_batch
+from replication.credentials.peeraccess import access_of
+from replication.deciding.addresses import rules_of
+from replication.deciding.batch import CopyFinding
+from replication.deciding.copychecks import Incoming
+from replication.deciding.mapping import mapping_of
+from replication.deciding.pinning import check_claim, policy_of
+from replication.feed.feedlines import FeedEnd
+from replication.peers.handshake import describe, peer_at, shake_hands
+from replication.peers.linkbounds import Allowance
+from replication.sources.pull import COPIES_OF_ONE, apply_lines
+
+_MOST_LINKS = 10_000
+_REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED})
+_REASONS = {
+    Verdict.STALE: "a later one is here",
+    Verdict.DELETED: "it was deleted here later",
+    Verdict.OWN: "this node is its authority",
+    Verdict.REFUSED: "the link does not admit it",
+    Verdict.DIRECT: "another link follows its authority itself",
+}
+# Links that cannot ask for single entities.
+_NOT_ASKED: Mapping[Mode, str] = {
+    "walk": "its source is walked: run `concord link reset {link} --full`",
+    "kafka": "it comes through a topic: run `concord link reset {link}`",
+    "accept": "it is pushed here: run `concord link reset` for the link that pushes it",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Repaired:
+    """The findings of copies by origin, and the reasons why other origins were not repaired."""
+
+    findings: dict[Origin, CopyFinding] = field(default_factory=dict)
+    unresolved: dict[Origin, str] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        return Counter(finding.verdict.value for finding in self.findings.values())
+
+
+async def post_repair(request: web.Request, wanted: WantedOrigins) -> Repairs:
+    """Fetch these origins again; the source is right."""
+    repaired = await repair(request[CONTEXT], wanted.to_origins())
+    return Repairs(
+        verdicts=repaired.verdicts,
+        unresolved=[
+            UnresolvedOrigin(authority=origin.authority, origin=origin.xid, reason=reason)
+            for origin, reason in repaired.unresolved.items()
+        ],
+    )
+
+
+async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
+    """Fetch origins by the links that may bring them, and apply the copies.
+
+    Digests of the entities here are computed anew, so damage is repaired even if the stored digest
+    is unchanged; at equal epochs the source is right. The authority's own word replaces what was
+    here when it was asked, whatever the epochs; older copies of relays are not applied. Links to
+    the origin's authority are asked before relays.
+    """
+    async with context.database.acquire() as connection:
+        by_id = await links.page(connection, "", _MOST_LINKS)
+    reason = "no link of this node brings this authority"
+    repaired = Repaired(unresolved=dict.fromkeys(origins, reason))
+    async with open_session(context.settings) as session:
+        for is_relayed in (False, True):
+            for link in by_id:
+                source = link.definition.source
+                if link.authority is None or link.definition.sends:
+                    continue
+                policy = policy_of(link.definition, own="", source=link.authority)
+                if link.definition.mode in _NOT_ASKED:
+                    remedy = _NOT_ASKED[link.definition.mode].format(link=link.id)
+                    for origin, why in repaired.unresolved.items():
+                        if why == reason and policy.admits(origin):
+                            repaired.unresolved[origin] = remedy
+                    continue
+                wanted = [
+                    origin
+                    for origin in repaired.unresolved
+                    if (origin.authority != link.authority) is is_relayed and policy.admits(origin)
+                ]
+                if wanted:
+                    seconds = context.settings.request_timeout_seconds
+                    access = access_of(link, context)
+                    peer = peer_at(source, session, seconds, credential=access)
+                    await _repair_from(context, link, peer, wanted, repaired)
+    return repaired
+
+
+async def _repair_from(
+    context: Context, link: Link, peer: Client, wanted: list[Origin], repaired: Repaired
+) -> None:
+    try:
+        found = await _fetch(context, link, peer, wanted)
+    except ClientError as error:
+        repaired.unresolved.update(dict.fromkeys(wanted, describe(error, peer.url)))
+        return
+    for origin in wanted:
+        finding = found.get(origin)
+        if finding is None:
+            repaired.unresolved[origin] = f"{link.definition.source} does not have it"
+            continue
+        repaired.findings[origin] = finding
+        if finding.verdict in _REPAIRED:
+            del repaired.unresolved[origin]
+        else:
+            repaired.unresolved[origin] = _REASONS.get(finding.verdict) or finding.detail
+
+
+async def _fetch(
+    context: Context, link: Link, peer: Client, wanted: list[Origin]
+) -> dict[Origin, CopyFinding]:
+    source = await shake_hands(peer)
+    check_claim(link, source.authority)
+    policy = policy_of(
+        link.definition, own=context.database.node.authority, source=source.authority
+    )
+    policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
+    mapping, addresses = mapping_of(link.definition), rules_of(link.definition)
+    found: dict[Origin, CopyFinding] = {}
+
+    async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
+        batch = Batch(
+            copies=copies, policy=policy, is_repair=True, mapping=mapping, addresses=addresses
+        )
+        applied = await apply_batch(context, batch)
+        found.update({finding.origin: finding for finding in applied.findings})
+        return applied
+
+    allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
+    await apply_lines(context, peer.fetch_lines(wanted), apply, allowance)
+    return found
+
+
+async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[bytes]:
+    """The digests of copies that are here before an authority is asked, and that of damaged ones.
+
+    A copy that comes meanwhile is not among them: it may be later than the authority's answer.
+    """
+    async with context.database.acquire() as connection:
+        live = await store.load_by_origin(connection, origins)
+        deleted = await store.load_tombstones(connection, origins)
+    here = {entity.digest for entity in live.values()} | {end.digest for end in deleted.values()}
+    return frozenset(here | {b""})
+
+
+routes: Sequence[Route] = (Route(REPAIR, post_repair),)

@@ -1,0 +1,1 @@
+"""Signs what this authority publishes, and verifies the signatures of copies."""

@@ -1,0 +1,219 @@
+"""Signs what this authority publishes: handlers that begin, end and rotate, and the loop that
+signs what was there before.
+
+What is written while a key signs is signed in its own transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import structlog
+from aiohttp import web
+
+from catalog.context import CONTEXT, Context
+from catalog.http.route import Route
+from catalog.keys.entitysignature import EntitySigner, new_seed
+from catalog.load.longwork import aside
+from catalog.model.authoritykey import MOST_KEYS, KeyEntry, KeyHistory
+from catalog.model.concorderrors import LimitReached, UnresolvedConflict
+from catalog.model.entity import Entity, Tombstone
+from catalog.model.errors import ServerBusy
+from catalog.operations import signing
+from catalog.operations.peers import ShownKey
+from catalog.operations.signing import KeyRotation, Signing, SigningSwitch
+from catalog.store import authoritykeys as store
+from catalog.store.database import Connection, wait_for
+from catalog.store.leadership import take_over
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.trustedkeys import save_history
+from catalog.store.writes import Write, write
+from replication.deciding.batch import signatures_of
+
+_log = structlog.get_logger(__name__)
+
+_AT_ONCE = 500
+# Other writes have a turn between batches.
+_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 30.0
+_SHORTEST_PAUSE_SECONDS = 1.0
+# Entities have paths, and come first.
+_TOMBSTONES = "deleted:"
+
+
+async def get_signing(request: web.Request) -> Signing:
+    """Show whether this authority signs, and its keys."""
+    async with request[CONTEXT].database.acquire() as connection:
+        return await _show(request[CONTEXT], connection)
+
+
+async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
+    """Begin to sign, by the last key or a first one, or end it."""
+    context = request[CONTEXT]
+    async with context.database.transaction() as connection:
+        await lock_and_load(connection, Touched(catalog_exclusive=True))
+        state = await store.read_signing(connection)
+        if wanted.on and state.number is None:
+            await _begin(context, connection, request.path)
+        elif not wanted.on:
+            await store.sign_by(connection, None)
+        shown = await _show(context, connection)
+    context.database.signal.set()
+    return shown
+
+
+async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
+    """Let a new key sign from now on; the old one stands for it.
+
+    With `revoke`, nothing is valid any more that the old key has signed: it is signed anew.
+    """
+    context = request[CONTEXT]
+    async with context.database.transaction() as connection:
+        await lock_and_load(connection, Touched(catalog_exclusive=True))
+        state = await store.read_signing(connection)
+        if state.number is None:
+            fault = "nothing is signed; `concord signing on` begins with it"
+            raise UnresolvedConflict(request.path, error_detail=fault)
+        former = await context.signers.get(connection, state.number)
+        made = await _make_key(context, connection, former, request.path)
+        now = datetime.now(UTC)
+        await store.retire_own_key(connection, state.number, now, revokes=wanted.revoke)
+        await store.sign_by(connection, made.public.number)
+        await store.note_signed(connection, "")
+        await _publish(connection, made)
+        shown = await _show(context, connection)
+    context.signers.forget(state.number)
+    context.database.signal.set()
+    return shown
+
+
+async def run_signing(context: Context) -> None:
+    """Sign what was there before, for ever, in one process of the node at a time."""
+    while True:
+        ticket = context.database.signal.ticket()
+        try:
+            has_more = await sign_once(context)
+        except (ServerBusy, TimeoutError):
+            await context.database.recovered()
+            continue
+        if not has_more:
+            await wait_for(ticket, _LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(_PAUSE_SECONDS if has_more else _SHORTEST_PAUSE_SECONDS)
+
+
+async def sign_once(context: Context) -> bool:
+    """Sign a batch of what has no valid signature; say whether there may be more."""
+    async with context.database.acquire() as connection:
+        state = await store.read_signing(connection)
+        if state.number is None or state.after is None:
+            return False
+        async with take_over(connection, "signing") as is_alone:
+            return is_alone and await _sign_batch(context)
+
+
+async def _sign_batch(context: Context) -> bool:
+    authority = context.database.node.authority
+    async with context.database.transaction() as connection:
+        state = await store.read_signing(connection)
+        signer = await context.signers.get(connection, state.number)
+        if signer is None or state.after is None:
+            return False
+        keys = await store.load_keys_of_own(connection)
+        revoked = [entry.public.id for entry in keys if entry.revokedat is not None]
+        found: Sequence[Entity | Tombstone]
+        if state.after.startswith(_TOMBSTONES):
+            after = state.after.removeprefix(_TOMBSTONES)
+            found = await store.lock_unsigned_tombstones(
+                connection, authority, after, revoked, _AT_ONCE
+            )
+            next_after = _TOMBSTONES + found[-1].origin if found else None
+        else:
+            found = await store.lock_unsigned(connection, authority, state.after, revoked, _AT_ONCE)
+            next_after = found[-1].xid if found else _TOMBSTONES
+        signed = await aside(len(found), _signed, found, signer)
+        changes = signatures_of(signed)
+        at = datetime.now(UTC)
+        made = Write(
+            interaction=uuid.uuid4().hex,
+            at=at,
+            author=context.caller.author,
+            signed=signed,
+            changes=changes,
+        )
+        await write(connection, made)
+        await store.note_signed(connection, next_after)
+    if changes:
+        context.database.signal.set(changes)
+    return next_after is not None
+
+
+def _signed(found: Sequence[Entity | Tombstone], signer: EntitySigner) -> list[Entity | Tombstone]:
+    return [
+        replace(each, signature=signer.sign_copy(each.digest), signedby=signer.id) for each in found
+    ]
+
+
+async def _begin(context: Context, connection: Connection, subject: str) -> None:
+    """Sign by the key that signed last, if its secret is there, else by a new one."""
+    keys = await store.load_keys_of_own(connection)
+    last = keys[-1].public.number if keys else None
+    signer = await context.signers.get(connection, last)
+    if signer is None:
+        signer = await _make_key(context, connection, None, subject)
+        if last is not None:
+            await store.retire_own_key(connection, last, datetime.now(UTC), revokes=False)
+    await store.sign_by(connection, signer.public.number)
+    await store.note_signed(connection, "")
+    await _publish(connection, signer)
+
+
+async def _make_key(
+    context: Context, connection: Connection, former: EntitySigner | None, subject: str
+) -> EntitySigner:
+    """Make and store a key; the former one, if it can still sign, stands for it.
+
+    Raises:
+        LimitReached
+    """
+    keys = await store.load_keys_of_own(connection)
+    if len(keys) >= MOST_KEYS:
+        raise LimitReached(subject, limit=str(MOST_KEYS), things="keys", setting="fixed")
+    seed, authority = new_seed(), context.database.node.authority
+    signer = EntitySigner.of(authority, keys[-1].public.number + 1 if keys else 1, seed)
+    entry = KeyEntry(public=signer.public, createdat=datetime.now(UTC))
+    if former is not None:
+        entry = replace(entry, endorsement=former.sign(entry.endorsed(authority)))
+    await store.add_own_key(connection, context.keys, entry, seed)
+    _log.info("a key was made", key=str(signer.public))
+    return signer
+
+
+async def _publish(connection: Connection, signer: EntitySigner) -> None:
+    """Sign the history of this authority's keys, for `GET /replication/keys`."""
+    keys = await store.load_keys_of_own(connection)
+    history = KeyHistory(authority=signer.authority, keys=keys, at=datetime.now(UTC))
+    await save_history(connection, replace(history, signature=signer.sign(history.signed())))
+
+
+async def _show(context: Context, connection: Connection) -> Signing:
+    state = await store.read_signing(connection)
+    keys = await store.load_keys_of_own(connection)
+    current = [entry for entry in keys if entry.public.number == state.number]
+    return Signing(
+        authority=context.database.node.authority,
+        on=state.number is not None,
+        key=str(current[0].public) if current else None,
+        complete=state.number is not None and state.after is None,
+        keys=[ShownKey.model_validate(entry.as_json()) for entry in keys],
+    )
+
+
+routes: Sequence[Route] = (
+    Route(signing.GET_SIGNING, get_signing),
+    Route(signing.SET_SIGNING, put_signing),
+    Route(signing.ROTATE_KEY, rotate_key),
+)

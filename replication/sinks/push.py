@@ -1,0 +1,382 @@
+"""Pushes copies to the target of a link: everything that is here once, pages of the log, or single
+origins again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from catalog.client import BadAnswer, Client, ClientError, Credential, JsonObject, Refused
+from catalog.context import Context
+from catalog.http.outbound import open_session
+from catalog.model.concorderrors import TargetUnusable
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.entity import Origin
+from catalog.model.masking import printable
+from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
+from catalog.operations.links import FoundCatalog
+from catalog.operations.peers import Handshake
+from catalog.store import linkconflicts, links
+from catalog.store.changes import Position, read_head
+from catalog.store.digests import count_entities
+from catalog.store.links import Link
+from catalog.store.loghistory import read_cursor
+from catalog.store.logpositions import LogCursor
+from replication.applying.copytraces import traces_of
+from replication.deciding.batch import origin_of
+from replication.deciding.decide import CONFLICTS
+from replication.deciding.provenance import Copy, CopyFilter
+from replication.feed.feedlines import write_end
+from replication.feed.feedpages import Page, read_copies
+from replication.peers.handshake import cause_of, describe, peer_at, shake_hands, why_own
+from replication.peers.keyhistories import tell_histories
+from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
+from replication.sinks.sentcopies import all_pages, conflict_with, lines_of, sent_by
+
+_log = structlog.get_logger(__name__)
+
+_ORIGINS_AT_ONCE = 1000
+# Smaller requests than a target takes, so that none lasts long and little is sent twice.
+_MOST_BYTES = 4 * 1024 * 1024
+_BYTES_OF_END = 1024
+_LONGEST_DETAIL = 500
+_PROBE_SECONDS = 10.0
+# What a target leaves out, and an operator of the source should see.
+_REFUSALS = CONFLICTS | {Verdict.REFUSED}
+_REASONS = {Verdict.REFUSED: "the target does not accept its authority or path by this link"}
+_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+
+
+@dataclass(slots=True, kw_only=True)
+class PushRequest:
+    """The copies of one request, as lines, with what each of them was."""
+
+    lines: list[bytes] = field(default_factory=list)
+    copies: dict[Origin, Copy] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, copy: Copy, line: bytes) -> None:
+        self.lines.append(line)
+        self.copies[origin_of(copy)] = copy
+        self.size += len(line)
+
+
+@dataclass(slots=True, kw_only=True)
+class PushFlow:
+    """A link with its target, after their handshake.
+
+    `after` is the cursor up to which the target has everything, `None` during a complete copy. It
+    `needs_all` unless it says that a copy of what differs would do. `loss` is the reason why this
+    node may lack what the target has, if it lost data.
+    """
+
+    context: Context
+    link: Link
+    peer: Client
+    target: Handshake
+    after: str | None = None
+    needs_all: bool = True
+    loss: str = ""
+    # The authorities and keys of which the target was told.
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def wanted(self) -> CopyFilter:
+        """The copies that the link sends: this node's own ones unless it names authorities."""
+        return sent_by(self.context, self.link.definition)
+
+    def select(self, page: Page) -> list[Copy]:
+        """The copies of a page that the link sends; the target needs none of its own."""
+        return [c for c in page.select(self.wanted) if c.authority != self.target.authority]
+
+    def admits(self, copy: Copy) -> bool:
+        """Whether the link sends a copy."""
+        return self.wanted.admits(copy) and copy.authority != self.target.authority
+
+    async def cursor_of(self, position: Position) -> str:
+        """The cursor of a position in this node's log, for the target to keep."""
+        database = self.context.database
+        async with database.acquire(database.pools.feed) as connection:
+            cursor = await read_cursor(connection, database.node.instance, position)
+        return write_push_cursor(database.node.instance, cursor, self.link.id)
+
+    def own_cursor(self, cursor: str | None) -> LogCursor | None:
+        """The cursor in this log that the target has kept; `None` if it is not this link's."""
+        return read_push_cursor(self.context.database.node.instance, self.link.id, cursor)
+
+    async def ask(self, after: Origin | None = None) -> list[JsonObject]:
+        """Ask the target for the cursor up to which it has everything, and for the copies that it
+        could not apply, as far as one answer tells them.
+
+        Args:
+            after: the copies after this one.
+        """
+        named = [] if after is None else [("conflicts", f"{after.authority}\n{after.xid}")]
+        *conflicts, last = await self._request(b"", named)
+        cursor = last.get("cursor")
+        if not (cursor is None or isinstance(cursor, str)):
+            raise BadAnswer(f"{self.peer.url}/replication/entities", "no cursor")
+        self.after = cursor
+        self.needs_all = last.get("doubts") is not False
+        return conflicts
+
+    async def confirm(self, position: Position) -> None:
+        """Tell the target that it has everything up to a position, and that nothing follows."""
+        await self.send(PushRequest(), cursor=await self.cursor_of(position), behind=0)
+
+    async def send(
+        self,
+        request: PushRequest,
+        *,
+        cursor: str | None = None,
+        behind: int | None = None,
+    ) -> int:
+        """Send a request, and save the cursor and the conflicts when the target has answered.
+
+        Args:
+            cursor: with this request, everything up to it was sent.
+            behind: the changes that come after the cursor; 0 tells the target that it is current.
+
+        Returns:
+            how many copies the target applied.
+        """
+        await self._tell_keys(request)
+        params = [("after", self.after)] if self.after is not None else []
+        params += [("current", "")] if behind == 0 else []
+        end = [] if cursor is None else [write_end(cursor)]
+        traces, by = traces_of(request.copies.values()), {"concord.link": self.link.id}
+        with self.context.tracing.spans_in("push", traces, kind="client", attributes=by):
+            answer = await self._request(b"".join([*request.lines, *end]), params)
+        verdicts = self._verdicts_in(answer[:-1], request)
+        await self._save(request, verdicts, cursor, behind)
+        if cursor is not None:
+            self.after = cursor
+        return sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
+
+    async def _tell_keys(self, request: PushRequest) -> None:
+        """Tell the target of the keys that copies are signed by, before it gets the first."""
+        signed = {(copy.authority, copy.signedby) for copy in request.copies.values()}
+        if untold := {each for each in signed if each[1]} - self._told:
+            authorities = {authority for authority, _ in untold}
+            await tell_histories(self.context, self.peer, authorities)
+            self._told |= untold
+
+    async def begin(self, copies: int, *, is_whole: bool = True) -> None:
+        """Tell the target that a complete copy comes, or what differs, of so many copies."""
+        async with self.context.database.acquire() as connection:
+            await links.expect(connection, self.link, copies)
+        begin = "" if is_whole else DIFFERING
+        lost = [("lost", self.loss)] if self.loss else []
+        await self._request(b"", [("begin", begin), ("copies", str(copies)), *lost])
+        self.after = None
+
+    async def _request(self, body: bytes, params: list[tuple[str, str]]) -> list[JsonObject]:
+        node = self.context.database.node
+        return await self.peer.push(
+            body, authority=node.authority, instance=str(node.instance), params=params
+        )
+
+    def _verdicts_in(
+        self, lines: Iterable[JsonObject], request: PushRequest
+    ) -> dict[Origin, tuple[Verdict, str]]:
+        """The verdict on each copy, and its detail.
+
+        Raises:
+            BadAnswer: there is none for a copy, or an unknown one.
+        """
+        found: dict[Origin, tuple[Verdict, str]] = {}
+        try:
+            for line in lines:
+                origin = Origin(line["authority"], line["origin"])
+                verdict = Verdict(line["verdict"])
+                if origin in request.copies:
+                    found[origin] = verdict, shown_detail(line) or _REASONS.get(verdict, "")
+        except (KeyError, TypeError, ValueError):
+            found.clear()
+        if found.keys() != request.copies.keys():
+            url = f"{self.peer.url}/replication/entities"
+            raise BadAnswer(url, "something else than a verdict for each copy")
+        return found
+
+    async def _save(
+        self,
+        request: PushRequest,
+        verdicts: dict[Origin, tuple[Verdict, str]],
+        cursor: str | None,
+        behind: int | None,
+    ) -> None:
+        now = datetime.now(UTC)
+        conflicts = [
+            conflict_with(request.copies[origin], verdict.value, detail)
+            for origin, (verdict, detail) in verdicts.items()
+            if verdict in _REFUSALS
+        ]
+        settled = verdicts.keys() - {conflict.origin for conflict in conflicts}
+        applied = sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
+        async with self.context.database.transaction() as connection:
+            await links.save_progress(
+                connection,
+                self.link,
+                cursor=cursor,
+                applied=applied,
+                at=now,
+                copies=len(request.copies),
+                size=request.size,
+                behind=behind,
+                settled=[*settled],
+            )
+            if conflicts:
+                await linkconflicts.add(connection, self.link.id, conflicts)
+
+
+def shown_detail(line: JsonObject) -> str:
+    """The reason that a target gives for a verdict, as an operator may see it."""
+    detail = line.get("detail", "")
+    if not isinstance(detail, str):
+        raise TypeError("detail")
+    return printable(detail[:_LONGEST_DETAIL])
+
+
+async def push_page(flow: PushFlow, page: Page) -> int:
+    """Push what changed, with the cursor at its end; return the number of copies.
+
+    A page of which nothing is to be sent is not told: its cursor goes with the next one.
+    """
+    copies = flow.select(page)
+    if not copies:
+        return 0
+    request, number = None, 0
+    async for following in requests_for(flow, copies):
+        if request is not None:
+            await flow.send(request)
+        request = following
+        number += len(following.copies)
+    cursor = await flow.cursor_of(page.end)
+    await flow.send(request or PushRequest(), cursor=cursor, behind=page.behind)
+    return number
+
+
+async def push_everything(flow: PushFlow) -> tuple[Position, int]:
+    """Push all that is here; return the position to go on from, and the number of copies.
+
+    It is read in pages, of which each shows a later time: changes meanwhile come by the log.
+    """
+    async with flow.context.database.snapshot(flow.context.database.pools.feed) as connection:
+        head = await read_head(connection)
+        entities = await count_entities(connection)
+    await flow.begin(entities)
+    number = 0
+    async for page in all_pages(flow.context, flow.wanted, head.now):
+        async for request in requests_for(flow, flow.select(page)):
+            await flow.send(request)
+            number += len(request.copies)
+    await flow.send(PushRequest(), cursor=await flow.cursor_of(head.now))
+    return head.now, number
+
+
+async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
+    """Push the copies again that the target did not apply; return how many there were.
+
+    Args:
+        with_refused: also those that are none of the target's to accept.
+    """
+    number, batch = 0, [Origin("", "")]
+    database = flow.context.database
+    while batch:
+        async with database.acquire() as connection:
+            found = await linkconflicts.load(connection, flow.link.id, batch[-1], _ORIGINS_AT_ONCE)
+        batch = [conflict.origin for conflict in found]
+        again = [c.origin for c in found if with_refused or c.verdict != Verdict.REFUSED]
+        if not again:
+            continue
+        number += len(again)
+        async with database.snapshot(database.pools.feed) as connection:
+            held = await read_copies(connection, again)
+        copies = [c for c in held if flow.admits(c)]
+        gone = set(again) - {origin_of(copy) for copy in copies}
+        async with database.transaction() as connection:
+            await linkconflicts.drop(connection, flow.link.id, list(gone))
+        async for request in requests_for(flow, copies):
+            await flow.send(request)
+    return number
+
+
+async def probe_target(
+    context: Context, target: str, subject: str, credential: Credential | None = None
+) -> FoundCatalog:
+    """Find out whether a target takes what this node pushes, and describe it.
+
+    Args:
+        subject: of an error.
+        credential: is shown to the target.
+
+    Raises:
+        TargetUnusable: it does not answer, does not accept pushes of this node, or is this node.
+    """
+    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    node = context.database.node
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(target, session, seconds, credential=credential)
+        try:
+            found = await shake_hands(peer, count=True)
+            if not (fault := why_no_target(context, found)):
+                await peer.push(b"", authority=node.authority, instance=str(node.instance))
+        except ClientError as error:
+            _log.info("a target takes no pushes", target=target, cause=cause_of(error))
+            hint = error.hint if isinstance(error, Refused) else _FORCE
+            detail = describe(error, peer.url).rstrip(".")
+            raise TargetUnusable(
+                subject, target=target, error_detail=detail, detail=hint
+            ) from error
+    if fault:
+        raise TargetUnusable(subject, target=target, error_detail=fault)
+    return FoundCatalog(
+        authority=found.authority,
+        software=found.software,
+        digestversion=DIGEST_VERSION,
+        entities=found.entities,
+    )
+
+
+def why_no_target(context: Context, target: Handshake) -> str:
+    """The reason why nothing can be pushed to a catalog; "" if it can."""
+    if fault := why_own(context, target):
+        return fault
+    return "" if target.pushbytes else f"its software, {target.software}, takes no pushes"
+
+
+async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:
+    """Copies in requests that the target takes, none of them empty.
+
+    A copy that is too large for the target is noted as a conflict.
+    """
+    most = min(_MOST_BYTES, _room_in(flow))
+    request = PushRequest()
+    async for copy, line in lines_of(flow.context, copies):
+        if await _is_too_large(flow, copy, line):
+            continue
+        is_full = request.size + len(line) > most or len(request.copies) == MOST_PUSHED
+        if request.copies and is_full:
+            yield request
+            request = PushRequest()
+        request.add(copy, line)
+    if request.copies:
+        yield request
+
+
+def _room_in(flow: PushFlow) -> int:
+    """The bytes of copies that a request may have, beside the line with the cursor."""
+    return (flow.target.pushbytes or 0) - _BYTES_OF_END
+
+
+async def _is_too_large(flow: PushFlow, copy: Copy, line: bytes) -> bool:
+    if len(line) <= _room_in(flow):
+        return False
+    detail = f"it is larger than the {_room_in(flow)} bytes that the target takes at once"
+    conflict = conflict_with(copy, Verdict.REFUSED.value, detail)
+    async with flow.context.database.transaction() as connection:
+        await linkconflicts.add(connection, flow.link.id, [conflict])
+    return True

@@ -1,0 +1,270 @@
+"""Decides about a batch of entities what a link writes to its server, and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from catalog.client import Refused
+from catalog.model.entity import Origin
+from catalog.operations.feed import Verdict
+from catalog.store import entities, writtenentities
+from catalog.store.writtenentities import WrittenEntity
+from replication.deciding.provenance import Copy
+from replication.sinks.writeplaces import OTHERS, Listing, Place, ServerPlaces
+from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
+from replication.targets.requests import is_of_entity, said_in
+from replication.targets.target import Item, Translation, Unwritable, place_of
+
+_SAVED_AT_ONCE = 50
+# Entities of resources that are created by one request, and the bytes of documents of each.
+_CREATED_AT_ONCE = 100
+_SMALL_BYTES = 64 * 1024
+
+
+class WriteBatch:
+    """The items of some copies on their way to a server.
+
+    Args:
+        compares: what is at the server is compared, and written where it differs. Otherwise only
+            what changed here is written.
+        listing: compares whole groups; batches share it.
+    """
+
+    def __init__(self, flow: WriteLink, *, compares: bool, listing: Listing | None = None) -> None:
+        self._flow = flow
+        self._target = flow.target
+        self._compares = compares
+        self._listing = listing
+        self._written: dict[Origin, WrittenEntity] = {}
+        self._paths: set[str] = set()
+        self._with_versions: set[str] = set()
+        # What is new in this batch, and what of it was created together with others.
+        self._noted: set[Origin] = set()
+        self._created: set[Origin] = set()
+        self._documents: dict[str, bytes] = {}
+        self._places = ServerPlaces(flow.target, (), (), flow.mark, listing=None, compares=False)
+        self._results = Results()
+        self.applied = 0
+
+    async def write(self, copies: Sequence[Copy]) -> Translation:
+        """Write the entities among some copies; the plan says what else is to be done."""
+        database = self._flow.context.database
+        async with database.snapshot(database.pools.tasks) as connection:
+            plan = await self._target.plan(connection, copies)
+            plan.items = [item for item in plan.items if self._flow.wanted.admits(item.entity)]
+            places = {place_of(item.entity.xid) for item in plan.items}
+            places |= {str(item.xid.group) for item in plan.items}
+            rows = await writtenentities.load_at(connection, self._flow.link.id, places)
+        self._written = {row.origin: row for row in rows}
+        self._paths = {row.path for row in rows}
+        self._with_versions = {item.place for item in plan.items if item.xid.vid}
+        self._places = ServerPlaces(
+            self._target,
+            plan.items,
+            rows,
+            self._flow.mark,
+            listing=self._listing,
+            compares=self._compares,
+        )
+        try:
+            for copy, reason in plan.faults:
+                self._refuse(copy, Verdict.INVALID, reason)
+            for kind in ("group", "version", "resource"):
+                items = [item for item in plan.items if item.xid.kind == kind]
+                if kind == "version":
+                    await self._create_resources([i for i in plan.items if i.xid.kind != "group"])
+                await self._write_all([i for i in items if i.origin not in self._created])
+        finally:
+            await self._save()
+        return plan
+
+    async def _write_all(self, items: Sequence[Item]) -> None:
+        """Write items of one kind. What is new is noted before, in case the answer gets lost."""
+        for start in range(0, len(items), _SAVED_AT_ONCE):
+            chunk = items[start : start + _SAVED_AT_ONCE]
+            for item in chunk:
+                await self._places.settle(item, items)
+            wanted = [item for item in chunk if await self._is_wanted(item)]
+            noted = {i.origin: self._as_new(i) for i in wanted if i.origin not in self._written}
+            await self._note(noted)
+            for item in wanted:
+                await self._write(item, is_noted=item.origin in self._noted)
+            await self._save()
+
+    async def _create_resources(self, items: Sequence[Item]) -> None:
+        """Create resources that the server has not, many at once.
+
+        If the server refuses the request, the resources are written one by one, so that the
+        server names each resource that it refuses.
+        """
+        by_place: dict[str, list[Item]] = {}
+        for item in items:
+            by_place.setdefault(item.place, []).append(item)
+        batch: list[Item] = []
+        for members in by_place.values():
+            versions = [each for each in members if each.xid.kind == "version"]
+            await self._places.settle(members[0], versions or members)
+            place = self._places[members[0]]
+            is_known = any(self._is_answered(each) for each in members)
+            if place.is_there or place.fault or is_known or not self._is_complete(members[-1]):
+                continue
+            if not await self._are_small(members):
+                continue
+            is_other_collection = batch and batch[0].collection != members[0].collection
+            if is_other_collection or len(batch) + len(members) > _CREATED_AT_ONCE:
+                await self._create(batch)
+                batch = []
+            batch += members
+        if batch:
+            await self._create(batch)
+
+    def _is_complete(self, item: Item) -> bool:
+        """Whether a resource can be created: a server would make up a version of its own."""
+        return item.place in self._with_versions or "xref" in item.content
+
+    def _is_answered(self, item: Item) -> bool:
+        written = self._written.get(item.origin)
+        return written is not None and written.digest != b""
+
+    async def _are_small(self, items: Sequence[Item]) -> bool:
+        """Whether the documents of a resource may be sent together with others."""
+        hashed = [each.entity.xid for each in items if each.entity.document_sha256 is not None]
+        if not hashed:
+            return True
+        async with self._flow.context.database.acquire() as connection:
+            found = await entities.load_documents(connection, hashed)
+        if len(found) < len(hashed) or sum(map(len, found.values())) > _SMALL_BYTES:
+            return False
+        self._documents |= found
+        return True
+
+    async def _create(self, items: Sequence[Item]) -> None:
+        noted = {item.origin: self._as_new(item) for item in items}
+        await self._note(noted)
+        sent = [item.entity.xid for item in items if item.entity.document_sha256 is not None]
+        documents = {xid: self._documents.pop(xid) for xid in sent}
+        try:
+            tags = await self._target.create(items, documents)
+        except Refused as error:
+            if not is_of_entity(error, is_tolerant=self._flow.is_tolerant):
+                raise
+            return
+        if tags is None:
+            return
+        for item in items:
+            self._created.add(item.origin)
+            self._places[item].is_there = True
+            self._took(item, replace(noted[item.origin], tag=tags.get(item.entity.xid, "")))
+        await self._save()
+
+    async def _note(self, noted: Mapping[Origin, WrittenEntity]) -> None:
+        """Note what is about to be written for the first time."""
+        if noted:
+            async with self._flow.context.database.transaction() as connection:
+                await writtenentities.save(connection, self._flow.link.id, [*noted.values()])
+            self._noted |= noted.keys()
+            self._written |= noted
+            self._paths |= {row.path for row in noted.values()}
+
+    def _took(self, item: Item, written: WrittenEntity) -> None:
+        """The server has an item now."""
+        self._results.applied += 1
+        self._results.settled.append(item.origin)
+        self._results.written.append(replace(written, digest=item.digest))
+
+    def _as_new(self, item: Item) -> WrittenEntity:
+        path = self._target.path_of(item)
+        if path in self._paths:
+            # A server that numbers versions has another one there: this one's is not known yet.
+            path += f"#{item.xid.vid}"
+        return WrittenEntity(
+            origin=item.origin,
+            place=item.place,
+            xid=item.entity.xid,
+            target=self._target.root,
+            path=path,
+        )
+
+    async def _is_wanted(self, item: Item) -> bool:
+        """Whether an item is to be written, as far as the server's state is known."""
+        place, written = self._places[item], self._written.get(item.origin)
+        if item.xid.kind == "resource" and not place.is_there and not self._is_complete(item):
+            # Its versions come with the next page, and the resource with them.
+            return False
+        if place.fault:
+            is_others = place.fault == OTHERS
+            verdict = Verdict.COLLIDED if is_others else Verdict.REFUSED
+            self._refuse(item.entity, verdict, place.fault)
+            return False
+        if place.found is None:
+            is_same = written is not None and written.digest == item.digest
+            if is_same:
+                self._results.settled.append(item.origin)
+            return not is_same
+        base = written or self._as_new(item)
+        there = place.found.get(base.path)
+        if there is None or not await self._places.is_same(item, base, there):
+            is_others = there is not None and there.is_version and there.owner != self._flow.mark
+            if written is None and is_others:
+                self._refuse(item.entity, Verdict.COLLIDED, OTHERS)
+            return not (written is None and is_others)
+        self._results.settled.append(item.origin)
+        if (base.digest, base.tag) != (item.digest, there.tag):
+            is_adopted = (written is None and there.owner != self._flow.mark) or base.is_adopted
+            kept = replace(base, digest=item.digest, tag=there.tag, is_adopted=is_adopted)
+            self._written[item.origin] = kept
+            self._results.written.append(kept)
+        return False
+
+    async def _write(self, item: Item, *, is_noted: bool) -> None:
+        place, written = self._places[item], self._written[item.origin]
+        if place.fault:
+            self._fail(item, place, Verdict.REFUSED, place.fault, is_noted=is_noted)
+            return
+        if item.xid.kind == "resource" and not place.is_there and "xref" not in item.content:
+            fault = "the server has none of its versions"
+            self._fail(item, place, Verdict.REFUSED, fault, is_noted=is_noted)
+            return
+        is_new = is_noted and written.path not in (place.found or {})
+        document = await self._document(item)
+        if document is None and item.entity.document_sha256 is not None:
+            self._fail(item, place, Verdict.INVALID, "its document is gone", is_noted=is_noted)
+            return
+        try:
+            answer = await self._target.write(item, document, written, is_new=is_new)
+        except Unwritable as error:
+            self._fail(item, place, Verdict.INVALID, str(error), is_noted=is_noted)
+            return
+        except Refused as error:
+            if not is_of_entity(error, is_tolerant=self._flow.is_tolerant):
+                raise
+            self._fail(item, place, Verdict.REFUSED, said_in(error), is_noted=is_noted)
+            return
+        place.is_there = True
+        self._took(item, replace(written, path=answer.path, tag=answer.tag))
+
+    def _fail(
+        self, item: Item, place: Place, verdict: Verdict, reason: str, *, is_noted: bool
+    ) -> None:
+        if item.xid.kind == "group" and not place.is_there:
+            place.fault = reason
+        if is_noted:
+            self._results.forgotten.append(item.origin)
+        self._refuse(item.entity, verdict, reason)
+
+    async def _document(self, item: Item) -> bytes | None:
+        if item.entity.document_sha256 is None:
+            return None
+        xid = item.entity.xid
+        async with self._flow.context.database.acquire() as connection:
+            return (await entities.load_documents(connection, [xid])).get(xid)
+
+    def _refuse(self, copy: Copy, verdict: Verdict, reason: str) -> None:
+        self._results.conflicts.append(conflict_of(copy, verdict, reason))
+
+    async def _save(self) -> None:
+        results, self._results = self._results, Results()
+        self.applied += results.applied
+        if results.size:
+            await save_results(self._flow, results)

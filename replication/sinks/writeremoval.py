@@ -1,0 +1,140 @@
+"""Deletes at the server of a link what the link has brought there, deepest first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+from catalog.client import Refused
+from catalog.model.entity import Origin, Tombstone
+from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
+from catalog.store import entities as store
+from catalog.store import linkconflicts, writtenentities
+from catalog.store.writtenentities import WrittenEntity
+from replication.applying.deletionlimit import check_written_losses
+from replication.deciding.batch import origin_of
+from replication.deciding.provenance import Copy
+from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
+from replication.targets.requests import is_of_entity, said_in
+from replication.targets.target import Unwritable, place_of
+
+_ROWS_AT_ONCE = 1000
+
+IsGone = Callable[[WrittenEntity], bool]
+
+
+async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
+    """Delete what the link has brought of some copies that the server is not to have any more.
+
+    Returns:
+        the number of entities that were deleted.
+    """
+    if not gone:
+        return 0
+    origins = {origin_of(copy) for copy in gone}
+    places = {place_of(copy.xid) for copy in gone}
+    async with flow.context.database.acquire() as connection:
+        rows = await writtenentities.load_at(connection, flow.link.id, places)
+        for group in sorted(place for place in places if not Xid.parse(place).rid):
+            rows += await writtenentities.load_below(connection, flow.link.id, group)
+        # What was never brought has no conflict any more, either.
+        never = origins - {row.origin for row in rows}
+        await linkconflicts.drop(connection, flow.link.id, list(never))
+
+    def is_gone(row: WrittenEntity) -> bool:
+        return row.origin in origins or not row.is_here
+
+    going = {row.origin: row for row in rows if is_gone(row)}
+    return await _remove_from(flow, {row.place for row in going.values()}, is_gone)
+
+
+async def check_absent(flow: WriteLink) -> None:
+    """Check that so much may be deleted of what is no longer here, by no deletion that is known.
+
+    Raises:
+        TooManyDeletions: the link asks, and nothing was deleted.
+    """
+    absent: list[Origin] = []
+    async for rows in _pages(flow):
+        origins = [row.origin for row in rows if not (row.is_here or row.is_adopted)]
+        async with flow.context.database.acquire() as connection:
+            deleted = await store.load_tombstones(connection, origins)
+        absent += [origin for origin in origins if origin not in deleted]
+    await check_written_losses(flow.context, flow.link, absent)
+
+
+async def remove_unwanted(flow: WriteLink, is_gone: IsGone) -> int:
+    """Delete all that the link has brought and that is gone; return how many entities these are."""
+    number = 0
+    for is_resource in (True, False):
+        async for rows in _pages(flow):
+            places = {row.place for row in rows if is_gone(row)}
+            chosen = {place for place in places if bool(Xid.parse(place).rid) == is_resource}
+            number += await _remove_from(flow, chosen, is_gone)
+    return number
+
+
+async def _pages(flow: WriteLink) -> AsyncIterator[list[WrittenEntity]]:
+    after = Origin("", "")
+    while True:
+        async with flow.context.database.acquire() as connection:
+            rows = await writtenentities.page(connection, flow.link.id, after, _ROWS_AT_ONCE)
+        if not rows:
+            return
+        after = rows[-1].origin
+        yield rows
+
+
+async def _remove_from(flow: WriteLink, places: Iterable[str], is_gone: IsGone) -> int:
+    number = 0
+    ordered = sorted(places, key=lambda place: (-place.count("/"), place))
+    for place in ordered:
+        number += await _remove_at(flow, place, is_gone)
+    return number
+
+
+async def _remove_at(flow: WriteLink, place: str, is_gone: IsGone) -> int:
+    """Delete what is gone of one group or resource."""
+    async with flow.context.database.acquire() as connection:
+        rows = await writtenentities.load_at(connection, flow.link.id, [place])
+    going = [row for row in rows if is_gone(row)]
+    brought = [row for row in going if not row.is_adopted]
+    results = Results(forgotten=[row.origin for row in going])
+    results.settled = list(results.forgotten)
+    if brought:
+        try:
+            is_empty = await flow.target.remove(
+                Xid.parse(place),
+                {row.path for row in brought},
+                {row.path for row in rows if row.is_adopted},
+                is_whole=len(going) == len(rows),
+            )
+            if is_empty:
+                results.forgotten = [row.origin for row in rows]
+            results.applied = len(brought)
+        except Unwritable as error:
+            results = _kept(brought, Verdict.COLLIDED, str(error))
+        except Refused as error:
+            if not is_of_entity(error, is_tolerant=flow.is_tolerant):
+                raise
+            results = _kept(brought, Verdict.REFUSED, said_in(error))
+    await save_results(flow, results)
+    return results.applied
+
+
+def _kept(rows: Sequence[WrittenEntity], verdict: Verdict, reason: str) -> Results:
+    """The results for entities that the server keeps: the link deletes them later, if it can."""
+    return Results(conflicts=[conflict_of(_gone(row), verdict, reason) for row in rows])
+
+
+def _gone(row: WrittenEntity) -> Tombstone:
+    """A deleted entity, as a conflict names it."""
+    return Tombstone(
+        xid=row.xid,
+        kind=Xid.parse(row.xid).kind,
+        authority=row.origin.authority,
+        origin=row.origin.xid,
+        epoch=0,
+        deletedat=datetime.now(UTC),
+    )

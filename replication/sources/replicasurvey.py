@@ -1,0 +1,109 @@
+"""Surveys a replica: reads which copies of this node's own entities it has, and notes those that
+differ from what is here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from catalog.client import Client, ClientError
+from catalog.context import Context
+from catalog.model.digest import BUCKETS
+from catalog.model.entity import Origin
+from catalog.model.xid import Xid
+from catalog.operations.feed import MOST_RANGES
+from catalog.operations.peers import Handshake
+from catalog.store import recoveries
+from catalog.store.digests import DigestSelection
+from catalog.store.recoveries import AnnouncedCopy, RecoverySource
+from replication.peers.accessremedies import NO_LINK
+from replication.peers.handshake import describe, shake_hands, why_own
+from replication.peers.linkbounds import Allowance
+from replication.sources.bucketcomparison import divided
+from replication.sources.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A catalog that has copies of this node's entities."""
+
+    context: Context
+    peer: Client
+
+
+async def survey(replica: Replica, source: RecoverySource) -> None:
+    """Note all copies of a source that differ from what is here, from the beginning.
+
+    Raises:
+        ClientError: it does not answer, or is no replica.
+    """
+    with naming(replica.peer):
+        await _survey(replica, source)
+
+
+async def _survey(replica: Replica, source: RecoverySource) -> None:
+    database = replica.context.database
+    found = await meet_replica(replica)
+    async with database.transaction() as connection:
+        await recoveries.meet(connection, source, found.instance)
+    wanted = DigestSelection(authorities=[database.node.authority])
+    descent = await descend(replica, wanted, is_whole=True)
+    assert descent is not None, "it is needed"
+    allowance, difference = Allowance.of(replica.context.settings), descent.difference
+    most = BUCKETS if difference.is_small else MOST_LISTED
+    for part in divided(difference.ranges, MOST_RANGES, most):
+        here = await rows_here(replica, replace(wanted, ranges=part))
+        there = await rows_there(replica, wanted, part, allowance)
+        differing = [
+            _announced(origin, there.get(origin))
+            for origin in {**here, **there}
+            if here.get(origin) != there.get(origin)
+            and origin.authority == database.node.authority
+            and _is_entity(origin.xid)
+        ]
+        async with database.transaction() as connection:
+            await recoveries.add_copies(connection, source, differing)
+    async with database.transaction() as connection:
+        await recoveries.note_read(connection, source)
+
+
+@contextlib.contextmanager
+def naming(peer: Client) -> Iterator[None]:
+    """Let errors of requests to a peer name it.
+
+    Raises:
+        ClientError
+    """
+    try:
+        yield
+    except ClientError as error:
+        raise ClientError(describe(error, peer.url, NO_LINK)) from error
+
+
+async def meet_replica(replica: Replica) -> Handshake:
+    """Ask a source for its identity.
+
+    Raises:
+        ClientError: it does not answer, is no Concord node, or is this node.
+    """
+    found = await shake_hands(replica.peer)
+    if fault := why_own(replica.context, found):
+        hint = "Name the catalogs that follow it."
+        raise ClientError(f"{replica.peer.url} is no replica: {fault}.", hint)
+    return found
+
+
+def _announced(origin: Origin, there: OriginState | None) -> AnnouncedCopy:
+    if there is None:
+        return AnnouncedCopy(origin=origin.xid, epoch=None)
+    return AnnouncedCopy(
+        origin=origin.xid, epoch=there.epoch, is_deleted=there.is_deleted, digest=there.digest
+    )
+
+
+def _is_entity(xid: str) -> bool:
+    try:
+        return Xid.parse(xid).kind != "registry"
+    except ValueError:
+        return False

@@ -1,0 +1,270 @@
+"""A topic of Kafka that holds copies, read without a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    CorruptRecordException,
+    InvalidReplicationFactorError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.record.memory_records import MemoryRecords
+
+from catalog.config import Settings
+from catalog.model.connectionfailure import why_unreachable
+from catalog.subscriptions.sinks.kafkaconnection import (
+    ConnectionGuard,
+    connection_options,
+    create_no_topics,
+    with_global,
+)
+from replication.sources.topicaddress import TopicAddress, TopicLost, TopicUnusable
+from replication.sources.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
+
+_FETCH_BYTES = 4 * 1024 * 1024
+_PARTITION_BYTES = 1024 * 1024
+_RECORDS_AT_ONCE = 1000
+ROOM = 64 * 1024
+"""The bytes that records have beside their values."""
+_REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    ((UnknownTopicOrPartitionError,), "the cluster has no topic of this name"),
+    (
+        (TopicAuthorizationFailedError, ClusterAuthorizationFailedError),
+        "the cluster does not permit it to this node",
+    ),
+    ((SaslAuthenticationFailed,), "the cluster refused the credential"),
+    ((MessageSizeTooLargeError,), "the cluster takes no batch of records as large as this"),
+    ((InvalidReplicationFactorError, PolicyViolationError), "the cluster does not create it so"),
+    ((CorruptRecordException,), "it has a record that is damaged"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """A record, as it was read."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicBounds:
+    """For each partition, the offset of its first record and the one of its next."""
+
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.begins == self.ends
+
+
+class Topic:
+    """A topic, read from offsets that its reader keeps. `offsets` are those of the next records.
+
+    A reader's memory is bounded: by a few megabytes, whatever the topic has.
+    """
+
+    def __init__(self, address: TopicAddress, settings: Settings) -> None:
+        self.address = address
+        self._settings = settings
+        self._guard = ConnectionGuard(settings, _FETCH_BYTES + LARGEST_RECORD + ROOM)
+        milliseconds = max(1, int(settings.request_timeout_seconds * 1000))
+        self._options = {
+            "request_timeout_ms": milliseconds,
+            **connection_options(address.cluster),
+        }
+        self._consumer = AIOKafkaConsumer(
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            fetch_max_bytes=_FETCH_BYTES,
+            max_partition_fetch_bytes=_PARTITION_BYTES,
+            **self._options,
+        )
+        self._partitions: list[TopicPartition] = []
+        self.offsets: tuple[int, ...] = ()
+
+    async def start(self) -> None:
+        with self.told():
+            client = self._consumer._client
+            self._guard.watch(client)
+            create_no_topics(client)
+            async with asyncio.timeout(self._settings.request_timeout_seconds):
+                await self._consumer.start()
+            fetcher: Any = self._consumer._fetcher
+            fetcher._proc_fetch_request = with_global(
+                fetcher._proc_fetch_request, MemoryRecords.__name__, _PlainRecords
+            )
+
+    async def close(self) -> None:
+        await self._guard.close(self._consumer.stop())
+
+    @contextmanager
+    def told(self, guard: ConnectionGuard | None = None) -> Iterator[None]:
+        """Tell what failed in words for operators.
+
+        Args:
+            guard: that of another client than the reader's.
+
+        Raises:
+            TopicLost: the topic does not have the offsets that were asked for.
+            TopicUnusable: it cannot be read or written for another reason.
+        """
+        name = self.address.name
+        try:
+            yield
+        except OffsetOutOfRangeError as error:
+            raise TopicLost("it has none of the offsets that come next") from error
+        except (KafkaError, OSError, TimeoutError) as error:
+            cause = (guard or self._guard).failure or error
+            reasons = (text for types, text in _REASONS if isinstance(cause, types))
+            reason = next(reasons, f"{self.address.brokers} {why_unreachable(cause)}")
+            raise TopicUnusable(f'The topic "{name}" cannot be used: {reason}.') from error
+
+    async def partitions(self) -> int:
+        """The number of partitions; 0 if there is no such topic, which is not created.
+
+        Raises:
+            TopicUnusable
+        """
+        with self.told():
+            name, client = self.address.name, self._consumer._client
+            request = MetadataRequest([name], allow_auto_topic_creation=False)
+            answer = await client.send(client.get_random_node(), request)
+            [topic] = answer.to_object()["topics"]
+            fault = for_code(topic["error_code"])
+            if issubclass(fault, UnknownTopicOrPartitionError):
+                return 0
+            if topic["error_code"]:
+                raise fault(name)
+            found = len(topic["partitions"])
+        if found > MOST_PARTITIONS:
+            raise TopicUnusable(
+                f'The topic "{name}" has {found} partitions, more than {MOST_PARTITIONS}.'
+            )
+        return found
+
+    async def bounds(self, partitions: int) -> TopicBounds:
+        """The bounds of the first partitions now."""
+        wanted = [TopicPartition(self.address.name, each) for each in range(partitions)]
+        with self.told():
+            begins = await self._consumer.beginning_offsets(wanted)
+            ends = await self._consumer.end_offsets(wanted)
+        return TopicBounds(
+            begins=tuple(begins[each] for each in wanted),
+            ends=tuple(ends[each] for each in wanted),
+        )
+
+    def seek(self, offsets: Mapping[int, int]) -> None:
+        """Read on from these offsets, by partition."""
+        name = self.address.name
+        self._partitions = [TopicPartition(name, each) for each in sorted(offsets)]
+        if self._consumer.assignment() != {*self._partitions}:
+            self._consumer.assign(self._partitions)
+        for each in self._partitions:
+            self._consumer.seek(each, offsets[each.partition])
+        self.offsets = tuple(offsets[each.partition] for each in self._partitions)
+
+    async def read(self, seconds: float) -> list[TopicRecord]:
+        """Read what comes next, at most 1000 records; wait if there is nothing yet."""
+        with self.told():
+            found = await self._consumer.getmany(
+                timeout_ms=int(seconds * 1000), max_records=_RECORDS_AT_ONCE
+            )
+            offsets = [await self._consumer.position(each) for each in self._partitions]
+        self.offsets = tuple(offsets)
+        return [
+            TopicRecord(
+                partition=where.partition, offset=each.offset, key=each.key, value=each.value
+            )
+            for where, records in found.items()
+            for each in records
+        ]
+
+    async def read_range(
+        self, begins: Mapping[int, int], ends: Mapping[int, int]
+    ) -> AsyncIterator[list[TopicRecord]]:
+        """Read the records between offsets, which are as far as the topic reaches now."""
+        left = {each for each, end in ends.items() if begins[each] < end}
+        if not left:
+            return
+        self.seek({each: begins[each] for each in sorted(left)})
+        while left:
+            wanted = [*left]
+            records = await self.read(self._settings.request_timeout_seconds)
+            reached = dict(
+                zip((each.partition for each in self._partitions), self.offsets, strict=True)
+            )
+            left = {each for each in wanted if reached[each] < ends[each]}
+            if not records and left:
+                raise TopicUnusable(
+                    f'The topic "{self.address.name}" cannot be used: '
+                    f"{self.address.brokers} {why_unreachable(self._guard.failure)}."
+                )
+            yield [each for each in records if each.offset < ends[each.partition]]
+
+    @asynccontextmanager
+    async def administration(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        """A client that creates and describes topics of the cluster."""
+        admin = AIOKafkaAdminClient(**self._options)
+        guard = ConnectionGuard(self._settings, _FETCH_BYTES)
+        guard.watch(admin._client)
+        with self.told(guard):
+            try:
+                async with asyncio.timeout(self._settings.request_timeout_seconds):
+                    await admin.start()
+                    yield admin
+            finally:
+                await guard.close(admin._client.close())
+
+
+@asynccontextmanager
+async def open_topic(address: TopicAddress, settings: Settings) -> AsyncIterator[Topic]:
+    """Connect to the cluster of a topic.
+
+    Raises:
+        TopicUnusable
+    """
+    topic = Topic(address, settings)
+    try:
+        await topic.start()
+        yield topic
+    finally:
+        await topic.close()
+
+
+class _PlainRecords:
+    """The batches of an answer, of which none is compressed: a small one could be endless."""
+
+    def __init__(self, data: bytes) -> None:
+        self._records = MemoryRecords(data)
+        self.has_next = self._records.has_next
+        self.size_in_bytes = self._records.size_in_bytes
+
+    def next_batch(self) -> Any:
+        batch = self._records.next_batch()
+        if batch is not None and getattr(batch, "compression_type", True):
+            raise TopicUnusable(
+                "The topic has compressed records, which could be endless.",
+                "Set its compression.type to uncompressed.",
+            )
+        return batch

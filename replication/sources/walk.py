@@ -1,0 +1,408 @@
+"""Walks a server of any make once, by its standard API: brings what differs, deletes what is gone.
+
+What the server says of an entity is what its copies say. It is the authority of all of them, and
+this node is the only one to speak for it: it counts epochs on where the server begins anew, and
+makes the tombstones of what is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from catalog.client import ClientError, Refused
+from catalog.model.entity import Entity, Origin
+from catalog.model.masking import counted
+from catalog.store import linkconflicts
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.decide import CONFLICTS
+from replication.deciding.selection import is_selected
+from replication.peers.linkbounds import Allowance
+from replication.sources.pull import Brought, Flow, apply_by
+from replication.sources.walkabsence import confirm_gone, delete_gone, find_absent
+from replication.sources.walkedcopies import CopyMaker, ReadEpochs
+from replication.sources.walkedentities import WalkedEntity
+from replication.sources.walkedregistry import WalkedRegistry
+from replication.sources.walkedserver import (
+    AnswerMalformed,
+    AnswerTooLarge,
+    RequestLog,
+    WalkedServer,
+)
+from replication.sources.walkreader import (
+    ListingContradicts,
+    ReadingLevels,
+    WalkedItem,
+    WalkPart,
+    WalkReader,
+    parts_of,
+)
+
+_MOST_COPIES = 500
+_MOST_BYTES = 8 * 1024 * 1024
+_PAGE = 1000
+
+
+class WalkIncomplete(ClientError):
+    """A listing is not complete, by the server's own words: nothing was deleted."""
+
+    is_retryable = True
+
+
+@dataclass(frozen=True, slots=True)
+class PartMark:
+    """A part as it was read: by these requests, while the registry had this epoch and count.
+
+    `digest` is that of the export; it is empty for other parts.
+    """
+
+    log: RequestLog
+    digest: bytes
+    epoch: int | None
+    count: int | None
+
+
+@dataclass(slots=True)
+class WalkMemory:
+    """The knowledge of one server that later walks use; losing it makes the next one read all.
+
+    `marks` are of parts that were read to their end, and had no conflict. `arrived` has the xids of
+    entities that have come since the last walk that ended well.
+    """
+
+    levels: ReadingLevels = field(default_factory=ReadingLevels)
+    epochs: ReadEpochs = field(default_factory=ReadEpochs)
+    marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
+    exports: bool = True
+    arrived: set[str] = field(default_factory=set)
+
+    def forget_marks(self) -> None:
+        """Let the next walk read everything, whether the server says that it changed or not."""
+        self.marks.clear()
+
+
+@dataclass(slots=True, kw_only=True)
+class Walked:
+    """The result of a walk: entities that were read, and what became of them.
+
+    `unchanged` is the number of parts that the server said to be unchanged. It `is_first` if none
+    of the link has ended well before.
+    """
+
+    is_first: bool = False
+    entities: int = 0
+    brought: Brought = field(default_factory=lambda: Brought(cursor=""))
+    deleted: int = 0
+    unchanged: int = 0
+
+    @property
+    def text(self) -> str:
+        read = f"{counted(self.entities, 'entities')} read"
+        return f"{read}, {counted(self.brought.changes, 'changes')}, {self.deleted} deleted"
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """One walk of one server."""
+
+    flow: Flow
+    server: WalkedServer
+    registry: WalkedRegistry
+    memory: WalkMemory
+    walked: Walked = field(default_factory=Walked)
+    _reader: WalkReader = field(init=False)
+    _maker: CopyMaker = field(init=False)
+    _conflicting: set[Origin] = field(default_factory=set)
+    _unchanged: list[WalkPart] = field(default_factory=list)
+    _marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
+    _previewed: list[Incoming] | None = None
+
+    def __post_init__(self) -> None:
+        context, policy = self.flow.context, self.flow.policy
+        self.walked.is_first = self.flow.link.currentat is None
+        allowance = Allowance.of(context.settings)
+        self._reader = WalkReader(
+            server=self.server,
+            registry=self.registry,
+            model=context.configuration.model,
+            authority=policy.sender,
+            scope=policy.scope,
+            types=policy.types,
+            allowance=allowance,
+            levels=self.memory.levels,
+        )
+        self._maker = CopyMaker(
+            database=context.database,
+            server=self.server,
+            epochs=self.memory.epochs,
+            allowance=allowance,
+            arrived=self.memory.arrived,
+        )
+
+    async def run(self) -> Walked:
+        """Bring everything that differs; then delete what is gone, if all was listed.
+
+        Raises:
+            WalkIncomplete: something was not listed, so nothing was deleted.
+            TooManyDeletions: nothing was deleted; the link waits to be allowed.
+            TooMuchSent
+            ClientError: the walk broke off, and nothing was deleted.
+        """
+        await self._read()
+        await self._end()
+        self._check_complete()
+        await self._delete_absent()
+        self.memory.marks = self._marks
+        self.memory.epochs.reads_all = False
+        self.memory.arrived.clear()
+        if self.walked.entities or self.walked.is_first:
+            self.flow.arrived.add(self.server.take_uncounted())
+            await apply_by(
+                self.flow, [], f"walked, {counted(self.walked.entities, 'entities')} read"
+            )
+        return self.walked
+
+    async def preview(self) -> tuple[list[Incoming], list[str]]:
+        """Read everything, and write nothing.
+
+        Returns:
+            the copies that a run would apply, without their content, and the xids of the entities
+            that it would delete, at their authority.
+
+        Raises:
+            WalkIncomplete: something was not listed.
+            TooMuchSent
+            ClientError: the server does not answer.
+        """
+        self._previewed = []
+        await self._read()
+        self._check_complete()
+        return self._previewed, await self._find_gone()
+
+    async def _read(self) -> None:
+        policy = self.flow.policy
+        await self._tell_faults()
+        parts = parts_of(self.registry, policy.scope, policy.types)
+        if policy.scope or policy.types or not await self._read_export(parts):
+            await self._read_parts(parts)
+
+    def _check_complete(self) -> None:
+        """Check that the listings agreed with what they told of themselves.
+
+        Raises:
+            WalkIncomplete
+        """
+        if self._reader.faults:
+            raise WalkIncomplete(
+                f"{self.server.url} does not list what it has: {'; '.join(self._reader.faults)}.",
+                "What it lists was brought, and nothing is deleted.",
+            )
+
+    async def _tell_faults(self) -> None:
+        """Record the types that cannot be taken over as conflicts."""
+        authority = self.flow.policy.sender
+        faults: list[Incoming] = [
+            MalformedCopy(
+                authority=authority, origin=fault.path, xid=fault.path, epoch=0, reason=fault.reason
+            )
+            for fault in self.registry.faults
+            if self._is_selected(fault.path)
+        ]
+        if faults:
+            await self._apply(faults)
+
+    async def _read_export(self, parts: list[WalkPart]) -> bool:
+        """Read everything from one document; whether the server gives it."""
+        if not (self.memory.exports and self.registry.has_export):
+            return False
+        if await self._is_unchanged(None):
+            self._unchanged += parts
+            return True
+        self.server.log = RequestLog()
+        flags = [("binary", "")] if self.registry.has_binary else []
+        try:
+            page = await self.server.read("/export", flags)
+            self._reader.check_export(parts, page.members)
+        except (AnswerTooLarge, AnswerMalformed, Refused) as error:
+            if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
+                raise
+            self.memory.exports = False
+            return False
+        self._reader.allowance.take_bytes(self.server.take_received())
+        log, mark = self.server.log, self.memory.marks.get(None)
+        if mark is not None and mark.digest == page.digest:
+            self._keep(None, mark)
+            self._unchanged += parts
+            return True
+        before = len(self._conflicting)
+        for part in parts:
+            await self._bring(self._reader.read_exported(part, page.members))
+        self._mark(None, log, before, page.digest)
+        return True
+
+    async def _read_parts(self, parts: list[WalkPart]) -> None:
+        while True:
+            try:
+                for part in parts:
+                    await self._read_part(part)
+            except ListingContradicts:
+                # Each kind of collection contradicts itself once: nothing is inlined after that.
+                continue
+            return
+
+    async def _read_part(self, part: WalkPart) -> None:
+        if await self._is_unchanged(part):
+            self._unchanged.append(part)
+            return
+        self.server.log, before = RequestLog(), len(self._conflicting)
+        await self._bring(self._reader.read_part(part))
+        self._mark(part, self.server.log, before)
+
+    async def _is_unchanged(self, part: WalkPart | None) -> bool:
+        """Whether the server says that a part, or its export, is as it was read last.
+
+        Its answers have the epochs of all groups and resources, which rise if members come or go.
+        The registry's own is compared for the groups.
+        """
+        mark = self.memory.marks.get(part)
+        if mark is None or not mark.log.is_tagged:
+            return False
+        if (mark.epoch, mark.count) != (self.registry.epoch, self._count(part)):
+            return False
+        if not await self.server.is_unchanged(mark.log):
+            return False
+        self._keep(part, mark)
+        return True
+
+    def _keep(self, part: WalkPart | None, mark: PartMark) -> None:
+        self._marks[part] = mark
+        self.walked.unchanged += 1
+
+    def _count(self, part: WalkPart | None) -> int | None:
+        counts = self.registry.counts
+        return sum(counts.values()) if part is None else counts.get(part.plural)
+
+    def _mark(
+        self, part: WalkPart | None, log: RequestLog, conflicts: int, digest: bytes = b""
+    ) -> None:
+        """Remember a part that was read; `conflicts` is their number before it was."""
+        is_known = digest or (log.is_tagged and self.registry.epoch is not None)
+        if is_known and len(self._conflicting) == conflicts:
+            self._marks[part] = PartMark(log, digest, self.registry.epoch, self._count(part))
+
+    async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> None:
+        """Apply what is read, in batches; what belongs together comes together."""
+        items: list[WalkedItem] = []
+        size = 0
+        async for bundle in bundles:
+            items += bundle
+            size += sum(_size(item) for item in bundle)
+            if len(items) >= _MOST_COPIES or size >= _MOST_BYTES:
+                await self._bring_batch(items)
+                items, size = [], 0
+            await asyncio.sleep(0)
+        if items:
+            await self._bring_batch(items)
+
+    async def _bring_batch(self, items: list[WalkedItem]) -> None:
+        self.walked.entities += len(items)
+        last = items[-1]
+        at = last.entity.xid if isinstance(last, WalkedEntity) else last.xid
+        copies = await self._maker.copies_of(items)
+        if copies or self.walked.is_first:
+            cursor = None
+            if self.walked.is_first:
+                cursor = f"walking, {counted(self.walked.entities, 'entities')} up to {at}"
+            await self._apply(copies, cursor)
+
+    async def _apply(self, copies: list[Incoming], cursor: str | None = None) -> None:
+        if self._previewed is not None:
+            self._previewed += map(_without_content, copies)
+            return
+        self.flow.arrived.add(self.server.take_uncounted())
+        applied = await apply_by(self.flow, copies, cursor)
+        self.walked.brought.add(applied)
+        self._conflicting |= {
+            finding.origin for finding in applied.findings if finding.verdict in CONFLICTS
+        }
+
+    async def _end(self) -> None:
+        """Forget the conflicts of entities that are in conflict no longer, or not there."""
+        after: Origin | None = None
+        while True:
+            async with self.flow.context.database.transaction() as connection:
+                found = await linkconflicts.load(connection, self.flow.link.id, after, _PAGE)
+                if not found:
+                    return
+                after = found[-1].origin
+                settled = [c.origin for c in found if c.origin not in self._conflicting]
+                if settled:
+                    await linkconflicts.drop(connection, self.flow.link.id, settled)
+
+    async def _delete_absent(self) -> None:
+        if gone := await self._find_gone():
+            deleted = await delete_gone(self.flow, gone, self.losses_among(gone))
+            self.walked.brought.changes += deleted.changes
+            self.walked.deleted = len(gone)
+
+    def losses_among(self, gone: Sequence[str]) -> list[Origin]:
+        """Those of the entities that are gone which no arrival replaces, one for one.
+
+        An entity that has moved to another group keeps its path within the group.
+        """
+        conflicting = {origin.xid for origin in self._conflicting}
+        came = Counter(map(_in_any_group, self.memory.arrived - conflicting))
+        losses: list[Origin] = []
+        for xid in gone:
+            place = _in_any_group(xid)
+            if came[place]:
+                came[place] -= 1
+            else:
+                losses.append(Origin(self.flow.source.authority, xid))
+        return losses
+
+    async def _find_gone(self) -> list[str]:
+        """The entities here that are not listed, and are gone by the server's own word."""
+        absent = await find_absent(self.flow, self._is_expected)
+        return await confirm_gone(self.server, self._reader.model, absent)
+
+    def _is_expected(self, xid: str) -> bool:
+        """Whether an entity is there, or the walk has not looked for it."""
+        if self._reader.has_seen(xid) or not self._is_selected(xid):
+            return True
+        if any(part.covers(xid) for part in self._unchanged):
+            return True
+        return self._is_unreadable(xid)
+
+    def _is_selected(self, path: str) -> bool:
+        policy = self.flow.policy
+        return is_selected(path, policy.scope, policy.types)
+
+    def _is_unreadable(self, xid: str) -> bool:
+        """Whether an entity is of a type that the server has, and that was left out."""
+        names = xid.split("/")
+        kind = self.registry.types.get(names[1])
+        if kind is None:
+            return False
+        readable = self.registry.readable.get(names[1])
+        if readable is None:
+            return True
+        return len(names) > 3 and names[3] in kind.resources and names[3] not in readable
+
+
+def _in_any_group(xid: str) -> str:
+    """A path without the id of its group."""
+    steps = xid.split("/")
+    return "/".join([*steps[:2], *steps[3:]])
+
+
+def _without_content(copy: Incoming) -> Incoming:
+    """A copy as a preview keeps it: all that the decision about it needs."""
+    return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy
+
+
+def _size(item: WalkedItem) -> int:
+    document = item.entity.document if isinstance(item, WalkedEntity) else None
+    return len(document or b"")

@@ -1,0 +1,141 @@
+"""Makes copies of the entities that a walk has read: fetches documents, and counts epochs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from catalog.client import Refused
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.store import entities as store
+from catalog.store.database import Connection, Database
+from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.peers.linkbounds import Allowance
+from replication.sources.walkedentities import (
+    WalkedEntity,
+    is_same_content,
+    sealed_copy,
+    with_document,
+)
+from replication.sources.walkedserver import AnswerMalformed, AnswerTooLarge, WalkedServer
+
+_Held = Mapping[Origin, Entity | Tombstone]
+
+
+@dataclass(slots=True)
+class ReadEpochs:
+    """The server's epochs of versions whose copies here have others, by xid.
+
+    `reads_all` documents again, whatever is known of them.
+    """
+
+    by_xid: dict[str, int] = field(default_factory=dict)
+    reads_all: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyMaker:
+    """Makes the copies that a batch of walked entities brings; those that are here are none.
+
+    `arrived` gets the xids of entities that are not here yet.
+    """
+
+    database: Database
+    server: WalkedServer
+    epochs: ReadEpochs
+    allowance: Allowance
+    arrived: set[str]
+
+    async def copies_of(self, items: Sequence[WalkedEntity | MalformedCopy]) -> list[Incoming]:
+        """The copies to apply: of what differs from what is here, and of what is malformed."""
+        entities = [item.entity for item in items if isinstance(item, WalkedEntity)]
+        origins = [Origin(entity.authority, entity.origin) for entity in entities]
+        async with self.database.acquire() as connection:
+            live = await store.load_by_origin(connection, origins)
+            held: _Held = {**await store.load_tombstones(connection, origins), **live}
+            copies: list[Incoming] = await _ends_of_versions(connection, entities, live)
+        for item in items:
+            if isinstance(item, MalformedCopy):
+                copies.append(item)
+            elif (copy := await self._copy_of(item, held)) is not None:
+                copies.append(copy)
+        return copies
+
+    async def _copy_of(self, item: WalkedEntity, held: _Held) -> Incoming | None:
+        entity = item.entity
+        here = held.get(Origin(entity.authority, entity.origin))
+        try:
+            if item.lacks_document:
+                if self._is_read(entity, here):
+                    return None
+                entity = with_document(entity, await self._document(entity.xid))
+            copy = sealed_copy(entity, here)
+        # Numbers that have no canonical form, and documents that cannot be read.
+        except (ValueError, Refused, AnswerMalformed, AnswerTooLarge) as error:
+            if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
+                raise
+            return _malformed(entity, str(error))
+        if copy.epoch == item.entity.epoch:
+            self.epochs.by_xid.pop(copy.xid, None)
+        elif item.lacks_document:
+            self.epochs.by_xid[copy.xid] = item.entity.epoch
+        if not isinstance(here, Entity):
+            self.arrived.add(entity.origin)
+            return copy
+        return None if here.digest == copy.digest else copy
+
+    def _is_read(self, entity: Entity, here: Entity | Tombstone | None) -> bool:
+        """Whether the document of a version is here as its server has it, as far as it tells."""
+        if self.epochs.reads_all or not isinstance(here, Entity):
+            return False
+        epoch = self.epochs.by_xid.get(entity.xid, here.epoch)
+        return entity.epoch == epoch and is_same_content(entity, here)
+
+    async def _document(self, xid: str) -> bytes:
+        document = await self.server.document(xid)
+        self.allowance.take_bytes(self.server.take_received())
+        return document
+
+
+async def _ends_of_versions(
+    connection: Connection, entities: Sequence[Entity], live: Mapping[Origin, Entity]
+) -> list[Incoming]:
+    """The ends of the versions of resources that have become cross references.
+
+    Their server shows the versions of the other resource in their place, so it cannot be asked.
+    """
+    changed = [
+        here.xid
+        for entity in entities
+        if "xref" in entity.attributes
+        and (here := live.get(Origin(entity.authority, entity.origin))) is not None
+        and "xref" not in here.attributes
+    ]
+    if not changed:
+        return []
+    below = await store.load_subtrees(connection, changed)
+    now = datetime.now(UTC)
+    return [end_of(version, now) for version in below if version.kind == "version"]
+
+
+def end_of(entity: Entity, at: datetime) -> Tombstone:
+    """The deletion of an entity by its server, as this node tells it."""
+    return Tombstone(
+        xid=entity.origin,
+        kind=entity.kind,
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=entity.epoch + 1,
+        deletedat=at,
+    )
+
+
+def _malformed(entity: Entity, reason: str) -> MalformedCopy:
+    return MalformedCopy(
+        authority=entity.authority,
+        origin=entity.origin,
+        xid=entity.xid,
+        epoch=min(entity.epoch, 2**62),
+        reason=reason[:500].replace("\0", ""),
+    )

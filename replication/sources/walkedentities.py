@@ -1,0 +1,198 @@
+"""Translates what a server of any make says of an entity into a copy of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from catalog.model.attributes import PROVENANCE
+from catalog.model.digest import canonical
+from catalog.model.documentforms import decode_document, document_bytes, document_names, shape_of
+from catalog.model.entity import Entity, Tombstone
+from catalog.model.schema import GroupType, ResourceType
+from catalog.model.timestamps import parse_time
+from catalog.model.xid import Xid
+from replication.deciding.provenance import MOST_LEAP
+
+_OF_ALL = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "$schema"})
+_OF_META = frozenset({"readonly", "defaultversionurl"})
+# What a server has found out about a document is not content; document view leaves it out.
+_OF_VERSION = frozenset(
+    {"versionid", "isdefault"}
+    | {"formatvalidated", "formatvalidatedreason"}
+    | {"compatibilityvalidated", "compatibilityvalidatedreason"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedEntity:
+    """An entity as its server tells it, without a digest.
+
+    Its epoch is the server's, 0 if that tells none. `lacks_document` says that it may have a
+    document, whose exact bytes are not told with it.
+    """
+
+    entity: Entity
+    lacks_document: bool = False
+
+
+def read_group(
+    authority: str, kind: GroupType, xid: Xid, body: Any, collections: Iterable[str]
+) -> WalkedEntity:
+    """A group.
+
+    Args:
+        collections: the plural names of its resources at the server.
+
+    Raises:
+        ValueError: the reason why it is no group.
+    """
+    told = _object(body)
+    _check_identity(told, kind.singular, xid.gid, str(xid))
+    derived = {f"{each}{end}" for each in collections for end in ("", "url", "count")}
+    return WalkedEntity(
+        entity=_entity(authority, xid, told, {f"{kind.singular}id", *derived}),
+    )
+
+
+def read_resource(
+    authority: str, kind: ResourceType, xid: Xid, meta: Any, group: Entity
+) -> WalkedEntity:
+    """A resource, which is its meta entity. A cross reference has the times of its `group`.
+
+    Raises:
+        ValueError: the reason why it is no resource.
+    """
+    told = _object(meta)
+    _check_identity(told, kind.singular, xid.rid, f"{xid}/meta")
+    if (target := told.get("xref")) is not None:
+        return WalkedEntity(
+            entity=Entity(
+                xid=str(xid),
+                kind="resource",
+                authority=authority,
+                origin=str(xid),
+                epoch=0,
+                attributes={"xref": target},
+                createdat=group.createdat,
+                modifiedat=group.createdat,
+            )
+        )
+    entity = _entity(authority, xid, told, {f"{kind.singular}id", *_OF_META})
+    chosen = {"defaultversionsticky": False, **entity.attributes}
+    return WalkedEntity(entity=replace(entity, attributes=chosen))
+
+
+def read_version(authority: str, kind: ResourceType, xid: Xid, body: Any) -> WalkedEntity:
+    """A version.
+
+    Raises:
+        ValueError: the reason why it is no version.
+    """
+    told = _object(body)
+    _check_identity(told, kind.singular, xid.rid, str(xid))
+    _check_identity(told, "version", xid.vid, str(xid))
+    value, encoded, url = document_names(kind)
+    documents = {value, encoded} if kind.hasdocument else set()
+    entity = _entity(authority, xid, told, {f"{kind.singular}id", *documents, *_OF_VERSION})
+    entity = replace(entity, attributes={"ancestorid": xid.vid, **entity.attributes})
+    if not kind.hasdocument or url in entity.attributes:
+        return WalkedEntity(entity=entity)
+    contenttype = entity.attributes.get("contenttype")
+    if told.get(encoded) is not None:
+        return WalkedEntity(entity=with_document(entity, decode_document(told[encoded])))
+    # The text of a JSON document is lost where its value stands in metadata.
+    is_text = isinstance(contenttype, str) and shape_of(kind, contenttype) == "string"
+    if is_text and isinstance(told.get(value), str):
+        document = document_bytes(kind, str(contenttype), told[value])
+        return WalkedEntity(entity=with_document(entity, document))
+    return WalkedEntity(entity=entity, lacks_document=True)
+
+
+def with_document(entity: Entity, document: bytes) -> Entity:
+    """An entity with its document; an empty one counts as none."""
+    return replace(entity, document=document or None)
+
+
+def is_same_content(entity: Entity, held: Entity) -> bool:
+    """Whether an entity is the one that is here, but for its document and its epoch."""
+    return (
+        not held.damage
+        and entity.createdat == held.createdat
+        and entity.modifiedat == held.modifiedat
+        and canonical(entity.attributes) == canonical(held.attributes)
+    )
+
+
+def sealed_copy(entity: Entity, held: Entity | Tombstone | None) -> Entity:
+    """The copy of an entity that its server tells, given what is here of the same origin.
+
+    Its epoch is the server's where that is above the one here, as writes may have raised it. Else
+    the server counts anew, since it was restored or the entity was deleted and created again: then
+    the copy is the next one after what is here, if it differs from that at all. So epochs only rise
+    for those who follow this node, and what the server says is what is here.
+
+    Raises:
+        ValueError: it has numbers that have no canonical form.
+    """
+    here = 0 if held is None else held.epoch
+    if here < entity.epoch <= here + MOST_LEAP:
+        return entity.sealed()
+    if isinstance(held, Entity) and not held.damage:
+        copy = replace(entity, epoch=here).sealed()
+        if copy.digest == held.digest:
+            return copy
+    return replace(entity, epoch=here + 1).sealed()
+
+
+def _entity(authority: str, xid: Xid, told: Mapping[str, Any], without: set[str]) -> Entity:
+    left = _OF_ALL | without
+    if _is_provenance(told, xid):
+        left |= PROVENANCE
+    return Entity(
+        xid=str(xid),
+        kind=xid.kind,
+        authority=authority,
+        origin=str(xid),
+        epoch=_epoch(told),
+        attributes={k: v for k, v in told.items() if k not in left and v is not None},
+        createdat=_time(told, "createdat"),
+        modifiedat=_time(told, "modifiedat"),
+    )
+
+
+def _is_provenance(told: Mapping[str, Any], xid: Xid) -> bool:
+    """Whether an entity is a replica at its server, which says so as this node does."""
+    origin = told.get("origin")
+    return "authority" in told and isinstance(origin, str) and origin.endswith(str(xid))
+
+
+def _check_identity(told: Mapping[str, Any], singular: str, id: str, xid: str) -> None:
+    for name, expected in ((f"{singular}id", id), ("xid", xid)):
+        if told.get(name, expected) != expected:
+            raise ValueError(f'its "{name}" is {str(told[name])[:64]!r}, not {expected!r}')
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("it is not an object")
+    return value
+
+
+def _epoch(told: Mapping[str, Any]) -> int:
+    epoch = told.get("epoch")
+    if type(epoch) is not int or epoch < 0:
+        raise ValueError("it has no epoch")
+    return epoch
+
+
+def _time(told: Mapping[str, Any], name: str) -> datetime:
+    value = told.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f'it has no "{name}"')
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise ValueError(f'its "{name}" is no time: {error}') from error

@@ -1,0 +1,122 @@
+"""Finds out how a source can be followed: by its replication, or by walking its standard API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+
+from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
+from catalog.context import Context
+from catalog.http.outbound import open_session
+from catalog.model.concorderrors import SourceUnusable
+from catalog.model.errors import InvalidAttribute
+from catalog.operations.links import FoundCatalog
+from catalog.store.links import LinkDefinition
+from catalog.supervisor import LoopTiming
+from replication.peers.accessremedies import is_kept_out
+from replication.peers.handshake import (
+    FORCE,
+    PROBE_SECONDS,
+    cause_of,
+    describe,
+    may_pass,
+    peer_at,
+    probe,
+    shake_hands,
+    why_own,
+)
+from replication.sources.walkedregistry import NoRegistry, describe_registry
+from replication.sources.walkedserver import WalkedServer
+
+_log = structlog.get_logger(__name__)
+
+_OWN = "it is this node itself"
+
+
+async def choose_mode(
+    context: Context,
+    definition: LinkDefinition,
+    subject: str,
+    *,
+    is_named: bool,
+    credential: Credential | None = None,
+) -> tuple[LinkDefinition, FoundCatalog]:
+    """The definition of a link to a source, and what was found there.
+
+    A server that offers no replication is walked, unless the operator has named another mode.
+
+    Raises:
+        SourceUnusable: it does not answer, cannot be followed, or is this node.
+    """
+    if definition.mode == "walk":
+        return definition, await _probe_server(context, definition.source, subject, credential)
+    try:
+        return definition, await probe(context, definition.source, subject, credential)
+    except SourceUnusable as error:
+        cause = error.__cause__
+        has_answered = isinstance(cause, BadAnswer | Refused) and not may_pass(cause)
+        # One that offers replication to others is not walked for want of a role.
+        is_refused = isinstance(cause, Refused) and is_kept_out(cause.problem)
+        if is_named or is_refused or not has_answered:
+            raise
+        try:
+            found = await _probe_server(context, definition.source, subject, credential)
+        except SourceUnusable as another:
+            if isinstance(another.__cause__, NoRegistry):
+                raise error from cause
+            raise
+    walking = replace(definition, mode="walk")
+    check_walk(walking, subject)
+    return walking, found
+
+
+def check_walk(definition: LinkDefinition, subject: str) -> None:
+    """Refuse what a link cannot do that walks.
+
+    Raises:
+        InvalidAttribute
+    """
+    if definition.mode == "walk" and definition.labels:
+        detail = "a server that is walked is selected from by scope and types only"
+        raise InvalidAttribute(subject, name="labels", error_detail=detail)
+    if definition.mode == "walk" and definition.authorities:
+        detail = "a server that is walked speaks for one authority: name that as `authority`"
+        raise InvalidAttribute(subject, name="authorities", error_detail=detail)
+
+
+async def _probe_server(
+    context: Context, source: str, subject: str, credential: Credential | None
+) -> FoundCatalog:
+    """Find out whether a server can be walked, and describe it."""
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        timing = LoopTiming()
+        server = WalkedServer(
+            source, session, context.settings, timing, attempts=1, credential=credential
+        )
+        try:
+            if await _is_own(context, peer_at(source, session, seconds, credential=credential)):
+                raise SourceUnusable(subject, source=source, error_detail=_OWN)
+            found = await describe_registry(server, context.configuration.model)
+        except ClientError as error:
+            _log.info("a source cannot be walked", source=source, cause=cause_of(error))
+            fault = describe(error, source).rstrip(".")
+            raise SourceUnusable(
+                subject, source=source, error_detail=fault, detail=FORCE
+            ) from error
+    return FoundCatalog(
+        authority=source,
+        software=f"xRegistry {found.edition}",
+        left=[fault.path for fault in found.faults],
+    )
+
+
+async def _is_own(context: Context, peer: Client) -> bool:
+    """Whether a server says that it is this node; a server of other software never does."""
+    try:
+        return bool(why_own(context, await shake_hands(peer)))
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return False
