@@ -14,8 +14,8 @@ from benchmarks.messages import document, message
 from benchmarks.process import bare, node
 from benchmarks.size import Size
 
-_GROUPS = 64
-_MESSAGES = 20
+GROUPS = 64
+MESSAGES = 20
 _MANY = 32
 _numbers = itertools.count()
 
@@ -30,11 +30,11 @@ async def run(size: Size, directory: Path) -> list[Figure]:
         bare(directory, "put-bare", "--directory", str(data)) as bare_url,
     ):
         async with connected(url, 1) as (connection,):
-            groups = orjson.dumps(document("g", _GROUPS, _MESSAGES))
+            groups = orjson.dumps(document("g", GROUPS, MESSAGES))
             await connection.request(send_request("POST", url, "/", groups))
         return [
             await _compare(f"Durable PUT, {kind}", size, connections, (url, bare_url), streams)
-            for kind, streams in (("update", _updates), ("create", _creations))
+            for kind, streams in (("update", updates), ("create", _creations))
             for connections in (size.connections, _MANY)
         ]
 
@@ -60,18 +60,18 @@ async def _compare(
     )
 
 
-def _updates(url: str, connections: int) -> list[Iterator[bytes]]:
+def updates(url: str, connections: int) -> list[Iterator[bytes]]:
     """Updates of existing messages, no two connections in one group."""
-    return [_written(url, range(n, _GROUPS, connections), False) for n in range(connections)]
+    return [_written(url, range(n, GROUPS, connections), False) for n in range(connections)]
 
 
 def _creations(url: str, connections: int) -> list[Iterator[bytes]]:
-    return [_written(url, range(n, _GROUPS, connections), True) for n in range(connections)]
+    return [_written(url, range(n, GROUPS, connections), True) for n in range(connections)]
 
 
 def _written(url: str, groups: range, is_new: bool) -> Iterator[bytes]:
     for turn in itertools.count():
         number = next(_numbers)
-        name = f"n{number}" if is_new else f"m{turn % _MESSAGES}"
+        name = f"n{number}" if is_new else f"m{turn % MESSAGES}"
         path = f"/messagegroups/g{groups[turn % len(groups)]}/messages/{name}"
         yield send_request("PUT", url, path, orjson.dumps(message(name, f"Revision {number}.")))
