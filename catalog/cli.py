@@ -417,7 +417,7 @@ def _show(summary: ReconcileSummary) -> None:
         count = "entities" if left.entities is None else counted(left.entities, "entities")
         whose = cell(left.authority or "several authorities")
         out.print(f"  not compared at {left.catalog}: {count} of {whose}: {cell(left.reason)}")
-        out.print(f"    {cell(left.remedy)}")
+        out.print(f"    {cell(left.advice)}")
     colour = "green" if summary.is_equal else "yellow"
     out.print(f"[{colour}]{cell(summary.verdict())}[/]")
     for outcome in summary.repair or ():

@@ -8,11 +8,16 @@ from catalog.http.route import Route
 from catalog.operations import links as declared
 from replication.feed import digests, feed
 from replication.handover import handoveroffers, handoverrequests
-from replication.links import linkchange, links, notifications
-from replication.peers import handshake, keyhistories, trusting
+from replication.links import linkchange, links
+from replication.links.linkmodes import LinkModes
+from replication.modes import MODES
+from replication.peers import handshake, keyhistories, trustrequests
 from replication.recovery import reconciliationresults, recovery, repair
 from replication.signing import signatureaudit, signing
 from replication.sinks import receive
+from replication.sources import notifications
+
+_by_mode = LinkModes(MODES)
 
 routes: Sequence[Route] = (
     *handshake.routes,
@@ -20,13 +25,13 @@ routes: Sequence[Route] = (
     *digests.routes,
     *repair.routes,
     Route(declared.LIST_LINKS, links.list_links),
-    Route(declared.CREATE_LINK, links.create_link),
+    Route(declared.CREATE_LINK, _by_mode.create_link),
     Route(declared.GET_LINK, links.get_link),
     Route(declared.REPLACE_LINK, links.replace_link),
     Route(declared.CHANGE_LINK, linkchange.change_link),
     Route(declared.DELETE_LINK, links.delete_link),
     Route(declared.RESET_LINK, links.reset_link),
-    Route(declared.RUN_LINK, links.run_link),
+    Route(declared.RUN_LINK, _by_mode.run_link),
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
     *receive.routes,
     *recovery.routes,
@@ -35,7 +40,7 @@ routes: Sequence[Route] = (
     *handoverrequests.routes,
     *keyhistories.routes,
     *signing.routes,
-    *trusting.routes,
+    *trustrequests.routes,
     *signatureaudit.routes,
     *notifications.routes,
 )

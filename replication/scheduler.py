@@ -20,15 +20,12 @@ from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
 from catalog.store.recoveries import RECOVERY_CHANNEL
 from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
-from replication.feed.confirmations import Confirmations
 from replication.handover.handoverrunner import HandoverRunner
-from replication.links.linkresources import LinkResources
 from replication.links.linkrunner import LinkRunner
-from replication.links.notifications import forget_subscription
-from replication.links.runners import runner_of
-from replication.peers.linkbounds import LinkGate
-from replication.peers.linkconnections import LinkConnections
+from replication.modes import runner_of
 from replication.recovery.recoveryrunner import RecoveryRunner
+from replication.sources.notifications import forget_subscription
+from replication.transfer.linkresources import LinkResources
 
 _log = structlog.get_logger(__name__)
 
@@ -49,14 +46,7 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         open_session(context.settings, idle_seconds=idle) as session,
         asyncio.TaskGroup() as group,
     ):
-        resources = LinkResources(
-            context=context,
-            session=session,
-            gate=LinkGate(),
-            timing=timing,
-            connections=LinkConnections(context.settings),
-            confirmations=Confirmations(context.database),
-        )
+        resources = LinkResources.of(context, session, timing)
         scheduler = LinkScheduler(resources, group)
         recovery = RecoveryRunner(resources)
         handover = HandoverRunner(resources)

@@ -93,11 +93,11 @@ async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]
 
 
 def _show(found: Sequence[Diagnosis]) -> None:
-    shown = table("", "subject", "finding", "remedy")
+    shown = table("", "subject", "finding", "advice")
     for each in found:
         colour = _COLOURS[each.level]
         level = f"[{colour}]{each.level}[/]"
-        shown.add_row(level, cell(each.subject), cell(each.text), cell(each.remedy))
+        shown.add_row(level, cell(each.subject), cell(each.text), cell(each.advice))
     out.print(shown)
     counts = Counter(each.level for each in found)
     out.print(

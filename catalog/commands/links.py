@@ -63,7 +63,7 @@ app.add_typer(linkselection.app)
 app.add_typer(linkcredential.app)
 
 
-_MOST_REMEDIES = 5
+_MOST_ADVICE = 5
 
 
 # How a link is told of, by its mode: "to follow", "follows".
@@ -353,9 +353,9 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
             members = (each.xid, each.authority, each.epoch, each.verdict, each.detail)
             shown.add_row(*map(cell, members))
         out.print(shown)
-        remedies = dict.fromkeys(each.remedy for each in conflicts if each.remedy)
-        for remedy in [*remedies][:_MOST_REMEDIES]:
-            out.print(cell(remedy))
+        told = dict.fromkeys(each.advice for each in conflicts if each.advice)
+        for advice in [*told][:_MOST_ADVICE]:
+            out.print(cell(advice))
 
 
 _NAMES = {

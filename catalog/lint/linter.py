@@ -190,9 +190,9 @@ class Linter:
                 key = (found.file, entity.path.groups, entity.path.resources, entity.kind, name)
                 counts[key] += 1
                 meant = get_close_matches(name, known, n=1, cutoff=_LIKENESS)
-                remedy = f'"{meant[0]}" may be meant.' if meant else "Define it in the model."
+                advice = f'"{meant[0]}" may be meant.' if meant else "Define it in the model."
                 message = (
-                    f'The model has no "{name}" here, so it is taken as an extension. {remedy}'
+                    f'The model has no "{name}" here, so it is taken as an extension. {advice}'
                 )
                 first.setdefault(key, replace(found, rule="unknown_attribute", message=message))
         for each, finding in first.items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
@@ -19,6 +21,61 @@ State = Literal[
     "asking",
     "paused",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeTerms:
+    """What is so of all links of a mode.
+
+    Args:
+        needs: the member without which there is no link: its `source`, its `target`, or its
+            `authority`, if its source sends by itself.
+        members: the other members that its links may have, beside a scope and types.
+        sends: they send what is here; the others bring what is elsewhere.
+        is_topic: they lead to or from a topic of Kafka.
+        is_told: their source says now and then that it has no changes.
+        is_fixed: nothing of them can be changed.
+        is_nameless: the other catalog tells no authority, so that an operator may name any.
+        drops: what they have brought can be dropped again.
+    """
+
+    needs: Literal["source", "target", "authority"]
+    members: frozenset[str]
+    sends: bool = False
+    is_topic: bool = False
+    is_told: bool = False
+    is_fixed: bool = False
+    is_nameless: bool = False
+    drops: bool = True
+
+    def has(self, member: str) -> bool:
+        """Whether links of the mode may have a member."""
+        return member == self.needs or member in self.members or member in _OF_ALL
+
+
+_OF_ALL = frozenset({"mode", "scope", "types"})
+_NAMED_HERE = frozenset({"prefix", "map", "addresses"})
+_WALKED = _NAMED_HERE | {"authority", "trust"}
+_FOLLOWED = _WALKED | {"authorities"}
+_PUSHED = frozenset({"authority", "authorities"})
+MODE_TERMS: Mapping[Mode, ModeTerms] = {
+    "pull": ModeTerms(needs="source", members=_FOLLOWED | {"labels"}),
+    "events": ModeTerms(needs="source", members=_FOLLOWED | {"labels", "eventtopic"}),
+    "accept": ModeTerms(
+        needs="authority", members=_NAMED_HERE | {"authorities"}, is_told=True, is_fixed=True
+    ),
+    "kafka": ModeTerms(needs="source", members=_FOLLOWED, is_topic=True, is_told=True),
+    "walk": ModeTerms(needs="source", members=_WALKED, is_nameless=True),
+    "push": ModeTerms(needs="target", members=_PUSHED, sends=True, drops=False),
+    "publish": ModeTerms(
+        needs="target",
+        members=frozenset({"authorities"}),
+        sends=True,
+        is_topic=True,
+        drops=False,
+    ),
+    "write": ModeTerms(needs="target", members=frozenset({"authorities", "dialect"}), sends=True),
+}
 
 RELAY = ("*",)
 TRUST_FIRST = "first"

@@ -44,9 +44,9 @@ async def check_server(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 def _faults_of_server(facts: Facts) -> Iterator[Diagnosis]:
-    def fault(text: str, remedy: str, *, is_warning: bool = False) -> Diagnosis:
+    def fault(text: str, advice: str, *, is_warning: bool = False) -> Diagnosis:
         level: Level = "warning" if is_warning else "error"
-        return Diagnosis(subject="database", level=level, text=text, remedy=remedy)
+        return Diagnosis(subject="database", level=level, text=text, advice=advice)
 
     if facts["major"] < _LEAST_MAJOR:
         yield fault(f"it is PostgreSQL {facts['version']}", f"Use {_LEAST_MAJOR} or later.")
@@ -87,7 +87,7 @@ def _faults_of_pool(facts: Facts, settings: Settings) -> Iterator[Diagnosis]:
             level="warning",
             text=f"this node may open {wanted} connections, and the server allows "
             f"{facts['connections']} in all ({facts['used']} are open)",
-            remedy="Raise max_connections, or lower CONCORD_DATABASE_POOL_SIZE, CONCORD_STREAMS.",
+            advice="Raise max_connections, or lower CONCORD_DATABASE_POOL_SIZE, CONCORD_STREAMS.",
         )
 
 
@@ -102,15 +102,15 @@ async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
                     subject="schema",
                     level="error",
                     text=f"{error}: what depends on the schema was not checked",
-                    remedy="`concord migrate`, or start the node, brings an older or empty one up "
+                    advice="`concord migrate`, or start the node, brings an older or empty one up "
                     "to date. For another one, run its version, or restore a backup of before.",
                 )
             ]
         node = await read_node(connection)
     if node is not None and node["gate"] != "open":
         text = "the node takes no writes, as it has yet to recover its own entities"
-        remedy = "`concord recover --from URL`; `concord recover status` tells how far it is."
-        return [Diagnosis(subject="schema", level="error", text=text, remedy=remedy)]
+        advice = "`concord recover --from URL`; `concord recover status` tells how far it is."
+        return [Diagnosis(subject="schema", level="error", text=text, advice=advice)]
     return [Diagnosis(subject="schema", level="ok", text="it is that of this version")]
 
 
@@ -124,8 +124,8 @@ async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
     skew = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
     if skew > _MOST_SKEW_SECONDS:
         text = f"this machine and the database differ by {skew:.1f} seconds"
-        remedy = "Synchronise both with NTP (chrony, systemd-timesyncd)."
-        return [Diagnosis(subject="clock", level="error", text=text, remedy=remedy)]
+        advice = "Synchronise both with NTP (chrony, systemd-timesyncd)."
+        return [Diagnosis(subject="clock", level="error", text=text, advice=advice)]
     if jumps:
         last = jumps[0]
         where = "ahead" if last.seconds > 0 else "back"
@@ -133,8 +133,8 @@ async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
             f"that of the database went {abs(last.seconds) / _DAY_SECONDS:,.0f} days {where} by "
             f"{last.at:%Y-%m-%d %H:%M} UTC, or no node ran: nothing was dropped for that"
         )
-        remedy = "Synchronise it with NTP (chrony, systemd-timesyncd), unless the node was off."
-        return [Diagnosis(subject="clock", level="warning", text=text, remedy=remedy)]
+        advice = "Synchronise it with NTP (chrony, systemd-timesyncd), unless the node was off."
+        return [Diagnosis(subject="clock", level="warning", text=text, advice=advice)]
     return [Diagnosis(subject="clock", level="ok", text="it agrees with that of the database")]
 
 
@@ -149,7 +149,7 @@ async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
             text=f"a transaction of {one['program'] or 'a client'} in the database "
             f"{one['database']} has been open for {one['seconds']:,.0f} seconds: links and "
             "subscriptions see nothing that was written since",
-            remedy=f"End it: SELECT pg_terminate_backend({one['process']})"
+            advice=f"End it: SELECT pg_terminate_backend({one['process']})"
             if one["process"].isdigit()
             else f"End it: ROLLBACK PREPARED '{one['process']}'",
         )
@@ -184,8 +184,8 @@ def _backup(figures: StoredFigures) -> Diagnosis:
         text = f"the last one is {seconds / _DAY_SECONDS:.0f} days old"
     else:
         return Diagnosis(subject=subject, level="ok", text="there is one of the last two days")
-    remedy = "Run `concord backup` every day: docs/operations.md has a timer and a CronJob."
-    return Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+    advice = "Run `concord backup` every day: docs/operations.md has a timer and a CronJob."
+    return Diagnosis(subject=subject, level="warning", text=text, advice=advice)
 
 
 def _comparison(figures: StoredFigures) -> Diagnosis:
@@ -199,8 +199,8 @@ def _comparison(figures: StoredFigures) -> Diagnosis:
         text = f"this catalog was last compared with others {min(ages) / _DAY_SECONDS:.0f} days ago"
     else:
         return Diagnosis(subject=subject, level="ok", text="it was compared in the last two days")
-    remedy = "Run `concord reconcile` every hour or day: docs/reconciliation.md names the ways."
-    return Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+    advice = "Run `concord reconcile` every hour or day: docs/reconciliation.md names the ways."
+    return Diagnosis(subject=subject, level="warning", text=text, advice=advice)
 
 
 def _late(kind: str, rows: Sequence[Row], days: float) -> Iterator[Diagnosis]:
@@ -212,7 +212,7 @@ def _late(kind: str, rows: Sequence[Row], days: float) -> Iterator[Diagnosis]:
                 level="warning",
                 text=f"it is {seconds / _DAY_SECONDS:.0f} days behind, and changes stay for "
                 f"{days:g} days",
-                remedy=f"`concord {kind} show {row['id']}` tells why. Mend that, or delete it.",
+                advice=f"`concord {kind} show {row['id']}` tells why. Mend that, or delete it.",
             )
 
 

@@ -27,7 +27,7 @@ class Diagnosis:
     subject: str
     level: Level
     text: str
-    remedy: str = ""
+    advice: str = ""
 
 
 class CheckedNode:
@@ -94,7 +94,7 @@ async def _make(checked: CheckedNode, check: Check, seconds: float) -> Sequence[
         async with asyncio.timeout(seconds):
             return await check(checked)
     except TimeoutError:
-        text, remedy = f"it could not be checked within {seconds:g} seconds", ""
+        text, advice = f"it could not be checked within {seconds:g} seconds", ""
     except OfAnotherVersion:
         # The check of the schema tells that.
         return []
@@ -102,8 +102,8 @@ async def _make(checked: CheckedNode, check: Check, seconds: float) -> Sequence[
         # All checks that need it find the same, which is told once.
         subject = "database"
         text = f"it cannot be used, so what depends on it was not checked: {error}"
-        remedy = "Check CONCORD_DATABASE_URL or CONCORD_DATA_DIR, and that the server runs."
+        advice = "Check CONCORD_DATABASE_URL or CONCORD_DATA_DIR, and that the server runs."
     # A defect in one check must not hide what the others find.
     except Exception as error:
-        text, remedy = f"the check itself failed: {described(error)}", ""
-    return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
+        text, advice = f"the check itself failed: {described(error)}", ""
+    return [Diagnosis(subject=subject, level="error", text=text, advice=advice)]

@@ -22,7 +22,7 @@ _FREE_BYTES = 1024**3
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IRWXO
 
 
-def expiry(subject: str, end: datetime, remedy: str) -> Diagnosis:
+def expiry(subject: str, end: datetime, advice: str) -> Diagnosis:
     """Whether a certificate is about to expire."""
     left = end - datetime.now(UTC)
     if left > EXPIRY_WARNED:
@@ -30,7 +30,7 @@ def expiry(subject: str, end: datetime, remedy: str) -> Diagnosis:
     level: Level = "warning" if left > timedelta(0) else "error"
     verb = "expires" if left > timedelta(0) else "has expired"
     return Diagnosis(
-        subject=subject, level=level, text=f"it {verb} on {end:%Y-%m-%d %H:%M} UTC", remedy=remedy
+        subject=subject, level=level, text=f"it {verb} on {end:%Y-%m-%d %H:%M} UTC", advice=advice
     )
 
 
@@ -56,7 +56,7 @@ def _room(directory: Path) -> Iterator[Diagnosis]:
             subject="directory",
             level=level,
             text=f"{usage.free / _FREE_BYTES:.1f} GiB are free on the disk of {directory}",
-            remedy="Make room: PostgreSQL stops when its disk is full.",
+            advice="Make room: PostgreSQL stops when its disk is full.",
         )
 
 
@@ -67,7 +67,7 @@ def _permissions(directory: Path) -> Iterator[Diagnosis]:
             subject="directory",
             level="error",
             text=f"others may enter {directory} (mode {mode:o})",
-            remedy=f"chmod 700 {directory}",
+            advice=f"chmod 700 {directory}",
         )
 
 
@@ -83,19 +83,19 @@ async def check_key(checked: CheckedNode) -> Sequence[Diagnosis]:
     try:
         file.read()
     except KeysUnusable as error:
-        remedy = "Run this as the node's user; secrets cannot be used without their key."
-        return [Diagnosis(subject="key", level="error", text=str(error), remedy=remedy)]
+        advice = "Run this as the node's user; secrets cannot be used without their key."
+        return [Diagnosis(subject="key", level="error", text=str(error), advice=advice)]
     if settings.database_url is not None:
         text = f"it is in {file.path}, on this machine only"
-        remedy = "If processes on other machines share the database, set CONCORD_ENCRYPTION_KEY."
-        return [Diagnosis(subject="key", level="warning", text=text, remedy=remedy)]
+        advice = "If processes on other machines share the database, set CONCORD_ENCRYPTION_KEY."
+        return [Diagnosis(subject="key", level="warning", text=text, advice=advice)]
     return [Diagnosis(subject="key", level="ok", text=f"it is in {file.path}")]
 
 
 async def check_certificates(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The ends of the node's own certificates."""
     settings = checked.settings
-    remedy = "Renew it, and restart the processes of the node."
+    advice = "Renew it, and restart the processes of the node."
     found: list[Diagnosis] = []
     for name, path in settings.certificates.items():
         try:
@@ -103,9 +103,9 @@ async def check_certificates(checked: CheckedNode) -> Sequence[Diagnosis]:
         except (OSError, ValueError) as error:
             text = f"{path} cannot be read: {error}"
             hint = "It is a PEM file that the node's user may read."
-            found.append(Diagnosis(subject=name, level="error", text=text, remedy=hint))
+            found.append(Diagnosis(subject=name, level="error", text=text, advice=hint))
         else:
-            found.append(expiry(name, min(ends), remedy))
+            found.append(expiry(name, min(ends), advice))
     return found
 
 
@@ -125,8 +125,8 @@ async def check_settings(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 def _unsafe(settings: Settings) -> Iterator[Diagnosis]:
-    def warn(text: str, remedy: str, level: Level = "warning") -> Diagnosis:
-        return Diagnosis(subject="settings", level=level, text=text, remedy=remedy)
+    def warn(text: str, advice: str, level: Level = "warning") -> Diagnosis:
+        return Diagnosis(subject="settings", level=level, text=text, advice=advice)
 
     public = None if settings.public_url is None else urlsplit(settings.public_url)
     is_local = is_loopback(settings.host) and (public is None or is_loopback(public.hostname or ""))

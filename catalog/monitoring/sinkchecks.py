@@ -82,7 +82,7 @@ async def _ask(
             subject=subject,
             level="error",
             text=f"it {why_unreachable(error)} ({described(error)})",
-            remedy=f"See its name, firewall and certificate; `concord subscription show "
+            advice=f"See its name, firewall and certificate; `concord subscription show "
             f"{subscriptions[0]}`.",
         )
     if end is not None:

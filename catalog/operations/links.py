@@ -285,7 +285,7 @@ class TriedCopy(AnswerBody):
     xid: str
     epoch: Count
     detail: str | None = None
-    remedy: str | None = None
+    advice: str | None = None
 
 
 class CopyConflict(TriedCopy):

@@ -189,7 +189,7 @@ async def read_unlabelled(
     """Read groups and resources of authorities other than `own` that labels do not select.
 
     Args:
-        units: as in `leave_unlabelled`; all if `None`.
+        units: as in `drop_unlabelled`; all if `None`.
     """
     named = columns_of(units) if units is not None else (None, None)
     rows = await connection.fetch(_queries.unlabelled, own, authorities, list(labels), *named)

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from catalog.model.entity import Origin
-from catalog.model.linkterms import Dialect, Mode, State
+from catalog.model.linkterms import MODE_TERMS, Dialect, Mode, ModeTerms, State
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
@@ -19,7 +19,6 @@ from catalog.store.formerselections import FormerSelection, read_former, write_f
 from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
-_OUTGOING = frozenset({"push", "publish", "write"})
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""
 _HISTORY = timedelta(days=90)
@@ -39,16 +38,17 @@ class LinkDefinition:
     them. `scope` are the xids that it brings, each with everything below it, and `types` the types
     of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. Of these,
     it brings groups and resources that have all `labels`, as `name=value` or `name`. `prefix`
-    comes before the ids that groups get here, unless one of the pairs in `names`, as
+    comes before the ids that groups get here, unless one of the pairs in `map`, as
     `messagegroups/shop=messagegroups/eu-shop`, is about them. `addresses` has pairs as
     `amqp://broker.a:5672=amqp://bridge.b:5673`, by which addresses of endpoints are rewritten.
     `trust` has keys that were trusted with the link.
 
-    A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
-    this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
-    topic that another node publishes to, `walk` and `write` lead to servers of other software.
-    `dialect` is the API that a link writes to; without it, it is found out. `eventtopic` is the
-    topic whose events wake a link of mode `events`; without it, the source posts them.
+    A link has the members of its mode (`MODE_TERMS`); the others are empty, and are not stored. One
+    that sends has a `target`, and no `source`: its source is this node. One of mode `accept` has
+    neither URL, since its source sends by itself. `kafka` follows a topic that another node
+    publishes to, `walk` and `write` lead to servers of other software. `dialect` is the API that a
+    link writes to; without it, it is found out. `eventtopic` is the topic whose events wake a link
+    of mode `events`; without it, the source posts them.
     """
 
     source: str = ""
@@ -59,7 +59,7 @@ class LinkDefinition:
     types: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     prefix: str = ""
-    names: tuple[str, ...] = ()
+    map: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     dialect: Dialect | None = None
     trust: tuple[str, ...] = ()
@@ -71,14 +71,14 @@ class LinkDefinition:
         return self.target or self.source
 
     @property
-    def is_topic(self) -> bool:
-        """Whether the link leads to or from a topic of Kafka."""
-        return self.mode in ("kafka", "publish")
+    def terms(self) -> ModeTerms:
+        """What is so of all links of its mode."""
+        return MODE_TERMS[self.mode]
 
     @property
     def sends(self) -> bool:
         """Whether the link sends what is here; the others bring what is elsewhere."""
-        return self.mode in _OUTGOING
+        return self.terms.sends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ async def create(
     Args:
         authority: the one that the source is pinned to; `None` pins it at the first contact.
     """
-    is_mapped = bool(definition.prefix or definition.names or definition.addresses)
+    is_mapped = bool(definition.prefix or definition.map or definition.addresses)
     row = await connection.fetchrow(_queries.create, id, _text(definition), authority, is_mapped)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
@@ -436,7 +436,7 @@ def _selection(definition: LinkDefinition) -> tuple[Any, ...]:
 
 
 def _names(definition: LinkDefinition) -> tuple[Any, ...]:
-    return definition.prefix, sorted(definition.names), sorted(definition.addresses)
+    return definition.prefix, sorted(definition.map), sorted(definition.addresses)
 
 
 def _former_text(before: Link) -> str:
@@ -449,7 +449,9 @@ def _former_text(before: Link) -> str:
 
 
 def _text(definition: LinkDefinition) -> str:
-    return orjson.dumps(asdict(definition)).decode()
+    members = asdict(definition).items()
+    stored = {name: value for name, value in members if definition.terms.has(name)}
+    return orjson.dumps(stored).decode()
 
 
 def definition_from(row: Mapping[str, Any]) -> LinkDefinition:

@@ -146,8 +146,8 @@ def open_tracing(instance: str) -> Tracing:
     try:
         from catalog.telemetry.otlptracing import OtlpTracing
     except ImportError:
-        remedy = f"install it with: {install_command('tracing')}"
-        _log.warning("no traces are sent, since OpenTelemetry is not installed", remedy=remedy)
+        advice = f"install it with: {install_command('tracing')}"
+        _log.warning("no traces are sent, since OpenTelemetry is not installed", advice=advice)
         return Tracing()
     return OtlpTracing(instance)
 

@@ -33,7 +33,7 @@ def given_credential(
         given = peer_credential(body.credential, subject)
     else:
         return None
-    if definition.is_topic or definition.mode == "accept":
+    if definition.terms.is_topic or not definition.peer:
         detail = f'a link of mode "{definition.mode}" sends none'
         raise InvalidAttribute(subject, name=name, error_detail=detail)
     check_credential(given, definition.peer, settings, subject)

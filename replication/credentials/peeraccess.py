@@ -24,7 +24,7 @@ from catalog.store.links import Link
 from catalog.store.peercredentials import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
 from replication.credentials.clientcertificate import client_tls
-from replication.peers.accessremedies import another_credential
+from replication.peers.accessadvice import another_credential
 
 _log = structlog.get_logger(__name__)
 
@@ -85,7 +85,7 @@ class PeerAccess:
         self._credential = credential
         self._settings = settings
         self._fault = fault
-        self._remedy = f"Give the link another one: {another_credential(link)}."
+        self._advice = f"Give the link another one: {another_credential(link)}."
         self._fetching = asyncio.Lock()
         self._token = credential.token
         self._fetchat: datetime | None = None
@@ -100,7 +100,7 @@ class PeerAccess:
     async def headers(self) -> Mapping[str, str]:
         """The header with the token, which is fetched if there is none that lasts."""
         if self._fault is not None:
-            raise CredentialUnusable(f"The credential cannot be read: {self._fault}.", self._remedy)
+            raise CredentialUnusable(f"The credential cannot be read: {self._fault}.", self._advice)
         self._check_certificate()
         token = self._token
         if self._credential.oauth is not None:
@@ -125,7 +125,7 @@ class PeerAccess:
         certificate = self._credential.certificate
         if certificate is not None and parse_time(certificate.endsat) <= datetime.now(UTC):
             message = f"The client certificate of the link has ended at {certificate.endsat}."
-            raise CredentialUnusable(message, self._remedy)
+            raise CredentialUnusable(message, self._advice)
 
     async def _lasting_token(self, client: OAuthClient) -> str:
         now = datetime.now(UTC)
@@ -139,7 +139,7 @@ class PeerAccess:
             message = f"{answer.reason[0].upper()}{answer.reason[1:]}: {client.tokenurl}."
             raise CredentialUnusable(
                 message,
-                "" if answer.may_pass else self._remedy,
+                "" if answer.may_pass else self._advice,
                 is_retryable=answer.may_pass,
                 retry_after=answer.retry_after,
             )

@@ -63,7 +63,7 @@ UNMAPPED = GroupMapping()
 
 def mapping_of(definition: LinkDefinition) -> GroupMapping:
     """The mapping of a link."""
-    return GroupMapping(prefix=definition.prefix, names=read_names(definition.names))
+    return GroupMapping(prefix=definition.prefix, names=read_names(definition.map))
 
 
 def read_names(pairs: Iterable[str]) -> dict[str, str]:

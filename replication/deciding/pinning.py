@@ -20,7 +20,7 @@ class Refusal:
     """The reason why a source may not be pinned to an authority, and what an operator can do."""
 
     reason: str
-    remedy: str
+    advice: str
 
 
 def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
@@ -77,12 +77,12 @@ async def meet_claim(connection: Connection, link: Link, claimed: str) -> None:
     """
     check_claim(link, claimed)
     source, is_named = link.definition.source, link.authority is not None
-    remedy = _remedy(link.id, claimed)
+    advice = _advice(link.id, claimed)
     refusal = await why_not_pinned(
-        connection, link.id, source, claimed, is_named=is_named, remedy=remedy
+        connection, link.id, source, claimed, is_named=is_named, advice=advice
     )
     if refusal is not None:
-        raise ClientError(f"{source} cannot be followed: {refusal.reason}.", refusal.remedy)
+        raise ClientError(f"{source} cannot be followed: {refusal.reason}.", refusal.advice)
 
 
 def met(link: Link, instance: uuid.UUID, authority: str, loss: str) -> Link:
@@ -100,7 +100,7 @@ def check_claim(link: Link, claimed: str) -> None:
     if link.authority not in (None, claimed):
         raise ClientError(
             f"The source is pinned to the authority {link.authority}, and claims to be {claimed}.",
-            _remedy(link.id, claimed),
+            _advice(link.id, claimed),
         )
 
 
@@ -111,7 +111,7 @@ async def why_not_pinned(
     authority: str,
     *,
     is_named: bool,
-    remedy: str = "",
+    advice: str = "",
 ) -> Refusal | None:
     """The refusal of a source's claim to an authority, if it is to be refused.
 
@@ -122,18 +122,18 @@ async def why_not_pinned(
         link: the id of the link.
         source: the URL of the source.
         is_named: the operator has named the authority.
-        remedy: the way in which the operator can name it.
+        advice: the way in which the operator can name it.
     """
     claim = await linkauthorities.read_claim(connection, link, authority, source)
     if claim.rival is not None:
         return Refusal(
             reason=f'link "{claim.rival}" follows the authority {authority} from another source',
-            remedy=f"Remove the wrong one: `concord link remove {claim.rival}`.",
+            advice=f"Remove the wrong one: `concord link remove {claim.rival}`.",
         )
     if claim.is_known and not (is_named or claim.is_shared or authority.rstrip("/") == source):
         return Refusal(
             reason=f"it claims to be {authority}, an authority that is known here already",
-            remedy=remedy,
+            advice=advice,
         )
     return None
 
@@ -145,6 +145,6 @@ def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
     return frozenset(definition.authorities or (source,))
 
 
-def _remedy(link: str, authority: str) -> str:
+def _advice(link: str, authority: str) -> str:
     # The authority is another party's text, and operators copy commands into their shells.
     return f"If it is, run `concord link pin {link} {shlex.quote(authority)}`."

@@ -11,7 +11,7 @@ from catalog.store.links import LinkDefinition
 from catalog.writing.permission import check_writes
 from replication.deciding.mapping import GroupMapping, NoPlace, mapping_of
 
-_REMEDY = (
+_ADVICE = (
     "What is accepted of this catalog could come to groups that its token has no role for: have "
     "it accepted with --scope or --prefix, or give the token another role."
 )
@@ -32,7 +32,7 @@ async def check_acceptance(
     try:
         await check_writes(connection, scope, sorted(places_of(definition)))
     except Forbidden as error:
-        error.detail = _REMEDY
+        error.detail = _ADVICE
         raise
 
 

@@ -38,7 +38,7 @@ from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import load_given
 from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
-from replication.peers.accessremedies import NO_LINK
+from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
 
 _MOST_OPEN = 100

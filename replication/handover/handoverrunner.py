@@ -24,9 +24,9 @@ from replication.credentials.peeraccess import access_of_row
 from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import give, load_given
 from replication.handover.handovertaking import fetch_given, take
-from replication.links.linkresources import LinkResources
-from replication.peers.accessremedies import NO_LINK
+from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import cause_of, describe, peer_at
+from replication.transfer.linkresources import LinkResources
 
 _log = structlog.get_logger(__name__)
 

@@ -14,8 +14,7 @@ from catalog.operations.links import CompleteCopy, LinkAnswer
 from catalog.store.links import Link
 from replication.deciding.mapping import read_names
 
-# A catalog that pushes or publishes says so every half minute when it has no changes.
-_TOLD = ("accept", "kafka")
+# A catalog that pushes or publishes says every half minute that it has no changes.
 _SILENT_SECONDS = 120
 # In other states, nobody tells how many changes there are.
 _IN_CONTACT = frozenset({"copying", "behind", "current", "asking"})
@@ -62,7 +61,7 @@ def link_answer(link: Link) -> LinkAnswer:
     now = datetime.now(UTC)
     confirmed = _seconds_since(link.currentat)
     state, error = link.state, link.error
-    is_silent = definition.mode in _TOLD and (confirmed or 0) > _SILENT_SECONDS
+    is_silent = definition.terms.is_told and (confirmed or 0) > _SILENT_SECONDS
     if is_silent and state == "current":
         state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
     given = {name: getattr(definition, name) for name in _DEFINED}
@@ -72,7 +71,7 @@ def link_answer(link: Link) -> LinkAnswer:
         source=definition.source or None,
         target=definition.target or None,
         direction="out" if definition.sends else "in",
-        map=read_names(definition.names),
+        map=read_names(definition.map),
         addresses=read_names(definition.addresses),
         eventtopic=definition.eventtopic or None,
         token=(link.credential or {}).get("token"),

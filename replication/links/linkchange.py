@@ -22,15 +22,14 @@ from catalog.store.links import Link
 from replication.credentials.givencredential import given_credential
 from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.links.linkanswers import answer_link, present
-from replication.links.links import (
+from replication.links.linkdefinitions import (
     check_authority,
+    check_members,
     check_not_accepted,
-    check_not_paused,
     check_pin,
-    check_selection,
-    existing_link,
     members_of,
 )
+from replication.links.links import check_not_paused, existing_link
 from replication.peers.movedpeer import check_moved, moved_peer
 
 _PAUSED = "paused on request"
@@ -91,7 +90,7 @@ async def _redefine(
 ) -> Link | None:
     context = request[CONTEXT]
     definition = replace(before.definition, **moved, **given)
-    check_selection(definition, request.path)
+    check_members(definition.mode, body, request.path)
     credential = given_credential(body, definition, context.settings, request.path)
     if credential is not None and not (given or moved):
         return await renew_credential(connection, context.keys, before, credential)

@@ -25,7 +25,7 @@ from catalog.store import allowances
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
 from catalog.store.loghistory import read_incarnation
-from replication.peers.accessremedies import access_remedy, is_kept_out
+from replication.peers.accessadvice import access_advice, is_kept_out
 from replication.peers.linkbounds import most_pushed_bytes
 from replication.peers.pacedclient import PacedClient, PeerPace
 
@@ -38,7 +38,7 @@ _OFFERS = (
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
 PROBE_SECONDS = 10.0
-_TLS_REMEDY = (
+_TLS_ADVICE = (
     "Name the authority of its certificate (`--ca-cert`) if this node's system does not trust it, "
     "and give the link the client certificate that it asks for (`--client-cert`)."
 )
@@ -155,9 +155,9 @@ def describe(error: ClientError, url: str, link: str = "ID") -> str:
     """An error of a request to a peer, in words for the operator of a link."""
     if isinstance(error, Refused):
         said = f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
-        return f"{said} {access_remedy(error.problem, link)}".strip()
+        return f"{said} {access_advice(error.problem, link)}".strip()
     if isinstance(error, Unreachable) and _is_about_tls(error):
-        return f"{url} {why_unreachable(error)}. {_TLS_REMEDY}"
+        return f"{url} {why_unreachable(error)}. {_TLS_ADVICE}"
     if isinstance(error, Unreachable):
         partly = "did not answer as a whole, or not in time"
         return f"{url} {partly if error.is_doubtful else why_unreachable(error)}."

@@ -7,7 +7,7 @@ from typing import Literal
 
 from catalog.client import ClientError, CredentialUnusable, CursorExpired, Refused, Unreachable
 from catalog.model.linkterms import State
-from replication.peers.accessremedies import access_remedy
+from replication.peers.accessadvice import access_advice
 from replication.peers.handshake import may_pass
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.pacedclient import TooManyRequests
@@ -63,7 +63,7 @@ def state_of(error: ClientError | None) -> State:
         return "waiting"
     if isinstance(error, CredentialUnusable):
         return "unauthenticated"
-    if isinstance(error, Refused) and access_remedy(error.problem):
+    if isinstance(error, Refused) and access_advice(error.problem):
         is_unknown = error.problem.status == HTTPStatus.UNAUTHORIZED
         return "unauthenticated" if is_unknown else "forbidden"
     return "refused"

@@ -30,7 +30,7 @@ from catalog.store.linkcredentials import credential_of
 from catalog.store.links import Link
 from catalog.store.loghistory import read_incarnations
 from replication.credentials.peeraccess import PeerAccess
-from replication.peers.accessremedies import another_credential
+from replication.peers.accessadvice import another_credential
 
 _SECONDS = 10.0
 _LARGEST = 1024 * 1024
@@ -87,8 +87,8 @@ async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
             answer = await _get(session, f"{url}/replication", headers)
     except (aiohttp.ClientError, OSError, ValueError) as error:
         text = f"it {why_unreachable(error)} ({described(error)})"
-        remedy = "Start the node; see DNS, the proxy, the firewall and the certificate."
-        return [Diagnosis(subject=url, level="error", text=text, remedy=remedy)]
+        advice = "Start the node; see DNS, the proxy, the firewall and the certificate."
+        return [Diagnosis(subject=url, level="error", text=text, advice=advice)]
     return [*_clock_of(url, answer), _identity(url, answer, await _read_identity(checked))]
 
 
@@ -104,15 +104,15 @@ async def _read_identity(checked: CheckedNode) -> _OwnIdentity:
 def _identity(url: str, answer: _Answer, own: _OwnIdentity) -> Diagnosis:
     if answer.status in _REFUSED:
         text = "a server answers there, which tells nobody without a token who it is"
-        remedy = "Give it one: CONCORD_TOKEN, of the role reader."
-        return Diagnosis(subject=url, level="warning", text=text, remedy=remedy)
+        advice = "Give it one: CONCORD_TOKEN, of the role reader."
+        return Diagnosis(subject=url, level="warning", text=text, advice=advice)
     who = own.describe(answer)
     if who == "this node":
         return Diagnosis(subject=url, level="ok", text="this node answers there")
     said = answer.member("instance")[:64] or "unknown"
     text = f"{who or 'something else'} answers there ({answer.status}, instance {said})"
-    remedy = "Let CONCORD_PUBLIC_URL, DNS and the proxy lead to this node and its database."
-    return Diagnosis(subject=url, level="error", text=text, remedy=remedy)
+    advice = "Let CONCORD_PUBLIC_URL, DNS and the proxy lead to this node and its database."
+    return Diagnosis(subject=url, level="error", text=text, advice=advice)
 
 
 async def check_peers(checked: CheckedNode) -> Sequence[Diagnosis]:
@@ -131,7 +131,7 @@ async def _ask(
     checked: CheckedNode, session: aiohttp.ClientSession, link: Link, turns: asyncio.Semaphore
 ) -> list[Diagnosis]:
     subject, url = f"link {link.id}", link.definition.peer
-    if link.definition.is_topic:
+    if link.definition.terms.is_topic:
         return [*_state_of(link)]
     path = "/replication" if link.definition.mode in _NODES else ""
     try:
@@ -141,15 +141,15 @@ async def _ask(
             answer = await _get(session, f"{url}{path}", await access.headers(), access.tls)
             end = await _end_of_certificate(checked, url)
     except CredentialUnusable as error:
-        return [Diagnosis(subject=subject, level="error", text=error.message, remedy=error.hint)]
+        return [Diagnosis(subject=subject, level="error", text=error.message, advice=error.hint)]
     except SecretUnreadable as error:
         text = f"its credential cannot be read: {error.reason}"
-        remedy = f"Give it another one: {another_credential(link.id)}."
-        return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
+        advice = f"Give it another one: {another_credential(link.id)}."
+        return [Diagnosis(subject=subject, level="error", text=text, advice=advice)]
     except (aiohttp.ClientError, OSError, ValueError) as error:
         text = f"{url} {why_unreachable(error)} ({described(error)})"
-        remedy = "See its name, its port, its certificate and the firewalls on the way."
-        return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
+        advice = "See its name, its port, its certificate and the firewalls on the way."
+        return [Diagnosis(subject=subject, level="error", text=text, advice=advice)]
     own = await _read_identity(checked)
     diagnoses = [*_state_of(link), *_clock_of(subject, answer), *_faults_of(link, answer, own)]
     if end is not None:
@@ -160,25 +160,25 @@ async def _ask(
 
 
 def _faults_of(link: Link, answer: _Answer, own: _OwnIdentity) -> Iterator[Diagnosis]:
-    def fault(text: str, remedy: str, level: Level = "error") -> Diagnosis:
-        return Diagnosis(subject=f"link {link.id}", level=level, text=text, remedy=remedy)
+    def fault(text: str, advice: str, level: Level = "error") -> Diagnosis:
+        return Diagnosis(subject=f"link {link.id}", level=level, text=text, advice=advice)
 
     url = link.definition.peer
     if answer.status in _REFUSED:
         kind = "the credential of the link" if link.sealed is not None else "all without one"
-        remedy = f"Have one made there, and show it: {another_credential(link.id)}."
-        yield fault(f"{url} refuses {kind} ({answer.status})", remedy)
+        advice = f"Have one made there, and show it: {another_credential(link.id)}."
+        yield fault(f"{url} refuses {kind} ({answer.status})", advice)
     elif answer.status >= 400:
         yield fault(f"{url} answers {answer.status}", "See what is wrong there.")
     elif link.definition.mode in _NODES and isinstance(answer.body, dict):
         known, said = link.instance, answer.member("instance")
         if who := own.describe(answer):
-            remedy = f"Name the other catalog: `concord link set {link.id} --source URL`."
-            yield fault(f"{who} answers there: {url}", remedy)
+            advice = f"Name the other catalog: `concord link set {link.id} --source URL`."
+            yield fault(f"{who} answers there: {url}", advice)
         elif known is not None and said != str(known):
             text = f"another node answers there: {url} is {said[:64]}, it was {known}"
-            remedy = "If it was not restored from a backup, see DNS, the proxy and the other node."
-            yield fault(text, remedy, "warning")
+            advice = "If it was not restored from a backup, see DNS, the proxy and the other node."
+            yield fault(text, advice, "warning")
         if answer.body.get("digestversion") != DIGEST_VERSION:
             yield fault(f"{url} computes other digests", "Bring both to one version of Concord.")
         authority = answer.body.get("authority")
@@ -190,15 +190,15 @@ def _faults_of(link: Link, answer: _Answer, own: _OwnIdentity) -> Iterator[Diagn
 def _state_of(link: Link) -> Iterator[Diagnosis]:
     if link.state in ("refused", "asking") or link.conflicts:
         text = f"it is {link.state}, with {counted(link.conflicts, 'conflicts')}"
-        remedy = f"`concord link show {link.id}` tells which, and why."
-        yield Diagnosis(subject=f"link {link.id}", level="warning", text=text, remedy=remedy)
+        advice = f"`concord link show {link.id}` tells which, and why."
+        yield Diagnosis(subject=f"link {link.id}", level="warning", text=text, advice=advice)
 
 
 def _clock_of(subject: str, answer: _Answer) -> Iterator[Diagnosis]:
     if answer.skew is not None and abs(answer.skew) > _MOST_SKEW_SECONDS:
         text = f"its clock differs from this one by {answer.skew:.0f} seconds"
-        remedy = "Synchronise both with NTP (chrony, systemd-timesyncd)."
-        yield Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+        advice = "Synchronise both with NTP (chrony, systemd-timesyncd)."
+        yield Diagnosis(subject=subject, level="warning", text=text, advice=advice)
 
 
 async def _get(

@@ -68,7 +68,7 @@ class Uncompared:
         authority: whose they are; `None` stands for several.
         link: the id of the link that brings them or sends them, if one does.
         reason: why they were not compared.
-        remedy: how they can be.
+        advice: how they can be.
     """
 
     catalog: str
@@ -77,7 +77,7 @@ class Uncompared:
     link: str | None
     mode: str | None
     reason: str
-    remedy: str
+    advice: str
 
 
 def find_uncompared(catalogs: Sequence[SurveyedCatalog]) -> list[Uncompared]:
@@ -150,9 +150,9 @@ def _leaving(catalog: SurveyedCatalog, places: Places) -> Iterator[ReportedLink]
 def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared:
     link = _bringing(catalog, authority)
     if link is None:
-        (reason, remedy), told = _NO_LINK, {}
+        (reason, advice), told = _NO_LINK, {}
     else:
-        (reason, remedy), told = _INTO.get(link.mode, _INTO["pull"]), _told(catalog, link)
+        (reason, advice), told = _INTO.get(link.mode, _INTO["pull"]), _told(catalog, link)
     return Uncompared(
         catalog=catalog.name,
         authority=authority,
@@ -160,7 +160,7 @@ def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared
         link=None if link is None else link.id,
         mode=None if link is None else link.mode,
         reason=reason.format(**told),
-        remedy=remedy.format(**told),
+        advice=advice.format(**told),
     )
 
 
@@ -173,7 +173,7 @@ def _bringing(catalog: SurveyedCatalog, authority: str) -> ReportedLink | None:
 
 
 def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompared:
-    reason, remedy = _OUT_OF[link.mode]
+    reason, advice = _OUT_OF[link.mode]
     told = _told(catalog, link)
     several = len(link.authorities) > 1 or "*" in link.authorities
     return Uncompared(
@@ -183,7 +183,7 @@ def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompare
         link=link.id,
         mode=link.mode,
         reason=reason.format(**told),
-        remedy=remedy.format(**told),
+        advice=advice.format(**told),
     )
 
 
@@ -206,5 +206,5 @@ def _others(catalog: SurveyedCatalog) -> Uncompared:
         link=None,
         mode=None,
         reason=f"it names no more than {MOST_AUTHORITIES} authorities",
-        remedy="Give the catalogs of its authorities, too, with --catalog.",
+        advice="Give the catalogs of its authorities, too, with --catalog.",
     )

@@ -45,10 +45,10 @@ from catalog.store.recoveries import (
 from replication.credentials.givencredential import check_credential, peer_credential
 from replication.credentials.peeraccess import access_for
 from replication.links.links import next_page
-from replication.peers.accessremedies import NO_LINK
+from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import describe, peer_at
-from replication.sources.comparison import read_authorities
 from replication.sources.replicasurvey import Replica, meet_replica
+from replication.transfer.comparison import read_authorities
 
 _PROBE_SECONDS = 10.0
 _EVERYTHING = Touched(catalog_exclusive=True)

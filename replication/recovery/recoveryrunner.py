@@ -21,11 +21,11 @@ from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import DeletionLimit
 from replication.credentials.peeraccess import access_of_row
 from replication.feed.wakeup import until_woken
-from replication.links.linkresources import LinkResources
 from replication.peers.handshake import cause_of, peer_at
-from replication.recovery.reclaim import Replicas, bury_orphans, bury_refused, take_once
+from replication.recovery.recoveredcopies import Replicas, bury_orphans, bury_refused, take_once
 from replication.recovery.recoverykeys import find_keys, ids_of
 from replication.sources.replicasurvey import Replica, survey
+from replication.transfer.linkresources import LinkResources
 
 _log = structlog.get_logger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,17 +20,15 @@ from catalog.operations.peers import REPAIR, Repairs, UnresolvedOrigin, WantedOr
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link
-from replication.applying.apply import AppliedBatch, Batch, apply_batch
+from replication.applying.apply import Batch, apply_batch
 from replication.credentials.peeraccess import access_of
 from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
-from replication.deciding.copychecks import Incoming
 from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import check_claim, policy_of
-from replication.feed.feedlines import FeedEnd
 from replication.peers.handshake import describe, peer_at, shake_hands
 from replication.peers.linkbounds import Allowance
-from replication.sources.pull import COPIES_OF_ONE, apply_lines
+from replication.sources.copypages import COPIES_OF_ONE, pages_of
 
 _MOST_LINKS = 10_000
 _REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED})
@@ -92,10 +91,10 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
                     continue
                 policy = policy_of(link.definition, own="", source=link.authority)
                 if link.definition.mode in _NOT_ASKED:
-                    remedy = _NOT_ASKED[link.definition.mode].format(link=link.id)
+                    advice = _NOT_ASKED[link.definition.mode].format(link=link.id)
                     for origin, why in repaired.unresolved.items():
                         if why == reason and policy.admits(origin):
-                            repaired.unresolved[origin] = remedy
+                            repaired.unresolved[origin] = advice
                     continue
                 wanted = [
                     origin
@@ -142,16 +141,19 @@ async def _fetch(
     mapping, addresses = mapping_of(link.definition), rules_of(link.definition)
     found: dict[Origin, CopyFinding] = {}
 
-    async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
-        batch = Batch(
-            copies=copies, policy=policy, is_repair=True, mapping=mapping, addresses=addresses
-        )
-        applied = await apply_batch(context, batch)
-        found.update({finding.origin: finding for finding in applied.findings})
-        return applied
-
     allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
-    await apply_lines(context, peer.fetch_lines(wanted), apply, allowance)
+    pages = pages_of(context, peer.fetch_lines(wanted), allowance)
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            batch = Batch(
+                copies=page.copies,
+                policy=policy,
+                is_repair=True,
+                mapping=mapping,
+                addresses=addresses,
+            )
+            page.applied = await apply_batch(context, batch)
+            found.update({finding.origin: finding for finding in page.applied.findings})
     return found
 
 

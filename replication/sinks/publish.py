@@ -1,4 +1,4 @@
-"""Publishes copies to a topic: everything that is here once, then pages of the log."""
+"""Writes copies and checkpoints to a topic, and tells whether the topic still has all of them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
 from catalog.store import linkconflicts, links
-from catalog.store.changes import Position, read_head
+from catalog.store.changes import Position
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from catalog.store.loghistory import read_cursor
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
-from replication.feed.feedpages import Page
 from replication.peers.handshake import software
-from replication.sinks.sentcopies import all_pages, conflict_with, lines_of, sent_by
-from replication.sources.topicaddress import TopicLost
+from replication.sinks.sentcopies import conflict_with, lines_of
 from replication.sources.topiccursor import Written
 from replication.sources.topicrecords import (
-    MARK_KEY,
-    MARK_PARTITION,
-    Mark,
+    CHECKPOINT_KEY,
+    CHECKPOINT_PARTITION,
+    Checkpoint,
     key_of,
     place_of,
-    write_mark,
+    write_checkpoint,
 )
+from replication.transfer.linkrun import Applied
+from replication.transfer.topicaddress import TopicLost
 
 if TYPE_CHECKING:
     from replication.sinks.topicwriter import TopicWriter
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 # Records that wait to be appended together.
 _MOST_BYTES = 4 * 1024 * 1024
-# So that whoever comes during the complete copy finds a mark near the end.
-_COPIES_BETWEEN_MARKS = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class Publication:
         begins: for each partition, the offset where it begins.
         ends: for each partition, the offset after the last record that was appended.
         position: the one in this node's log that was reached; `None` during the complete copy.
-        cursor: the same with what its log was like, as the mark has it.
+        cursor: the same with what its log was like, as the checkpoint has it.
         loss: the reason why this node may lack what it had published before, if it lost data.
         has_conflicts: some copies were too large.
     """
@@ -76,19 +74,19 @@ class Publication:
     _added: list[Origin] = field(default_factory=list)
     _refused: list[LinkConflict] = field(default_factory=list)
 
-    def wants(self, page: Page) -> list[Copy]:
-        """The copies of a page to send: those that changed, as the topic has what is above them."""
-        wanted = sent_by(self.context, self.link.definition)
-        return [c for c in page.copies if c.xid in page.changed and wanted.admits(c)]
+    async def add(self, copies: Sequence[Copy]) -> Applied:
+        """Append copies, or have them wait for the next checkpoint.
 
-    async def add(self, copies: Sequence[Copy]) -> int:
-        """Append copies, or have them wait for the next mark; return how many there are."""
-        number = 0
+        Returns:
+            the numbers of copies, and of conflicts: those that are too large.
+        """
+        applied = Applied()
         async for copy, line in lines_of(self.context, copies):
             value = line.rstrip(b"\n")
             if len(value) > self.largest:
                 detail = f"it is larger than the {self.largest} bytes that the topic takes"
                 self._refused.append(conflict_with(copy, Verdict.REFUSED.value, detail))
+                applied.conflicts += 1
                 continue
             place = place_of(copy.authority, copy.origin)
             partition = self.writer.partition_of(place, len(self.begins))
@@ -96,24 +94,27 @@ class Publication:
             self._added.append(origin_of(copy))
             self._size += len(value)
             self._sent += len(value)
-            number += 1
+            applied.copies += 1
             if self._size >= _MOST_BYTES:
                 await self._append(self._waiting)
-        return number
+        applied.changes = applied.copies
+        return applied
 
-    async def mark(self, position: Position | None, *, is_current: bool) -> None:
+    async def checkpoint(self, position: Position | None, *, is_current: bool) -> None:
         """Tell that everything up to a position is in the topic, and save the cursor.
 
         Raises:
             TopicLost: it has lost what was there.
         """
-        last = self._waiting.pop(MARK_PARTITION, [])
+        last = self._waiting.pop(CHECKPOINT_PARTITION, [])
         await self._append(self._waiting)
         self.cursor = None if position is None else await self._cursor_at(position)
-        mark = self._mark(is_current=is_current)
-        await self._append({MARK_PARTITION: [*last, (MARK_KEY, write_mark(mark))]})
+        checkpoint = self._checkpoint(is_current=is_current)
+        await self._append(
+            {CHECKPOINT_PARTITION: [*last, (CHECKPOINT_KEY, write_checkpoint(checkpoint))]}
+        )
         self.position = position
-        await self._save()
+        await self._save(behind=0 if is_current else None)
 
     async def _append(self, waiting: dict[int, list[tuple[bytes, bytes]]]) -> None:
         await asyncio.gather(*(self._append_to(each, found) for each, found in waiting.items()))
@@ -130,9 +131,9 @@ class Publication:
         async with database.acquire(database.pools.feed) as connection:
             return await read_cursor(connection, database.node.instance, position)
 
-    def _mark(self, *, is_current: bool) -> Mark:
+    def _checkpoint(self, *, is_current: bool) -> Checkpoint:
         node = self.context.database.node
-        return Mark(
+        return Checkpoint(
             publication=self.id,
             authority=node.authority,
             instance=node.instance,
@@ -147,7 +148,7 @@ class Publication:
             loss=self.loss,
         )
 
-    async def _save(self) -> None:
+    async def _save(self, behind: int | None) -> None:
         """Save the cursor after the cluster has acknowledged everything before it."""
         added, refused, sent = self._added, self._refused, self._sent
         self._added, self._refused, self._sent = [], [], 0
@@ -162,6 +163,7 @@ class Publication:
                 at=now,
                 copies=len(added),
                 size=sent,
+                behind=behind,
             )
             if added and self.has_conflicts:
                 await linkconflicts.drop(connection, self.link.id, added)
@@ -178,55 +180,23 @@ class Publication:
         )
 
 
-async def publish_everything(publication: Publication) -> int:
-    """Write all that is here, and the position to go on from; return the number of copies.
-
-    It is read in pages, of which each shows a later time: changes meanwhile come by the log.
-    """
-    context = publication.context
-    async with context.database.snapshot(context.database.pools.feed) as connection:
-        head = await read_head(connection)
-    await publication.mark(None, is_current=False)
-    wanted, number, marked = sent_by(context, publication.link.definition), 0, 0
-    async for page in all_pages(context, wanted, head.now):
-        number += await publication.add(publication.wants(page))
-        if number - marked >= _COPIES_BETWEEN_MARKS:
-            await publication.mark(None, is_current=False)
-            marked = number
-    await publication.mark(head.now, is_current=False)
-    return number
-
-
-async def publish_page(publication: Publication, page: Page, *, is_current: bool) -> int:
-    """Write what changed, and a mark; return the number of copies.
-
-    A page of which nothing is to be sent is not told: its position goes with the next one.
-    """
-    copies = publication.wants(page)
-    if not copies:
-        return 0
-    number = await publication.add(copies)
-    await publication.mark(page.end, is_current=is_current)
-    return number
-
-
 def why_anew(
-    written: Written | None, mark: Mark | None, bounds: TopicBounds, own: uuid.UUID
+    written: Written | None, checkpoint: Checkpoint | None, bounds: TopicBounds, own: uuid.UUID
 ) -> str:
     """The reason why a topic has to be written from the beginning; "" if it has everything.
 
     Args:
         written: what this node has written there, as it knows.
-        mark: the newest one in the topic.
+        checkpoint: the newest one in the topic.
         own: the instance of this node.
     """
     if written is None:
-        return "the topic had none" if mark is None else "the link begins anew"
-    if mark is None:
+        return "the topic had none" if checkpoint is None else "the link begins anew"
+    if checkpoint is None:
         return "the topic was deleted or emptied"
-    if mark.instance != own or not written.position.is_of(own):
+    if checkpoint.instance != own or not written.position.is_of(own):
         return "this node was restored"
-    if mark.publication != written.publication:
+    if checkpoint.publication != written.publication:
         return "the topic has another publication"
     return why_damaged(written.begins, written.ends, bounds)
 

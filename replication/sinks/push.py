@@ -1,5 +1,4 @@
-"""Pushes copies to the target of a link: everything that is here once, pages of the log, or single
-origins again."""
+"""The requests by which copies are pushed to another node, and what it answers."""
 
 from __future__ import annotations
 
@@ -20,25 +19,24 @@ from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import linkconflicts, links
-from catalog.store.changes import Position, read_head
-from catalog.store.digests import count_entities
+from catalog.store.changes import Position
 from catalog.store.links import Link
 from catalog.store.loghistory import read_cursor
 from catalog.store.logpositions import LogCursor
 from replication.applying.copytraces import traces_of
 from replication.deciding.batch import origin_of
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.provenance import Copy, CopyFilter
+from replication.deciding.provenance import Copy
 from replication.feed.feedlines import write_end
-from replication.feed.feedpages import Page, read_copies
 from replication.peers.handshake import cause_of, describe, peer_at, shake_hands, why_own
 from replication.peers.keyhistories import tell_histories
 from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
-from replication.sinks.sentcopies import all_pages, conflict_with, lines_of, sent_by
+from replication.sinks.sentcopies import conflict_with, lines_of
+from replication.transfer.linkrun import Applied, AwaitsAnswer, OutOfStep
 
 _log = structlog.get_logger(__name__)
 
-_ORIGINS_AT_ONCE = 1000
+_OUT_OF_STEP, _AWAITS_ANSWER = "push_out_of_step", "push_awaits_answer"
 # Smaller requests than a target takes, so that none lasts long and little is sent twice.
 _MOST_BYTES = 4 * 1024 * 1024
 _BYTES_OF_END = 1024
@@ -83,18 +81,9 @@ class PushFlow:
     # The authorities and keys of which the target was told.
     _told: set[tuple[str, str]] = field(default_factory=set)
 
-    @property
-    def wanted(self) -> CopyFilter:
-        """The copies that the link sends: this node's own ones unless it names authorities."""
-        return sent_by(self.context, self.link.definition)
-
-    def select(self, page: Page) -> list[Copy]:
-        """The copies of a page that the link sends; the target needs none of its own."""
-        return [c for c in page.select(self.wanted) if c.authority != self.target.authority]
-
     def admits(self, copy: Copy) -> bool:
-        """Whether the link sends a copy."""
-        return self.wanted.admits(copy) and copy.authority != self.target.authority
+        """Whether the target needs a copy, which is none of its own."""
+        return copy.authority != self.target.authority
 
     async def cursor_of(self, position: Position) -> str:
         """The cursor of a position in this node's log, for the target to keep."""
@@ -123,17 +112,13 @@ class PushFlow:
         self.needs_all = last.get("doubts") is not False
         return conflicts
 
-    async def confirm(self, position: Position) -> None:
-        """Tell the target that it has everything up to a position, and that nothing follows."""
-        await self.send(PushRequest(), cursor=await self.cursor_of(position), behind=0)
-
     async def send(
         self,
         request: PushRequest,
         *,
         cursor: str | None = None,
         behind: int | None = None,
-    ) -> int:
+    ) -> Applied:
         """Send a request, and save the cursor and the conflicts when the target has answered.
 
         Args:
@@ -141,7 +126,7 @@ class PushFlow:
             behind: the changes that come after the cursor; 0 tells the target that it is current.
 
         Returns:
-            how many copies the target applied.
+            the numbers of copies, of those that the target applied, and of conflicts.
         """
         await self._tell_keys(request)
         params = [("after", self.after)] if self.after is not None else []
@@ -151,10 +136,10 @@ class PushFlow:
         with self.context.tracing.spans_in("push", traces, kind="client", attributes=by):
             answer = await self._request(b"".join([*request.lines, *end]), params)
         verdicts = self._verdicts_in(answer[:-1], request)
-        await self._save(request, verdicts, cursor, behind)
+        sent = await self._save(request, verdicts, cursor, behind)
         if cursor is not None:
             self.after = cursor
-        return sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
+        return sent
 
     async def _tell_keys(self, request: PushRequest) -> None:
         """Tell the target of the keys that copies are signed by, before it gets the first."""
@@ -175,9 +160,16 @@ class PushFlow:
 
     async def _request(self, body: bytes, params: list[tuple[str, str]]) -> list[JsonObject]:
         node = self.context.database.node
-        return await self.peer.push(
-            body, authority=node.authority, instance=str(node.instance), params=params
-        )
+        try:
+            return await self.peer.push(
+                body, authority=node.authority, instance=str(node.instance), params=params
+            )
+        except Refused as error:
+            if error.problem.name == _AWAITS_ANSWER:
+                raise AwaitsAnswer(describe(error, self.peer.url), error) from error
+            if error.problem.name == _OUT_OF_STEP:
+                raise OutOfStep(describe(error, self.peer.url)) from error
+            raise
 
     def _verdicts_in(
         self, lines: Iterable[JsonObject], request: PushRequest
@@ -207,7 +199,7 @@ class PushFlow:
         verdicts: dict[Origin, tuple[Verdict, str]],
         cursor: str | None,
         behind: int | None,
-    ) -> None:
+    ) -> Applied:
         now = datetime.now(UTC)
         conflicts = [
             conflict_with(request.copies[origin], verdict.value, detail)
@@ -230,6 +222,7 @@ class PushFlow:
             )
             if conflicts:
                 await linkconflicts.add(connection, self.link.id, conflicts)
+        return Applied(copies=len(request.copies), changes=applied, conflicts=len(conflicts))
 
 
 def shown_detail(line: JsonObject) -> str:
@@ -238,70 +231,6 @@ def shown_detail(line: JsonObject) -> str:
     if not isinstance(detail, str):
         raise TypeError("detail")
     return printable(detail[:_LONGEST_DETAIL])
-
-
-async def push_page(flow: PushFlow, page: Page) -> int:
-    """Push what changed, with the cursor at its end; return the number of copies.
-
-    A page of which nothing is to be sent is not told: its cursor goes with the next one.
-    """
-    copies = flow.select(page)
-    if not copies:
-        return 0
-    request, number = None, 0
-    async for following in requests_for(flow, copies):
-        if request is not None:
-            await flow.send(request)
-        request = following
-        number += len(following.copies)
-    cursor = await flow.cursor_of(page.end)
-    await flow.send(request or PushRequest(), cursor=cursor, behind=page.behind)
-    return number
-
-
-async def push_everything(flow: PushFlow) -> tuple[Position, int]:
-    """Push all that is here; return the position to go on from, and the number of copies.
-
-    It is read in pages, of which each shows a later time: changes meanwhile come by the log.
-    """
-    async with flow.context.database.snapshot(flow.context.database.pools.feed) as connection:
-        head = await read_head(connection)
-        entities = await count_entities(connection)
-    await flow.begin(entities)
-    number = 0
-    async for page in all_pages(flow.context, flow.wanted, head.now):
-        async for request in requests_for(flow, flow.select(page)):
-            await flow.send(request)
-            number += len(request.copies)
-    await flow.send(PushRequest(), cursor=await flow.cursor_of(head.now))
-    return head.now, number
-
-
-async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
-    """Push the copies again that the target did not apply; return how many there were.
-
-    Args:
-        with_refused: also those that are none of the target's to accept.
-    """
-    number, batch = 0, [Origin("", "")]
-    database = flow.context.database
-    while batch:
-        async with database.acquire() as connection:
-            found = await linkconflicts.load(connection, flow.link.id, batch[-1], _ORIGINS_AT_ONCE)
-        batch = [conflict.origin for conflict in found]
-        again = [c.origin for c in found if with_refused or c.verdict != Verdict.REFUSED]
-        if not again:
-            continue
-        number += len(again)
-        async with database.snapshot(database.pools.feed) as connection:
-            held = await read_copies(connection, again)
-        copies = [c for c in held if flow.admits(c)]
-        gone = set(again) - {origin_of(copy) for copy in copies}
-        async with database.transaction() as connection:
-            await linkconflicts.drop(connection, flow.link.id, list(gone))
-        async for request in requests_for(flow, copies):
-            await flow.send(request)
-    return number
 
 
 async def probe_target(

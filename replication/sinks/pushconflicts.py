@@ -15,6 +15,7 @@ from replication.deciding.decide import CONFLICTS
 from replication.feed.feedpages import read_copies
 from replication.sinks.push import PushFlow, shown_detail
 from replication.sinks.sentcopies import conflict_with
+from replication.sources.ownlog import sent_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,8 @@ async def _note(flow: PushFlow, told: Sequence[_Told]) -> list[Origin]:
     database = flow.context.database
     async with database.snapshot(database.pools.feed) as connection:
         copies = await read_copies(connection, {each for one in told for each in one.suspects})
-    held = {origin_of(copy): copy for copy in copies if flow.admits(copy)}
+    sent = sent_by(flow.context, flow.link.definition)
+    held = {origin_of(c): c for c in copies if sent.admits(c) and flow.admits(c)}
     conflicts = [
         conflict_with(held[origin], each.verdict.value, each.detail)
         for each in told

@@ -45,7 +45,7 @@ class WriteBatch:
         self._documents: dict[str, bytes] = {}
         self._places = ServerPlaces(flow.target, (), (), flow.mark, listing=None, compares=False)
         self._results = Results()
-        self.applied = 0
+        self.applied = self.conflicts = 0
 
     async def write(self, copies: Sequence[Copy]) -> Translation:
         """Write the entities among some copies; the plan says what else is to be done."""
@@ -266,5 +266,6 @@ class WriteBatch:
     async def _save(self) -> None:
         results, self._results = self._results, Results()
         self.applied += results.applied
+        self.conflicts += len(results.conflicts)
         if results.size:
             await save_results(self._flow, results)

@@ -14,7 +14,7 @@ from catalog.store.links import Link
 from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy, CopyFilter
-from replication.sinks.sentcopies import sent_by
+from replication.sources.ownlog import sent_by
 from replication.targets.target import Target
 
 

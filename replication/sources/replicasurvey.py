@@ -17,11 +17,11 @@ from catalog.operations.peers import Handshake
 from catalog.store import recoveries
 from catalog.store.digests import DigestSelection
 from catalog.store.recoveries import AnnouncedCopy, RecoverySource
-from replication.peers.accessremedies import NO_LINK
+from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import describe, shake_hands, why_own
 from replication.peers.linkbounds import Allowance
-from replication.sources.bucketcomparison import divided
-from replication.sources.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
+from replication.transfer.bucketcomparison import divided
+from replication.transfer.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

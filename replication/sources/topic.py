@@ -34,8 +34,8 @@ from catalog.subscriptions.sinks.kafkaconnection import (
     create_no_topics,
     with_global,
 )
-from replication.sources.topicaddress import TopicAddress, TopicLost, TopicUnusable
 from replication.sources.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
+from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnusable
 
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024

@@ -16,7 +16,7 @@ _NONE = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPlace:
+class TopicOffsets:
     """The place of a target: the offset of the next record of each partition.
 
     `position` is `None` until it has read the complete copy.

@@ -1,7 +1,7 @@
-"""The records of a topic of copies: their keys, and the marks that tell how far a source has come.
+"""The records of a topic of copies: their keys, and the checkpoints of the source.
 
-A copy is a line of the feed, under the key of its origin. A mark says which publication the copies
-belong to: one complete copy, and all changes after it.
+A copy is a line of the feed, under the key of its origin. A checkpoint says how far the source has
+come, and which publication the copies belong to: one complete copy, and all changes after it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.feed.feedlines import FeedEnd, read_line
 
-MARK_KEY = b"mark"
-"""The key of marks. Those of copies have a newline."""
-MARK_PARTITION = 0
+CHECKPOINT_KEY = b"mark"
+"""The key of checkpoints. Those of copies have a newline."""
+CHECKPOINT_PARTITION = 0
 LARGEST_RECORD = 8 * 1024 * 1024
 """The most bytes of a copy in a topic."""
 MOST_PARTITIONS = 100
@@ -39,8 +39,8 @@ _PLACES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """The state of a publication when a source wrote a mark.
+class Checkpoint:
+    """The state of a publication when a source wrote a checkpoint.
 
     Args:
         publication: the id of the complete copy that the topic has, with all changes since.
@@ -80,29 +80,29 @@ def place_of(authority: str, xid: str) -> bytes:
     return "\n".join((authority, *xid.split("/", 3)[:3])).encode()
 
 
-def write_mark(mark: Mark) -> bytes:
+def write_checkpoint(checkpoint: Checkpoint) -> bytes:
     return orjson.dumps(
         {
-            "publication": mark.publication.hex,
-            "authority": mark.authority,
-            "instance": mark.instance.hex,
-            "link": mark.link,
-            "software": mark.software,
-            "digestversion": mark.digestversion,
-            "begins": mark.begins,
-            "ends": mark.ends,
-            "position": None if mark.position is None else str(mark.position),
-            "current": mark.is_current,
-            "at": format_time(mark.at),
-            **({"loss": mark.loss} if mark.loss else {}),
+            "publication": checkpoint.publication.hex,
+            "authority": checkpoint.authority,
+            "instance": checkpoint.instance.hex,
+            "link": checkpoint.link,
+            "software": checkpoint.software,
+            "digestversion": checkpoint.digestversion,
+            "begins": checkpoint.begins,
+            "ends": checkpoint.ends,
+            "position": None if checkpoint.position is None else str(checkpoint.position),
+            "current": checkpoint.is_current,
+            "at": format_time(checkpoint.at),
+            **({"loss": checkpoint.loss} if checkpoint.loss else {}),
         }
     )
 
 
-def read_record(key: bytes | None, value: bytes | None) -> Incoming | Mark:
+def read_record(key: bytes | None, value: bytes | None) -> Incoming | Checkpoint:
     """Read a record that anybody may have written; an unreadable one is a `MalformedCopy`."""
-    if key == MARK_KEY:
-        return read_mark(value) or _malformed(None, "it is no mark of a source")
+    if key == CHECKPOINT_KEY:
+        return read_checkpoint(value) or _malformed(None, "it is no checkpoint of a source")
     origin = _origin_in(key)
     if origin is None:
         return _malformed(None, "its key is not that of an origin")
@@ -120,8 +120,8 @@ def read_record(key: bytes | None, value: bytes | None) -> Incoming | Mark:
     return copy
 
 
-def read_mark(value: bytes | None) -> Mark | None:
-    """Read a mark; `None` if it is senseless."""
+def read_checkpoint(value: bytes | None) -> Checkpoint | None:
+    """Read a checkpoint; `None` if it is senseless."""
     if value is None or len(value) > _LONGEST_MARK:
         return None
     try:
@@ -146,14 +146,14 @@ def read_offsets(text: str) -> tuple[int, ...]:
     return _checked(int(each) for each in text.split(","))
 
 
-def _mark_from(data: dict[str, Any]) -> Mark:
+def _mark_from(data: dict[str, Any]) -> Checkpoint:
     authority, link, position = data["authority"], data["link"], data["position"]
     begins, ends = _checked(data["begins"]), _checked(data["ends"])
     if not is_authority(authority) or not isinstance(link, str) or len(begins) != len(ends):
-        raise ValueError("mark")
+        raise ValueError("checkpoint")
     if type(data["digestversion"]) is not int:
         raise TypeError("digestversion")
-    return Mark(
+    return Checkpoint(
         publication=uuid.UUID(hex=data["publication"]),
         authority=authority,
         instance=uuid.UUID(hex=data["instance"]),

@@ -11,8 +11,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
 from replication.sources.topic import ROOM, Topic
-from replication.sources.topicaddress import TopicUnusable
 from replication.sources.topicrecords import LARGEST_RECORD
+from replication.transfer.topicaddress import TopicUnusable
 
 # The brokers learn of a new topic one after the other.
 _LOOKS, _BETWEEN_LOOKS = 100, 0.05

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from catalog.client import ClientError, Refused
+from catalog.client import ClientError, JsonObject, Refused
 from catalog.model.entity import Entity, Origin
 from catalog.model.masking import counted
 from catalog.store import linkconflicts
@@ -20,8 +20,8 @@ from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.selection import is_selected
 from replication.peers.linkbounds import Allowance
-from replication.sources.pull import Brought, Flow, apply_by
-from replication.sources.walkabsence import confirm_gone, delete_gone, find_absent
+from replication.sources.copypages import CopyPage
+from replication.sources.walkabsence import confirm_gone, ends_of, find_absent
 from replication.sources.walkedcopies import CopyMaker, ReadEpochs
 from replication.sources.walkedentities import WalkedEntity
 from replication.sources.walkedregistry import WalkedRegistry
@@ -39,10 +39,13 @@ from replication.sources.walkreader import (
     WalkReader,
     parts_of,
 )
+from replication.transfer.linkrun import LinkRun
 
 _MOST_COPIES = 500
 _MOST_BYTES = 8 * 1024 * 1024
 _PAGE = 1000
+# As long as a stream may take.
+_WALK_SECONDS = 7200.0
 
 
 class WalkIncomplete(ClientError):
@@ -62,6 +65,15 @@ class PartMark:
     digest: bytes
     epoch: int | None
     count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    """What a server exports, as it was read; without members, it has not changed."""
+
+    members: JsonObject | None = None
+    log: RequestLog = field(default_factory=RequestLog)
+    digest: bytes = b""
 
 
 @dataclass(slots=True)
@@ -93,21 +105,21 @@ class Walked:
 
     is_first: bool = False
     entities: int = 0
-    brought: Brought = field(default_factory=lambda: Brought(cursor=""))
+    changes: int = 0
     deleted: int = 0
     unchanged: int = 0
 
     @property
     def text(self) -> str:
         read = f"{counted(self.entities, 'entities')} read"
-        return f"{read}, {counted(self.brought.changes, 'changes')}, {self.deleted} deleted"
+        return f"{read}, {counted(self.changes, 'changes')}, {self.deleted} deleted"
 
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
     """One walk of one server."""
 
-    flow: Flow
+    run: LinkRun
     server: WalkedServer
     registry: WalkedRegistry
     memory: WalkMemory
@@ -117,11 +129,12 @@ class Walk:
     _conflicting: set[Origin] = field(default_factory=set)
     _unchanged: list[WalkPart] = field(default_factory=list)
     _marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
-    _previewed: list[Incoming] | None = None
+    _ends: float = 0.0
 
     def __post_init__(self) -> None:
-        context, policy = self.flow.context, self.flow.policy
-        self.walked.is_first = self.flow.link.currentat is None
+        context, policy = self.run.context, self.run.policy
+        self._ends = asyncio.get_running_loop().time() + _WALK_SECONDS
+        self.walked.is_first = self.run.link.currentat is None
         allowance = Allowance.of(context.settings)
         self._reader = WalkReader(
             server=self.server,
@@ -141,28 +154,31 @@ class Walk:
             arrived=self.memory.arrived,
         )
 
-    async def run(self) -> Walked:
-        """Bring everything that differs; then delete what is gone, if all was listed.
+    async def pages(self) -> AsyncGenerator[CopyPage]:
+        """Everything that differs; then the ends of what is gone, if all was listed.
 
         Raises:
-            WalkIncomplete: something was not listed, so nothing was deleted.
-            TooManyDeletions: nothing was deleted; the link waits to be allowed.
+            WalkIncomplete: something was not listed, so nothing is deleted.
             TooMuchSent
-            ClientError: the walk broke off, and nothing was deleted.
+            ClientError: the walk broke off, and nothing is deleted.
         """
-        await self._read()
+        async for page in self._read():
+            yield page
         await self._end()
         self._check_complete()
-        await self._delete_absent()
+        gone = await self._find_gone()
+        if gone:
+            yield CopyPage(losses=self.losses_among(gone))
+            async for copies in ends_of(self.run, gone):
+                page = CopyPage(copies=copies)
+                yield page
+                self._note(page)
+            self.walked.deleted = len(gone)
         self.memory.marks = self._marks
         self.memory.epochs.reads_all = False
         self.memory.arrived.clear()
         if self.walked.entities or self.walked.is_first:
-            self.flow.arrived.add(self.server.take_uncounted())
-            await apply_by(
-                self.flow, [], f"walked, {counted(self.walked.entities, 'entities')} read"
-            )
-        return self.walked
+            yield self._page([], f"walked, {counted(self.walked.entities, 'entities')} read")
 
     async def preview(self) -> tuple[list[Incoming], list[str]]:
         """Read everything, and write nothing.
@@ -176,17 +192,29 @@ class Walk:
             TooMuchSent
             ClientError: the server does not answer.
         """
-        self._previewed = []
-        await self._read()
+        copies = [_without_content(copy) async for page in self._read() for copy in page.copies]
         self._check_complete()
-        return self._previewed, await self._find_gone()
+        return copies, await self._find_gone()
 
-    async def _read(self) -> None:
-        policy = self.flow.policy
-        await self._tell_faults()
+    async def _read(self) -> AsyncGenerator[CopyPage]:
+        policy = self.run.policy
+        if faults := self._faults():
+            page = self._page(faults)
+            yield page
+            self._note(page)
         parts = parts_of(self.registry, policy.scope, policy.types)
-        if policy.scope or policy.types or not await self._read_export(parts):
-            await self._read_parts(parts)
+        export = None if policy.scope or policy.types else await self._export(parts)
+        if export is None:
+            async for page in self._read_parts(parts):
+                yield page
+            return
+        if export.members is None:
+            return
+        conflicts = len(self._conflicting)
+        for part in parts:
+            async for page in self._bring(self._reader.read_exported(part, export.members)):
+                yield page
+        self._mark(None, export.log, conflicts, export.digest)
 
     def _check_complete(self) -> None:
         """Check that the listings agreed with what they told of themselves.
@@ -200,26 +228,24 @@ class Walk:
                 "What it lists was brought, and nothing is deleted.",
             )
 
-    async def _tell_faults(self) -> None:
-        """Record the types that cannot be taken over as conflicts."""
-        authority = self.flow.policy.sender
-        faults: list[Incoming] = [
+    def _faults(self) -> list[Incoming]:
+        """The types that cannot be taken over, as conflicts."""
+        authority = self.run.policy.sender
+        return [
             MalformedCopy(
                 authority=authority, origin=fault.path, xid=fault.path, epoch=0, reason=fault.reason
             )
             for fault in self.registry.faults
             if self._is_selected(fault.path)
         ]
-        if faults:
-            await self._apply(faults)
 
-    async def _read_export(self, parts: list[WalkPart]) -> bool:
-        """Read everything from one document; whether the server gives it."""
+    async def _export(self, parts: list[WalkPart]) -> _Export | None:
+        """Everything in one document; `None` if the server does not give it."""
         if not (self.memory.exports and self.registry.has_export):
-            return False
+            return None
         if await self._is_unchanged(None):
             self._unchanged += parts
-            return True
+            return _Export()
         self.server.log = RequestLog()
         flags = [("binary", "")] if self.registry.has_binary else []
         try:
@@ -229,35 +255,33 @@ class Walk:
             if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
                 raise
             self.memory.exports = False
-            return False
+            return None
         self._reader.allowance.take_bytes(self.server.take_received())
-        log, mark = self.server.log, self.memory.marks.get(None)
+        mark = self.memory.marks.get(None)
         if mark is not None and mark.digest == page.digest:
             self._keep(None, mark)
             self._unchanged += parts
-            return True
-        before = len(self._conflicting)
-        for part in parts:
-            await self._bring(self._reader.read_exported(part, page.members))
-        self._mark(None, log, before, page.digest)
-        return True
+            return _Export()
+        return _Export(page.members, self.server.log, page.digest)
 
-    async def _read_parts(self, parts: list[WalkPart]) -> None:
+    async def _read_parts(self, parts: list[WalkPart]) -> AsyncGenerator[CopyPage]:
         while True:
             try:
                 for part in parts:
-                    await self._read_part(part)
+                    async for page in self._read_part(part):
+                        yield page
             except ListingContradicts:
                 # Each kind of collection contradicts itself once: nothing is inlined after that.
                 continue
             return
 
-    async def _read_part(self, part: WalkPart) -> None:
+    async def _read_part(self, part: WalkPart) -> AsyncGenerator[CopyPage]:
         if await self._is_unchanged(part):
             self._unchanged.append(part)
             return
         self.server.log, before = RequestLog(), len(self._conflicting)
-        await self._bring(self._reader.read_part(part))
+        async for page in self._bring(self._reader.read_part(part)):
+            yield page
         self._mark(part, self.server.log, before)
 
     async def _is_unchanged(self, part: WalkPart | None) -> bool:
@@ -292,21 +316,24 @@ class Walk:
         if is_known and len(self._conflicting) == conflicts:
             self._marks[part] = PartMark(log, digest, self.registry.epoch, self._count(part))
 
-    async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> None:
-        """Apply what is read, in batches; what belongs together comes together."""
+    async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> AsyncGenerator[CopyPage]:
+        """What is read, in pages; what belongs together comes together."""
         items: list[WalkedItem] = []
         size = 0
         async for bundle in bundles:
+            self._check_time()
             items += bundle
             size += sum(_size(item) for item in bundle)
             if len(items) >= _MOST_COPIES or size >= _MOST_BYTES:
-                await self._bring_batch(items)
+                async for page in self._made_of(items):
+                    yield page
                 items, size = [], 0
             await asyncio.sleep(0)
         if items:
-            await self._bring_batch(items)
+            async for page in self._made_of(items):
+                yield page
 
-    async def _bring_batch(self, items: list[WalkedItem]) -> None:
+    async def _made_of(self, items: list[WalkedItem]) -> AsyncGenerator[CopyPage]:
         self.walked.entities += len(items)
         last = items[-1]
         at = last.entity.xid if isinstance(last, WalkedEntity) else last.xid
@@ -315,37 +342,46 @@ class Walk:
             cursor = None
             if self.walked.is_first:
                 cursor = f"walking, {counted(self.walked.entities, 'entities')} up to {at}"
-            await self._apply(copies, cursor)
+            page = self._page(copies, cursor)
+            yield page
+            self._note(page)
 
-    async def _apply(self, copies: list[Incoming], cursor: str | None = None) -> None:
-        if self._previewed is not None:
-            self._previewed += map(_without_content, copies)
-            return
-        self.flow.arrived.add(self.server.take_uncounted())
-        applied = await apply_by(self.flow, copies, cursor)
-        self.walked.brought.add(applied)
-        self._conflicting |= {
-            finding.origin for finding in applied.findings if finding.verdict in CONFLICTS
-        }
+    def _page(self, copies: list[Incoming], cursor: str | None = None) -> CopyPage:
+        self.run.arrived.add(self.server.take_uncounted())
+        return CopyPage(copies=copies, cursor=cursor)
+
+    def _note(self, page: CopyPage) -> None:
+        """Note what became of a page."""
+        if page.applied is not None:
+            self.walked.changes += page.applied.changes
+            self._conflicting |= {
+                each.origin for each in page.applied.findings if each.verdict in CONFLICTS
+            }
+
+    def _check_time(self) -> None:
+        """Check that the walk has time left.
+
+        Raises:
+            ClientError
+        """
+        if asyncio.get_running_loop().time() > self._ends:
+            raise ClientError(
+                f"{self.server.url} could not be read within {_WALK_SECONDS:.0f} seconds.",
+                "Narrow the link's scope.",
+            )
 
     async def _end(self) -> None:
         """Forget the conflicts of entities that are in conflict no longer, or not there."""
         after: Origin | None = None
         while True:
-            async with self.flow.context.database.transaction() as connection:
-                found = await linkconflicts.load(connection, self.flow.link.id, after, _PAGE)
+            async with self.run.context.database.transaction() as connection:
+                found = await linkconflicts.load(connection, self.run.link.id, after, _PAGE)
                 if not found:
                     return
                 after = found[-1].origin
                 settled = [c.origin for c in found if c.origin not in self._conflicting]
                 if settled:
-                    await linkconflicts.drop(connection, self.flow.link.id, settled)
-
-    async def _delete_absent(self) -> None:
-        if gone := await self._find_gone():
-            deleted = await delete_gone(self.flow, gone, self.losses_among(gone))
-            self.walked.brought.changes += deleted.changes
-            self.walked.deleted = len(gone)
+                    await linkconflicts.drop(connection, self.run.link.id, settled)
 
     def losses_among(self, gone: Sequence[str]) -> list[Origin]:
         """Those of the entities that are gone which no arrival replaces, one for one.
@@ -360,12 +396,12 @@ class Walk:
             if came[place]:
                 came[place] -= 1
             else:
-                losses.append(Origin(self.flow.source.authority, xid))
+                losses.append(Origin(self.run.policy.sender, xid))
         return losses
 
     async def _find_gone(self) -> list[str]:
         """The entities here that are not listed, and are gone by the server's own word."""
-        absent = await find_absent(self.flow, self._is_expected)
+        absent = await find_absent(self.run, self._is_expected)
         return await confirm_gone(self.server, self._reader.model, absent)
 
     def _is_expected(self, xid: str) -> bool:
@@ -377,7 +413,7 @@ class Walk:
         return self._is_unreadable(xid)
 
     def _is_selected(self, path: str) -> bool:
-        policy = self.flow.policy
+        policy = self.run.policy
         return is_selected(path, policy.scope, policy.types)
 
     def _is_unreadable(self, xid: str) -> bool:

@@ -10,11 +10,10 @@ from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable
-from catalog.model.errors import InvalidAttribute
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
 from catalog.supervisor import LoopTiming
-from replication.peers.accessremedies import is_kept_out
+from replication.peers.accessadvice import is_kept_out
 from replication.peers.handshake import (
     FORCE,
     PROBE_SECONDS,
@@ -66,23 +65,7 @@ async def choose_mode(
             if isinstance(another.__cause__, NoRegistry):
                 raise error from cause
             raise
-    walking = replace(definition, mode="walk")
-    check_walk(walking, subject)
-    return walking, found
-
-
-def check_walk(definition: LinkDefinition, subject: str) -> None:
-    """Refuse what a link cannot do that walks.
-
-    Raises:
-        InvalidAttribute
-    """
-    if definition.mode == "walk" and definition.labels:
-        detail = "a server that is walked is selected from by scope and types only"
-        raise InvalidAttribute(subject, name="labels", error_detail=detail)
-    if definition.mode == "walk" and definition.authorities:
-        detail = "a server that is walked speaks for one authority: name that as `authority`"
-        raise InvalidAttribute(subject, name="authorities", error_detail=detail)
+    return replace(definition, mode="walk"), found
 
 
 async def _probe_server(

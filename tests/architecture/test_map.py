@@ -76,3 +76,14 @@ def test_the_architecture_names_every_room() -> None:
     ]
 
     assert [str(room) for room in rooms if f"`{room}`" not in text] == []
+
+
+def test_what_runs_links_asks_for_no_mode_by_name() -> None:
+    """The mode of a link says which source and sink it joins, in `replication/modes.py` alone."""
+    asked = re.compile(r"mode (==|!=|in|not in)\s")
+    found = {
+        path.name
+        for path in (ROOT / "replication/links").glob("*.py")
+        if asked.search(path.read_text())
+    }
+    assert found == set()

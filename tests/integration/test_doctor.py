@@ -46,7 +46,7 @@ async def doctor(url: str, *options: str, **settings: str) -> tuple[int, list[di
     result = await run("--json", *options, **environment)
     assert result.exit_code in (0, 1), result.output
     found = orjson.loads(result.stdout)
-    assert all(each["remedy"] for each in found if each["level"] != "ok"), found
+    assert all(each["advice"] for each in found if each["level"] != "ok"), found
     faults = [each for each in found if each["level"] != "ok" and not _is_of_tests(each)]
     return result.exit_code, faults
 
@@ -88,7 +88,7 @@ async def test_a_node_that_is_well_is_told_so_apart_from_its_server_that_forgets
         assert all(f"{name} is off" in told.stdout for name in off)
         assert f"sink {source.url.removeprefix('http://')}" in told.stdout
         told = await run(**settings)
-        assert "remedy" in told.stdout
+        assert "advice" in told.stdout
         assert " ok." in told.stdout
 
 
@@ -187,7 +187,7 @@ async def test_what_is_wrong_in_the_database_is_found(
     async with start_as(urls[0], awaits_recovery=True) as node:
         _, [found] = await doctor(urls[0], CONCORD_PUBLIC_URL=node.url)
         assert "takes no writes" in found["text"]
-        assert "concord recover --from" in found["remedy"]
+        assert "concord recover --from" in found["advice"]
     async with start_member(urls[1]) as node:
         id = await subscribe(node, "http://127.0.0.1:9/")
         await node.put("/messagegroups/g")

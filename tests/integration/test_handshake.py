@@ -170,9 +170,9 @@ async def test_an_error_of_the_peer_may_pass_and_a_refusal_does_not(
         with pytest.raises(Refused) as caught:
             await client.handshake()
     assert may_pass(caught.value) is is_passing
-    told, _, remedy = describe(caught.value, client.url).partition(" Give the link a token")
+    told, _, advice = describe(caught.value, client.url).partition(" Give the link a token")
     assert told == f"{client.url} answered {status}: no"
-    assert bool(remedy) is (status == 401)
+    assert bool(advice) is (status == 401)
 
 
 async def test_a_cursor_that_the_log_does_not_reach_is_told_apart() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication.links import dryrun
+from replication.sinks import dryrun
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -77,7 +77,7 @@ async def test_a_new_link_would_bring_everything_but_what_collides(
     assert numbers(found) == {"created": 1 + 2 * MESSAGES, "collided": 2, "invalid": 1}
     assert found.get("question") is None
     collided = {each["xid"]: each for each in found["outcomes"]["collided"]["first"]}
-    assert "--prefix" in collided["/messagegroups/taken"]["remedy"]
+    assert "--prefix" in collided["/messagegroups/taken"]["advice"]
     # What was told is what happens.
     assert (await target.send("POST", "/replication/links", body)).status == 201
     async with running(target):

@@ -100,7 +100,7 @@ async def test_two_authorities_with_one_name_live_in_one_hub_and_come_home_as_th
         assert (await node.get(f"/replication/links/{id}"))["conflicts"] == 0
 
 
-async def test_a_collision_tells_the_remedy_and_the_remedy_helps(nodes: list[Node]) -> None:
+async def test_a_collision_tells_the_advice_and_the_advice_helps(nodes: list[Node]) -> None:
     first, second, hub, _ = nodes
     for node in (first, second):
         await write_some(node, "shop", messages=1)
@@ -112,8 +112,8 @@ async def test_a_collision_tells_the_remedy_and_the_remedy_helps(nodes: list[Nod
         await link_is(hub, "second", "current")
         conflicts = (await hub.get("/replication/links/second/conflicts"))["conflicts"]
         assert {conflict["verdict"] for conflict in conflicts} == {"collided"}
-        assert "concord link set second --map" in conflicts[0]["remedy"]
-        assert "--prefix" in conflicts[0]["remedy"]
+        assert "concord link set second --map" in conflicts[0]["advice"]
+        assert "--prefix" in conflicts[0]["advice"]
         await change(hub, "second", prefix="two-")
         # Its name is taken by an entity of the hub: another one for this group alone.
         await eventually(lambda: carries_some(hub, second, "/schemagroups/shop/schemas/s"))

@@ -13,7 +13,7 @@ from catalog.model.linkterms import Mode
 from catalog.store.links import LinkDefinition, create, remember
 from catalog.store.links import get as get_stored
 from replication.deciding.decide import Verdict
-from replication.links.conflictremedies import remedy_of
+from replication.links.conflictadvice import advice_about
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -163,7 +163,7 @@ async def test_a_source_that_wants_fewer_requests_gets_fewer_and_all_arrives(
     assert (link_["failures"], link_.get("error")) == (0, None)
 
 
-async def test_a_conflict_tells_its_remedy(pair: tuple[Node, Node]) -> None:
+async def test_a_conflict_tells_its_advice(pair: tuple[Node, Node]) -> None:
     target, source = pair
     for node in pair:
         await node.put("/messagegroups/g")
@@ -172,11 +172,11 @@ async def test_a_conflict_tells_its_remedy(pair: tuple[Node, Node]) -> None:
         await link_is(target, "from", "current")
     [conflict] = (await target.get("/replication/links/from/conflicts"))["conflicts"]
     assert conflict["verdict"] == "collided"
-    assert "--prefix" in conflict["remedy"]
+    assert "--prefix" in conflict["advice"]
 
 
 @pytest.mark.parametrize("mode", ["accept", "push", "write", "walk"])
-async def test_a_link_takes_the_commands_of_the_remedies_of_its_conflicts(
+async def test_a_link_takes_the_commands_of_the_advice_of_its_conflicts(
     pair: tuple[Node, Node], mode: Mode
 ) -> None:
     node, _ = pair
@@ -185,8 +185,8 @@ async def test_a_link_takes_the_commands_of_the_remedies_of_its_conflicts(
     async with node.database.transaction() as connection:
         created = await create(connection, "eu", definition, "urn:other")
     assert created is not None
-    remedies = " ".join(remedy_of(each.value, created, "/messagegroups/g") for each in Verdict)
-    for command in {*re.findall(r"`concord (link [^`]*)`", remedies)}:
+    advice = " ".join(advice_about(each.value, created, "/messagegroups/g") for each in Verdict)
+    for command in {*re.findall(r"`concord (link [^`]*)`", advice)}:
         words = command.replace("NAME-", "eu-").replace("PATH", "/messagegroups").split()
         taken = await concord(*words, CONCORD_URL=node.url)
         assert taken.exit_code == 0, taken.output

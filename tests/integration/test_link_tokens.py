@@ -13,7 +13,7 @@ from catalog.cli import app
 from catalog.client import Problem
 from catalog.model.roles import Grant, Role
 from catalog.store.accesstokens import list_tokens, remove_token
-from replication.peers.accessremedies import NO_LINK, access_remedy
+from replication.peers.accessadvice import NO_LINK, access_advice
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import databases, eventually, running, start_member
 
@@ -113,14 +113,14 @@ async def test_a_token_is_sent_to_whom_it_was_given_for_only(database_url: str) 
         assert (answer.status, answer.error) == (400, "invalid_attribute")
 
 
-def test_other_refusals_have_remedies_of_their_own() -> None:
-    def remedy(status: int, name: str, link: str = "ID") -> str:
+def test_other_refusals_have_advice_of_their_own() -> None:
+    def advice(status: int, name: str, link: str = "ID") -> str:
         problem = Problem(status=status, subject="", title="", type=f"urn:x:{name}", violations=())
-        return access_remedy(problem, link)
+        return access_advice(problem, link)
 
-    assert remedy(401, "whatever")
-    assert remedy(403, "forbidden")
-    assert "link credential eu --token" in remedy(401, "unauthenticated", "eu")
-    assert "--tokens" in remedy(403, "forbidden", NO_LINK)
-    assert not remedy(403, "push_not_accepted")
-    assert not remedy(404, "not_found")
+    assert advice(401, "whatever")
+    assert advice(403, "forbidden")
+    assert "link credential eu --token" in advice(401, "unauthenticated", "eu")
+    assert "--tokens" in advice(403, "forbidden", NO_LINK)
+    assert not advice(403, "push_not_accepted")
+    assert not advice(404, "not_found")

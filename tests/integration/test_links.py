@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from replication.links.notifications import HINT_SECONDS
+from replication.sources.notifications import HINT_SECONDS
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import (
     carries,

@@ -438,9 +438,9 @@ async def test_a_complete_copy_that_broke_off_does_not_make_what_is_equal_seem_l
     assert await _holds(target, 30)
 
 
-@pytest.mark.parametrize("remedy", ["allow", "reset"])
+@pytest.mark.parametrize("advice", ["allow", "reset"])
 async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
-    nodes: list[Node], remedy: str
+    nodes: list[Node], advice: str
 ) -> None:
     source, target, _ = nodes
     for number in range(60):
@@ -460,7 +460,7 @@ async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
         assert (shown["state"], asked["deletions"], asked["of"]) == ("asking", 22, 60)
         assert question in shown["error"]
         assert await _holds(target, 60)
-        if remedy == "reset":
+        if advice == "reset":
             answer = await target.send("POST", f"{path}/reset", {"drop": True})
         else:
             answer = await target.send("PATCH", path, {"allow": asked["digest"]})

@@ -17,8 +17,8 @@ from catalog.config import Settings
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from replication.sources.topic import open_topic
-from replication.sources.topicaddress import address_of
-from replication.sources.topicrecords import MARK_KEY, read_mark
+from replication.sources.topicrecords import CHECKPOINT_KEY, read_checkpoint
+from replication.transfer.topicaddress import address_of
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
@@ -273,7 +273,7 @@ async def test_poison_is_a_conflict_and_the_rest_flows(
         await append(kafka, topic, f"{own}\n/messagegroups/g".encode(), None)
         await append(kafka, topic, f"{own}\n/messagegroups/y".encode(), b"\xff{")
         await append(kafka, topic, b"junk", b"{}")
-        await append(kafka, topic, MARK_KEY, b"{}")
+        await append(kafka, topic, CHECKPOINT_KEY, b"{}")
         await source.put("/messagegroups/h", {})
         await settled(target, source)
         await link_is(target, "in", "current")
@@ -310,16 +310,20 @@ async def test_a_forged_mark_stops_nobody_for_long(
     await write_some(source, "g")
     await copy_once(source, target, kafka, topic)
     async with running(source, target):
-        marks = [read_mark(r.value) for r in await kafka.records(topic, 1) if r.key == MARK_KEY]
+        marks = [
+            read_checkpoint(r.value)
+            for r in await kafka.records(topic, 1)
+            if r.key == CHECKPOINT_KEY
+        ]
         assert marks[-1] is not None
         genuine = orjson.loads(
-            next(r.value for r in await kafka.records(topic, 1) if r.key == MARK_KEY)
+            next(r.value for r in await kafka.records(topic, 1) if r.key == CHECKPOINT_KEY)
         )
         for forged in (
             genuine | {"authority": "urn:other"},
             genuine | {"publication": uuid.uuid4().hex, "begins": [10**9]},
         ):
-            await append(kafka, topic, MARK_KEY, orjson.dumps(forged))
+            await append(kafka, topic, CHECKPOINT_KEY, orjson.dumps(forged))
         await source.put("/messagegroups/h", {})
         await settled(target, source)
         await link_is(target, "in", "current")
@@ -384,11 +388,11 @@ async def test_a_child_that_comes_before_its_parent_is_applied(
     last = {record.key: record.value for record in records}
     turned = f"{topic}-turned"
     await kafka.create_topic(turned, cleanup_policy="compact")
-    mark = orjson.loads(last.pop(MARK_KEY))
+    mark = orjson.loads(last.pop(CHECKPOINT_KEY))
     for key in sorted(last, reverse=True):
         await append(kafka, turned, key, last[key])
     mark |= {"begins": [0, 0, 0, 0], "ends": [0, 0, 0, 0]}
-    await append(kafka, turned, MARK_KEY, orjson.dumps(mark))
+    await append(kafka, turned, CHECKPOINT_KEY, orjson.dumps(mark))
     await follow(target, kafka, turned)
     async with running(target):
         await link_history_is(target, "in", "copied")

@@ -183,7 +183,7 @@ def test_who_lacks_opentelemetry_is_told_what_to_install(
     configure_logs("info", "json")
     tracing = open_tracing("x")
     assert not tracing.is_told
-    assert install_command("tracing") in json.loads(capsys.readouterr().err)["remedy"]
+    assert install_command("tracing") in json.loads(capsys.readouterr().err)["advice"]
     with tracing.spans_in("deliver", [TraceContext("a" * 32, "b" * 16)]) as spans:
         assert spans.goes_on(TraceContext("a" * 32, "b" * 16)).span == "b" * 16
         assert current_trace.get() == TraceContext("a" * 32, "b" * 16)

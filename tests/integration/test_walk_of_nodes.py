@@ -116,4 +116,4 @@ async def test_a_walked_node_is_replicated_as_it_is(
         assert await content(target) == await content(source)
         logged = await target.logged()
         again: Walked = await walker.walk()
-        assert (await target.logged(), again.brought.changes) == (logged, 0)
+        assert (await target.logged(), again.changes) == (logged, 0)

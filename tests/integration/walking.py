@@ -11,12 +11,12 @@ import aiohttp
 
 from catalog.http.outbound import open_session
 from catalog.store import links
-from replication.feed.confirmations import Confirmations
-from replication.links.linkresources import LinkResources
-from replication.links.walkrunner import WalkRunner
-from replication.peers.linkbounds import LinkGate
-from replication.peers.linkconnections import LinkConnections
+from replication.deciding.pinning import met
+from replication.sinks.here import Here
 from replication.sources.walk import Walked
+from replication.sources.walksource import WalkSource
+from replication.transfer.linkresources import LinkResources
+from replication.transfer.linkrun import LinkRun
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, quick_timing
 from tests.integration.foreignserver import RESOURCES, ForeignServer
@@ -30,25 +30,35 @@ class Walker:
 
     node: Node
     session: aiohttp.ClientSession
-    runner: WalkRunner = field(init=False)
+    run: LinkRun = field(init=False)
+    source: WalkSource = field(init=False)
+    sink: Here = field(init=False)
 
     async def walk(self) -> Walked:
-        return await self.runner.walk_once()
+        """Meet the server, and apply what one walk of it brings."""
+        database = self.node.database
+        await self.source.meet()
+        async with database.transaction() as connection:
+            before = await links.get(connection, LINK)
+            assert before is not None
+            found = await self.source.identify(connection, before)
+            await links.meet(connection, before, found.instance, found.authority, found.base)
+        self.run.link = met(before, found.instance, found.authority, "")
+        await self.sink.reconsider()
+        async with contextlib.aclosing(self.source.walk()) as pages:
+            async for page in pages:
+                await self.sink.apply(page)
+        assert self.source.walked is not None
+        return self.source.walked
 
     async def begin_anew(self) -> None:
         """Run the link as after a restart of the node."""
         async with self.node.database.acquire() as connection:
             link = await links.get(connection, LINK)
         assert link is not None
-        resources = LinkResources(
-            context=self.node.context,
-            session=self.session,
-            gate=LinkGate(0.5),
-            timing=quick_timing(),
-            connections=LinkConnections(self.node.context.settings),
-            confirmations=Confirmations(self.node.database),
-        )
-        self.runner = WalkRunner(link, resources)
+        resources = LinkResources.of(self.node.context, self.session, quick_timing())
+        self.run = LinkRun.of(link, resources)
+        self.source, self.sink = WalkSource(self.run), Here(self.run)
 
     async def conflicts(self) -> dict[str, str]:
         """The reasons of conflicts, by xid."""

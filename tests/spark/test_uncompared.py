@@ -25,7 +25,7 @@ def listed(node: Node, id: str, mode: str, **more: Any) -> dict[str, Any]:
     return node.links[-1]
 
 
-def test_everything_that_is_not_compared_is_told_with_its_number_and_a_remedy(
+def test_everything_that_is_not_compared_is_told_with_its_number_and_a_advice(
     federation: Federation,
 ) -> None:
     eu, us = federation.add("eu"), federation.add("us")
@@ -56,7 +56,7 @@ def test_everything_that_is_not_compared_is_told_with_its_number_and_a_remedy(
     walked = found["us", "walk"]
     assert (walked.authority, walked.mode) == (WALKED, "walk")
     assert "at 2026-01-02T03:04:05Z" in walked.reason
-    assert f"concord link reset walk --full --url {us.url}" in walked.remedy
+    assert f"concord link reset walk --full --url {us.url}" in walked.advice
     assert "kafka://b:9092/x" in found["us", "topic"].reason
     assert "no link" in found["us", None].reason
     assert "https://desk.example.com" in found["eu", "desk"].reason

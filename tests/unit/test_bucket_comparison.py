@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model.digest import BUCKETS
-from replication.sources.bucketcomparison import (
+from replication.transfer.bucketcomparison import (
     EVERYWHERE,
     LEVELS,
     BucketRanges,

@@ -1,4 +1,4 @@
-"""The rate of a link, the rest of its copy, its errors by class and the remedies of conflicts."""
+"""The rate of a link, the rest of its copy, its errors by class and the advice of conflicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catalog.operations.feed import Verdict
 from catalog.store.links import LinkDefinition, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
 from replication.deciding.decide import CONFLICTS
-from replication.links.conflictremedies import remedy_of
+from replication.links.conflictadvice import advice_about
 from replication.peers.linkbounds import too_many_copies
 from replication.peers.linkerrors import class_of
 
@@ -75,12 +75,12 @@ def test_errors_are_told_apart_by_whose_fault_they_are() -> None:
     ]
 
 
-def test_each_conflict_has_a_remedy() -> None:
+def test_each_conflict_has_a_advice() -> None:
     for verdict in CONFLICTS | {Verdict.REFUSED}:
         for mode in get_args(Mode):
             link = unsaved("eu", LinkDefinition(mode=mode), None)
-            assert remedy_of(verdict.value, link, "/messagegroups/g/messages/m").endswith(".")
+            assert advice_about(verdict.value, link, "/messagegroups/g/messages/m").endswith(".")
     link = unsaved("eu", LinkDefinition(), None)
-    assert "--prefix" in remedy_of("collided", link, "/messagegroups/g")
-    assert "concord link reset eu" in remedy_of("diverged", link, "")
-    assert remedy_of("what a later version says", link, "") == ""
+    assert "--prefix" in advice_about("collided", link, "/messagegroups/g")
+    assert "concord link reset eu" in advice_about("diverged", link, "")
+    assert advice_about("what a later version says", link, "") == ""

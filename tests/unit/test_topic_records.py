@@ -19,23 +19,23 @@ from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
 from replication.deciding.copychecks import MalformedCopy
 from replication.feed.feedlines import write_copy, write_end
-from replication.sources.topicaddress import TopicUnusable, address_of
-from replication.sources.topiccursor import TopicPlace, Written
+from replication.sources.topiccursor import TopicOffsets, Written
 from replication.sources.topicrecords import (
+    CHECKPOINT_KEY,
     LARGEST_RECORD,
-    MARK_KEY,
-    Mark,
+    Checkpoint,
     key_of,
     place_of,
-    read_mark,
+    read_checkpoint,
     read_record,
-    write_mark,
+    write_checkpoint,
 )
+from replication.transfer.topicaddress import TopicUnusable, address_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 INSTANCE = uuid.UUID(int=1)
 POSITION = LogCursor.at(INSTANCE, Position(7, 8))
-MARK = Mark(
+MARK = Checkpoint(
     publication=uuid.UUID(int=2),
     authority="urn:a",
     instance=INSTANCE,
@@ -62,9 +62,9 @@ LINE = write_copy(END)
 
 def test_a_copy_and_a_mark_are_read_as_they_were_written() -> None:
     assert read_record(KEY, LINE) == END
-    assert read_record(MARK_KEY, write_mark(MARK)) == MARK
+    assert read_record(CHECKPOINT_KEY, write_checkpoint(MARK)) == MARK
     copying = replace(MARK, position=None, is_current=False)
-    assert read_mark(write_mark(copying)) == copying
+    assert read_checkpoint(write_checkpoint(copying)) == copying
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_copy_and_a_mark_are_read_as_they_were_written() -> None:
         (KEY, b" " * (LARGEST_RECORD + 1), "larger"),
         (key_of(Origin("urn:b", "/messagegroups/g")), LINE, "key is not that"),
         (key_of(Origin("urn:a", "/messagegroups/h")), LINE, "key is not that"),
-        (MARK_KEY, None, "no mark"),
-        (MARK_KEY, b"[]", "no mark"),
+        (CHECKPOINT_KEY, None, "no checkpoint"),
+        (CHECKPOINT_KEY, b"[]", "no checkpoint"),
     ],
 )
 def test_anything_else_is_malformed(key: bytes | None, value: bytes | None, reason: str) -> None:
@@ -108,13 +108,13 @@ def test_anything_else_is_malformed(key: bytes | None, value: bytes | None, reas
     ],
 )
 def test_a_senseless_mark_is_none(changed: dict[str, object]) -> None:
-    assert read_mark(orjson.dumps(orjson.loads(write_mark(MARK)) | changed)) is None
+    assert read_checkpoint(orjson.dumps(orjson.loads(write_checkpoint(MARK)) | changed)) is None
 
 
 @given(st.binary(max_size=64) | st.none(), st.binary(max_size=200) | st.none())
 def test_no_bytes_raise_anything(key: bytes | None, value: bytes | None) -> None:
     read_record(key, value)
-    read_record(MARK_KEY, value)
+    read_record(CHECKPOINT_KEY, value)
     read_record(KEY, value)
 
 
@@ -126,16 +126,16 @@ def test_what_is_in_a_group_has_one_place() -> None:
 
 
 def test_cursors_are_read_as_they_were_written() -> None:
-    place = TopicPlace(publication=MARK.publication, offsets=(1, 22), position=POSITION)
-    assert TopicPlace.parse(str(place)) == place
-    assert TopicPlace.parse(str(replace(place, position=None))).position is None
+    place = TopicOffsets(publication=MARK.publication, offsets=(1, 22), position=POSITION)
+    assert TopicOffsets.parse(str(place)) == place
+    assert TopicOffsets.parse(str(replace(place, position=None))).position is None
     written = Written(publication=MARK.publication, begins=(0, 0), ends=(3, 4), position=POSITION)
     assert Written.parse(str(written)) == written
 
 
 @pytest.mark.parametrize("text", ["", "-", str(POSITION), "-@x/1", f"-@{INSTANCE.hex}/", "-@/1/2"])
 def test_other_cursors_are_refused(text: str) -> None:
-    for kind in (TopicPlace, Written):
+    for kind in (TopicOffsets, Written):
         with pytest.raises(ValueError, match=r"."):
             kind.parse(text)
 

@@ -12,7 +12,7 @@ WHERE authority IS NOT NULL AND ($1::text[] IS NULL OR authority = ANY ($1))
 -- source is; whether entities or definitions of links here are of it.
 SELECT (
         SELECT min(id) FROM bringing_links
-        WHERE authority = $2 AND definition ->> 'source' <> $3 AND id <> $1
+        WHERE authority = $2 AND definition ->> 'source' IS DISTINCT FROM $3 AND id <> $1
     ) AS rival,
     EXISTS (
         SELECT FROM bringing_links

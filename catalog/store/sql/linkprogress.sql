@@ -4,7 +4,7 @@
 -- one of $1, or are not known yet; or it has none.
 SELECT n.revision, newest.txid, newest.seq,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_txid,
-    l.id, left(l.instance::text, 8) AS instance, l.definition ->> 'source' AS source, l.cursor,
+    l.id, left(l.instance::text, 8) AS instance, coalesce(l.definition ->> 'source', '') AS source, l.cursor,
     l.state
 FROM node n
 LEFT JOIN LATERAL (

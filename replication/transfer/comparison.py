@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 
@@ -16,16 +15,11 @@ from catalog.context import Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
-from catalog.model.xid import group_path
 from catalog.operations.feed import MOST_RANGES
-from catalog.operations.peers import MOST_NAMED
-from catalog.store import digests, handovers
+from catalog.store import digests
 from catalog.store.digests import DigestSelection
-from replication.deciding.pinning import policy_within
-from replication.deciding.provenance import Policy
-from replication.peers.handshake import may_pass
 from replication.peers.linkbounds import Allowance
-from replication.sources.bucketcomparison import (
+from replication.transfer.bucketcomparison import (
     EVERYWHERE,
     LEVELS,
     BucketDifference,
@@ -35,9 +29,8 @@ from replication.sources.bucketcomparison import (
     divided,
     find_difference,
 )
-from replication.sources.pull import Flow
 
-_PATH = "/replication/digests"
+DIGESTS = "/replication/digests"
 _MOST_DIFFERING = 100_000
 # What one answer about merged buckets is about.
 _MOST_MERGED = 1 << 14
@@ -75,113 +68,41 @@ class DifferingOrigin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
-    """The origins whose states differ, of so many `rows` of the other catalog.
-
-    `cursor` is the end of the other catalog's feed before anything was compared.
-    """
-
-    cursor: str
-    rows: int
-    differing: Sequence[DifferingOrigin]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceComparison:
-    """The differences among the entities that a link may bring, and the number of rows in all.
-
-    `cursor` is the end of the source's feed before anything was compared. `policy` is the link's
-    among the others.
-    """
-
-    cursor: str
-    rows: int
-    differing: Sequence[DifferingOrigin]
-    policy: Policy
-
-
-async def compare(flow: Flow, *, is_whole: bool = False) -> SourceComparison | None:
-    """Compare a link's replicas with its source.
+class DigestComparison:
+    """The origins whose states differ, of so many rows of the other catalog.
 
     Args:
-        is_whole: list all that the source has, if nothing is here.
-
-    Returns:
-        `None` if only a complete copy helps: nothing is here, the source offers no such digests,
-        or too much differs to be listed.
-
-    Raises:
-        ClientError: the source does not answer now.
+        cursor: of the time before anything was compared.
+        wanted: the origins to copy, in their order.
     """
-    try:
-        return await _compare(flow, is_whole=is_whole)
-    except ClientError as error:
-        if may_pass(error):
-            raise
-        return None
 
-
-async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
-    began = datetime.now(UTC)
-    async with flow.context.database.acquire() as connection:
-        policy = await policy_within(connection, flow.policy, flow.policy.authorities)
-    cursor, authorities = await _authorities(flow, policy)
-    if not 0 < len(authorities) <= MOST_NAMED:
-        return None
-    selectors = {"types": policy.types, "labels": policy.labels}
-    if any(given and name not in flow.source.offers for name, given in selectors.items()):
-        return None
-    wanted = DigestSelection(
-        authorities=authorities, scope=policy.scope, types=policy.types, labels=policy.labels
-    )
-    found = await find_differences(flow, wanted, is_whole=is_whole)
-    if found is None:
-        return None
-    async with flow.context.database.acquire() as connection:
-        given = await handovers.read_given(connection, policy.sender, began)
-    return SourceComparison(
-        cursor=cursor or found.cursor,
-        rows=found.rows,
-        differing=[each for each in found.differing if not _is_on_its_way(each, policy, given)],
-        policy=policy,
-    )
-
-
-def _is_on_its_way(each: DifferingOrigin, policy: Policy, given: Collection[str]) -> bool:
-    """Whether the source lacks an origin because it has not taken its group, which was given."""
-    is_its_own = policy.is_own_word(each.origin)
-    return each.there is None and is_its_own and group_path(each.origin.xid) in given
+    cursor: Any
+    rows: int
+    differing: Sequence[DifferingOrigin]
+    wanted: Sequence[Origin] = ()
 
 
 async def find_differences(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
-) -> Differences | None:
-    """Compare a selection here with the same at the other catalog; see `compare`."""
+) -> DigestComparison | None:
+    """Compare a selection here with the same at the other catalog; by digests.
+
+    Args:
+        is_whole: list all that the other catalog has, if nothing is here.
+
+    Returns:
+        `None` if nothing is here, or too much differs to be listed.
+
+    Raises:
+        ClientError: the other catalog does not answer, or offers no such digests.
+    """
     found = await descend(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
     differing = await _list_differing(flow, wanted, found.difference)
     if differing is None:
         return None
-    return Differences(cursor=found.cursor, rows=found.rows, differing=differing)
-
-
-async def _authorities(flow: Flow, policy: Policy) -> tuple[str, list[str]]:
-    """The authorities to compare, and the cursor before they were asked for, if they were."""
-    cursor, named = "", sorted(policy.authorities or ())
-    if policy.authorities is None:
-        answer = await flow.peer.request("GET", _PATH, params={"format": "authorities"})
-        # A source that has lost everything names nothing.
-        found = [*_read_authorities(flow, answer), policy.sender]
-        cursor, named = _cursor_of(flow, answer), [*dict.fromkeys(found)]
-    direct = {
-        authority
-        for each in policy.direct
-        if not (each.scope or each.types)
-        for authority in each.authorities or ()
-    }
-    excluded = {policy.own, *direct - {policy.sender}}
-    return cursor, [authority for authority in named if authority not in excluded]
+    return DigestComparison(cursor=found.cursor, rows=found.rows, differing=differing)
 
 
 async def read_authorities(source: LinkEnds) -> list[str]:
@@ -190,8 +111,8 @@ async def read_authorities(source: LinkEnds) -> list[str]:
     Raises:
         ClientError
     """
-    answer = await source.peer.request("GET", _PATH, params={"format": "authorities"})
-    return _read_authorities(source, answer)
+    answer = await source.peer.request("GET", DIGESTS, params={"format": "authorities"})
+    return read_named(source, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +160,7 @@ async def _merged_there(
     for part in divided(ranges, MOST_RANGES, _MOST_MERGED * (BUCKETS >> bits)):
         params = [("bits", str(bits)), ("ranges", as_text(part)), *_filters(wanted)]
         answer = await flow.peer.merged_digests(params)
-        cursor = cursor or _cursor_of(flow, answer)
+        cursor = cursor or cursor_of(flow, answer)
         found |= _read_merged(flow, answer, bits)
     return found, cursor
 
@@ -309,7 +230,7 @@ def _filters(wanted: DigestSelection) -> list[tuple[str, str]]:
     return named + scope + types + [("label", each) for each in wanted.labels]
 
 
-def _cursor_of(flow: LinkEnds, answer: Answer) -> str:
+def cursor_of(flow: LinkEnds, answer: Answer) -> str:
     cursor = answer.headers.get("Concord-Cursor", "")
     if not cursor:
         raise _malformed(flow, "no cursor")
@@ -326,7 +247,7 @@ def _read_json(flow: LinkEnds, answer: Answer) -> JsonObject:
     return found
 
 
-def _read_authorities(flow: LinkEnds, answer: Answer) -> list[str]:
+def read_named(flow: LinkEnds, answer: Answer) -> list[str]:
     found = _read_json(flow, answer).get("authorities")
     if not isinstance(found, list) or not all(
         isinstance(each, str) and 0 < len(each) <= 1024 and "\0" not in each for each in found
@@ -372,4 +293,4 @@ def _read_row(flow: LinkEnds, fields: list[str]) -> tuple[Origin, OriginState]:
 
 
 def _malformed(flow: LinkEnds, content: str) -> BadAnswer:
-    return BadAnswer(f"{flow.peer.url}{_PATH}", content)
+    return BadAnswer(f"{flow.peer.url}{DIGESTS}", content)

@@ -7,56 +7,40 @@ their content alone shows, as a value of a wrong type, shows when they come.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, parent_of
 from catalog.operations.feed import Verdict
+from catalog.operations.peers import Handshake
 from catalog.store.copies import load_held
 from catalog.store.database import Connection
 from replication.applying.apply import load_local
-from replication.applying.deletionlimit import Question, find_question
+from replication.applying.deletionlimit import find_question
 from replication.deciding.batch import BatchDecision, CopyFinding, decide_batch, order_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.mapping import mapping_of
+from replication.deciding.pinning import meet_claim, met
 from replication.deciding.placement import groups_of, place_copies
 from replication.deciding.provenance import Copy, Policy
-from replication.sources.comparison import DifferingOrigin, SourceComparison, compare
-from replication.sources.pull import Flow
-from replication.sources.resync import losses_in
-from replication.sources.walk import Walk
+from replication.feed.sourceloss import why_lost
+from replication.peers.handshake import shake_hands
+from replication.sources.sourcecomparison import SourceComparison, compare, losses_in
+from replication.sources.walk import Walk, WalkMemory
+from replication.sources.walkedregistry import describe_registry
+from replication.sources.walkedserver import WalkedServer
+from replication.sources.walksource import server_identity
+from replication.transfer.comparison import DifferingOrigin
+from replication.transfer.linkdryrun import DryRun
+from replication.transfer.linkrun import LinkRun
 
-_FIRST = 20
 _AT_ONCE = 1000
 
 
-@dataclass(slots=True, kw_only=True)
-class DryRun:
-    """The outcomes of a run: `created`, `changed`, `deleted`, or the verdict on what stays away.
-
-    Args:
-        rows: entities and deletions of the source that the link may bring.
-        differing: those that are not here as they are there, or only here.
-        question: what the link would ask first, if it would.
-    """
-
-    rows: int
-    differing: int
-    numbers: Counter[str] = field(default_factory=Counter)
-    first: dict[str, list[CopyFinding]] = field(default_factory=lambda: defaultdict(list))
-    question: Question | None = None
-
-    def add(self, outcome: str, finding: CopyFinding) -> None:
-        self.numbers[outcome] += 1
-        if len(self.first[outcome]) < _FIRST:
-            self.first[outcome].append(finding)
-
-
-async def dry_run(flow: Flow) -> DryRun | None:
-    """Compare a link with its source, and decide about what differs.
+async def try_feed(run: LinkRun) -> DryRun | None:
+    """Compare a link with the node that it would follow, and decide about what differs.
 
     Returns:
         `None` if the source offers no digests to compare, or too much differs to be listed.
@@ -64,47 +48,66 @@ async def dry_run(flow: Flow) -> DryRun | None:
     Raises:
         ClientError: the source does not answer now.
     """
-    found = await compare(flow, is_whole=True)
+    run.source = await shake_hands(run.peer)
+    await _meet(run, run.source, why_lost(run.link, run.source.instance))
+    found = await compare(run, is_whole=True)
     if found is None:
         return None
     result = DryRun(rows=found.rows, differing=len(found.differing))
-    async with flow.context.database.snapshot() as connection:
-        promised = await _place(connection, flow, [*_promised(found.differing, result)])
-        gone = await _decide_all(connection, _policy(flow, found), promised, result)
-    for each in _absent(flow, found):
+    async with run.context.database.snapshot() as connection:
+        promised = await _place(connection, run, [*_promised(found.differing, result)])
+        gone = await _decide_all(connection, _policy(run, found), promised, result)
+    for each in _absent(run, found):
         if each.origin.xid not in gone:
             result.add("deleted", _finding(each))
-    losses = losses_in(found, flow.link)
-    result.question = await find_question(flow.context, flow.link, flow.policy, losses)
+    losses = losses_in(found, run.link)
+    result.question = await find_question(run.context, run.link, run.policy, losses)
     return result
 
 
-async def dry_walk(walk: Walk) -> DryRun:
-    """Walk a server, and decide about what differs.
+async def try_walk(run: LinkRun) -> DryRun:
+    """Walk the server that a link would walk, and decide about what differs.
 
     Raises:
         ClientError: the server does not answer now, or does not list what it has.
     """
-    flow = walk.flow
+    server = WalkedServer(
+        run.link.definition.source,
+        run.resources.session,
+        run.settings,
+        run.resources.timing,
+        credential=run.access,
+    )
+    registry = await describe_registry(server, run.context.configuration.model)
+    run.source = server_identity(run.context, run.link, registry)
+    await _meet(run, run.source, "")
+    walk = Walk(run=run, server=server, registry=registry, memory=WalkMemory())
     copies, gone = await walk.preview()
     result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
     malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
     readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
-    async with flow.context.database.snapshot() as connection:
-        placed = await _place(connection, flow, readable)
-        await _decide_all(connection, flow.policy, [*placed, *malformed], result)
+    async with run.context.database.snapshot() as connection:
+        placed = await _place(connection, run, readable)
+        await _decide_all(connection, run.policy, [*placed, *malformed], result)
     for xid in gone:
-        origin = Origin(flow.source.authority, xid)
+        origin = Origin(run.policy.sender, xid)
         finding = CopyFinding(origin=origin, xid=origin.xid, epoch=0, verdict=Verdict.APPLY)
         result.add("deleted", finding)
     losses = walk.losses_among(gone)
-    result.question = await find_question(flow.context, flow.link, flow.policy, losses)
+    result.question = await find_question(run.context, run.link, run.policy, losses)
     return result
 
 
-def _policy(flow: Flow, found: SourceComparison) -> Policy:
+async def _meet(run: LinkRun, source: Handshake, loss: str) -> None:
+    """Hold the source to the authority of the link, and store nothing."""
+    async with run.database.snapshot() as connection:
+        await meet_claim(connection, run.link, source.authority)
+    run.link = met(run.link, source.instance, source.authority, loss)
+
+
+def _policy(run: LinkRun, found: SourceComparison) -> Policy:
     """The policy of a run; a link that an operator set up overrules what its source may correct."""
-    if not flow.link.doubts:
+    if not run.link.doubts:
         return found.policy
     doubted = frozenset(
         each.here.digest
@@ -114,19 +117,19 @@ def _policy(flow: Flow, found: SourceComparison) -> Policy:
     return replace(found.policy, overruled=found.policy.overruled | doubted)
 
 
-def _absent(flow: Flow, found: SourceComparison) -> Iterator[DifferingOrigin]:
+def _absent(run: LinkRun, found: SourceComparison) -> Iterator[DifferingOrigin]:
     """The entities here that the source of a link that was set up anew does not have at all."""
-    for each in found.differing if flow.link.doubts else ():
+    for each in found.differing if run.link.doubts else ():
         is_live = each.here is not None and not each.here.is_deleted
         if is_live and each.there is None and found.policy.is_own_word(each.origin):
             yield each
 
 
-async def _place(connection: Connection, flow: Flow, promised: Sequence[Copy]) -> list[Incoming]:
+async def _place(connection: Connection, run: LinkRun, promised: Sequence[Copy]) -> list[Incoming]:
     """The copies at the xids that they would have here."""
     groups = (await load_held(connection, (), groups_of(promised))).entities
     held = {Origin(group.authority, group.origin): group.xid for group in groups.values()}
-    return place_copies(promised, mapping_of(flow.link.definition), held)
+    return place_copies(promised, mapping_of(run.link.definition), held)
 
 
 async def _decide_all(

@@ -29,6 +29,20 @@ class LinkResources:
     confirmations: Confirmations
     hosts: PeerHosts = field(default_factory=PeerHosts)
 
+    @classmethod
+    def of(
+        cls, context: Context, session: aiohttp.ClientSession, timing: LoopTiming | None = None
+    ) -> LinkResources:
+        """Resources that no runner uses yet."""
+        return cls(
+            context=context,
+            session=session,
+            gate=LinkGate(),
+            timing=timing or LoopTiming(),
+            connections=LinkConnections(context.settings),
+            confirmations=Confirmations(context.database),
+        )
+
     def peer_of(self, link: Link, access: PeerAccess | None = None) -> PacedClient:
         """A client of the catalog at the other end of a link.
 

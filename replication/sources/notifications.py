@@ -20,7 +20,7 @@ from catalog.operations.feed import GRANT_NOTIFICATIONS, NOTIFY, NotificationQue
 from catalog.store import links
 from catalog.store.links import Link
 from replication.peers.handshake import may_pass
-from replication.sources.pull import Flow
+from replication.transfer.linkrun import LinkRun
 
 HINT_SECONDS = 1
 """The shortest time between two events of a source that wake the same link."""
@@ -64,7 +64,7 @@ async def grant_notifications(request: web.Request) -> web.Response:
     return web.Response(headers=headers)
 
 
-async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
+async def ensure_subscription(run: LinkRun, subscription: str | None) -> str:
     """Make sure that the source has an active subscription that wakes this link.
 
     Args:
@@ -73,7 +73,7 @@ async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
     Returns:
         the id of the subscription, which is saved with the link.
     """
-    context, link, peer = flow.context, flow.link, flow.peer
+    context, link, peer = run.context, run.link, run.peer
     wanted = _definition(context, link)
     if subscription is not None:
         if await _is_active(peer, subscription, wanted["sink"]):

@@ -1,14 +1,14 @@
-"""The remedy of a conflict, by its verdict, in words for the operator. Pure."""
+"""The advice of a conflict, by its verdict, in words for the operator. Pure."""
 
 from __future__ import annotations
 
-from catalog.model.linkterms import is_scope
+from catalog.model.linkterms import Mode, is_scope
 from catalog.model.xid import group_path
 from catalog.operations.feed import Verdict
 from catalog.store.links import Link
 from replication.deciding.decide import CONFLICTS
 
-_REMEDIES: dict[Verdict, str] = {
+_ADVICE: dict[Verdict, str] = {
     Verdict.COLLIDED: (
         "Give its group another name here: `concord link set {link} --map {group}={group}-2`, "
         "or all groups of the link a prefix: `concord link set {link} --prefix NAME-`."
@@ -70,23 +70,25 @@ _OF_SERVERS: dict[Verdict, str] = {
     Verdict.REFUSED: f"Mend what the server or the topic refuses it for, {_NARROW}",
 }
 
-assert _REMEDIES.keys() >= CONFLICTS, "each conflict has a remedy"
+_BY_MODE: dict[Mode, dict[Verdict, str]] = {
+    "push": _OF_TARGETS,
+    "write": _OF_SERVERS,
+    "publish": _OF_SERVERS,
+}
+
+assert _ADVICE.keys() >= CONFLICTS, "each conflict has its advice"
 
 
-def remedy_of(verdict: str, link: Link, origin: str) -> str:
-    """The remedy of a conflict of a link; "" for a verdict without one.
+def advice_about(verdict: str, link: Link, origin: str) -> str:
+    """The advice of a conflict of a link; "" for a verdict without one.
 
     Args:
         origin: the xid of the copy at its authority; of a copy that was spoilt, any text.
     """
-    known = {each.value: each for each in _REMEDIES}
+    known = {each.value: each for each in _ADVICE}
     if verdict not in known:
         return ""
     # Ids have no characters that a shell would take for its own.
     group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
-    remedies = _REMEDIES
-    if link.definition.mode in ("write", "publish"):
-        remedies = {**_REMEDIES, **_OF_SERVERS}
-    elif link.definition.sends:
-        remedies = {**_REMEDIES, **_OF_TARGETS}
-    return remedies[known[verdict]].format(link=link.id, group=group)
+    advice = {**_ADVICE, **_BY_MODE.get(link.definition.mode, {})}
+    return advice[known[verdict]].format(link=link.id, group=group)

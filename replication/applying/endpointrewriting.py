@@ -27,7 +27,7 @@ _READ_AT_ONCE = 1000
 _WRITTEN_AT_ONCE = 100
 
 
-async def readdress_endpoints(context: Context, link: Link, policy: Policy) -> int:
+async def rewrite_endpoints(context: Context, link: Link, policy: Policy) -> int:
     """Give the endpoints that a link may bring the addresses of its rules; return their number.
 
     Subscribers here are told that they are updated. Nobody who follows this node is concerned,

@@ -1,4 +1,4 @@
-"""Remedies for a peer that does not let a link in. Pure."""
+"""Advice for a peer that does not let a link in. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def another_credential(link: str = "ID") -> str:
     return f"concord link credential {link} --token-from VARIABLE"
 
 
-def access_remedy(problem: Problem, link: str = "ID") -> str:
-    """The remedy for a peer's answer 401 or 403; empty if it is another one, or tells its own.
+def access_advice(problem: Problem, link: str = "ID") -> str:
+    """The advice for a peer's answer 401 or 403; empty if it is another one, or tells its own.
 
     Args:
         link: the id of the link; `NO_LINK` for a recovery or a handover.
@@ -39,8 +39,8 @@ def access_remedy(problem: Problem, link: str = "ID") -> str:
             f"replicator` there), or another credential: {another_credential(link)}."
         )
     if is_refused:
-        remedy = f"What the link shows needs a role there: {_ROLES}"
-        return f"{remedy} ({another_credential(link)})."
+        advice = f"What the link shows needs a role there: {_ROLES}"
+        return f"{advice} ({another_credential(link)})."
     return ""
 
 

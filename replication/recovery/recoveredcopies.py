@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from catalog.client import Client, Unreachable
+from catalog.client import Client
 from catalog.context import Context
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
@@ -25,13 +25,12 @@ from replication.deciding.provenance import Copy, Policy
 from replication.deciding.trust import Trust
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance
-from replication.sources.pull import COPIES_OF_ONE, apply_lines
+from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.sources.replicasurvey import naming
 
 _AT_ONCE = 500
 # One page is fetched while the one before it is applied.
 _PAGES = 8
-_NOTHING = AppliedBatch(findings=(), changes=0)
 _TAKEN = frozenset({Verdict.APPLY, Verdict.CURRENT})
 _WITHHELD = "no replica sends the copy that it announced"
 _BELOW_DELETED = "something above it was deleted"
@@ -102,21 +101,19 @@ async def _take_from(
     sent: dict[str, Copy] = {}
     faults: dict[str, str] = {}
 
-    async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
-        whole = {copy.origin: copy for copy in _whole(copies, own) if copy.origin in announced}
-        sent.update(whole)
-        exact = [copy for copy in whole.values() if _is_same(copy, announced[copy.origin])]
-        # Verifying holds no interpreter.
-        found = await asyncio.to_thread(_faults_of, exact, replicas.keys)
-        faults.update(found)
-        proven = [copy for copy in exact if copy.origin not in found]
-        return await _apply(context, proven) if proven else _NOTHING
-
     lines = _fetch(peer, [Origin(own, origin) for origin in announced])
-    allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
+    pages = pages_of(context, lines, Allowance.of(context.settings, COPIES_OF_ONE * len(wanted)))
     with naming(peer):
-        if await apply_lines(context, lines, apply, allowance) is None:
-            raise Unreachable(f"The answer of {peer.url} broke off.", is_doubtful=True)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                whole = {c.origin: c for c in _whole(page.copies, own) if c.origin in announced}
+                sent.update(whole)
+                exact = [copy for copy in whole.values() if _is_same(copy, announced[copy.origin])]
+                # Verifying holds no interpreter.
+                found = await asyncio.to_thread(_faults_of, exact, replicas.keys)
+                faults.update(found)
+                if proven := [copy for copy in exact if copy.origin not in found]:
+                    page.applied = await _apply(context, proven)
     changed = [copy for copy in sent.values() if not _is_same(copy, announced[copy.origin])]
     spoilt = announced.keys() - sent.keys()
     if changed or spoilt or faults:

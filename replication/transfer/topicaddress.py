@@ -16,6 +16,7 @@ from catalog.model.linkterms import TOPIC_SCHEMES
 from catalog.model.sinkcredential import PlainCredential
 from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
 from catalog.subscriptions.sinks.kafkasettings import servers_of
+from replication.transfer.linkrun import BeginAgain
 
 _MOST_BROKERS = 16
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -27,17 +28,11 @@ class TopicUnusable(ClientError):
     is_retryable = True
 
 
-class TopicLost(ClientError):
-    """A topic does not have what it had: it was deleted, truncated or written anew.
+class TopicLost(BeginAgain):
+    """A topic does not have what it had: it was deleted, truncated or written anew."""
 
-    `loss` is the reason why its source lost data, if it did.
-    """
-
-    is_retryable = True
-
-    def __init__(self, message: str, hint: str = "", *, loss: str = "") -> None:
-        super().__init__(message, hint)
-        self.loss = loss
+    def __init__(self, message: str, *, loss: str = "") -> None:
+        super().__init__(f"{message}: {loss}" if loss else message, loss=loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ class _Leaving:
             self._above.add(Origin(held.authority, held.origin))
 
 
-async def leave(context: Context, link: Link, policy: Policy) -> int:
+async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
     """Drop what `link.former` selected, and neither the link nor another one selects now.
 
     Nobody who follows this node is told, since no authority has deleted anything. An operator has
@@ -64,7 +64,7 @@ async def leave(context: Context, link: Link, policy: Policy) -> int:
     return await _drop_all(context, leaving.roots)
 
 
-async def leave_unlabelled(
+async def drop_unlabelled(
     context: Context, link: Link, policy: Policy, units: Collection[Origin] | None = None
 ) -> int:
     """Drop what a link brought and its labels do not select, with the groups that are left empty.

@@ -1,0 +1,177 @@
+"""Definitions of links as operators give them, and the checks before they are stored."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from aiohttp import web
+
+from catalog.context import Context
+from catalog.http.outboundaddress import why_refused
+from catalog.model.concorderrors import LimitReached, SourceUnusable
+from catalog.model.errors import BadRequest, InvalidAttribute, RequiredAttributeMissing
+from catalog.model.linkterms import MODE_TERMS, Mode
+from catalog.operations.links import LinkSelection, LinkTerms, NewLink
+from catalog.store import links
+from catalog.store.database import Connection
+from catalog.store.links import LinkDefinition
+from replication.deciding.addresses import why_no_rules
+from replication.deciding.mapping import why_no_names, write_names
+from replication.deciding.pinning import why_not_pinned
+from replication.transfer.topicaddress import why_no_topic
+
+_OTHERS = ("source", "target", "authority", "authorities", "dialect", "trust", "eventtopic")
+
+
+def checked_definition(context: Context, body: NewLink, subject: str) -> LinkDefinition:
+    """The definition of a link in the body of a request.
+
+    Raises:
+        RequiredAttributeMissing, InvalidAttribute
+    """
+    check_members(body.mode, body, subject)
+    definition = LinkDefinition(
+        source=body.source or "",
+        target=body.target or "",
+        mode=body.mode,
+        authorities=body.authorities,
+        dialect=body.dialect,
+        trust=body.trust,
+        eventtopic=body.eventtopic or "",
+        **members_of(body, subject),
+    )
+    terms = definition.terms
+    if not getattr(body, terms.needs):
+        raise RequiredAttributeMissing(subject, list=terms.needs)
+    if body.authority is not None:
+        check_authority(context, body.authority, subject)
+    refusals: dict[str, str | None] = {}
+    if definition.peer:
+        refusals[terms.needs] = _why_unusable(context, definition)
+    if definition.eventtopic:
+        refusals["eventtopic"] = why_no_topic(definition.eventtopic, context.settings)
+    for name, refusal in refusals.items():
+        if refusal is not None:
+            raise InvalidAttribute(subject, name=name, error_detail=refusal)
+    return definition
+
+
+def check_members(mode: Mode, body: LinkTerms, subject: str) -> None:
+    """Refuse members that links of a mode do not have.
+
+    Raises:
+        InvalidAttribute
+    """
+    terms = MODE_TERMS[mode]
+    for name in (*LinkSelection.model_fields, *_OTHERS):
+        if getattr(body, name, None) and not terms.has(name):
+            detail = f'a link of mode "{mode}" has none'
+            if name in ("source", "target"):
+                detail = f'a link of mode "{mode}" has a {terms.needs} instead'
+            raise InvalidAttribute(subject, name=name, error_detail=detail)
+
+
+def _why_unusable(context: Context, definition: LinkDefinition) -> str | None:
+    """The reason why a link cannot lead to its peer."""
+    if definition.peer in (context.public_base, context.settings.public_url):
+        return "it is this node itself"
+    why_not = why_no_topic if definition.terms.is_topic else why_refused
+    return why_not(definition.peer, context.settings)
+
+
+def members_of(body: LinkSelection, subject: str) -> dict[str, Any]:
+    """The members of a definition that the body of a request has.
+
+    Raises:
+        InvalidAttribute: its names or addresses cannot be used.
+    """
+    faults = {"map": why_no_names(body.map), "addresses": why_no_rules(body.addresses)}
+    for name, fault in faults.items():
+        if fault:
+            raise InvalidAttribute(subject, name=name, error_detail=fault)
+    members = body.model_dump(include={*LinkSelection.model_fields}, exclude_unset=True)
+    return {n: write_names(v) if isinstance(v, dict) else v for n, v in members.items()}
+
+
+def check_authority(context: Context, authority: str, subject: str) -> None:
+    if authority == context.database.node.authority:
+        raise InvalidAttribute(
+            subject, name="authority", error_detail="it is the authority of this node"
+        )
+
+
+async def check_number(connection: Connection, context: Context, subject: str) -> None:
+    """Refuse another link if there are as many as may be.
+
+    Raises:
+        LimitReached
+    """
+    most = context.settings.max_links
+    if await links.count(connection) >= most:
+        limit, setting = str(most), "CONCORD_MAX_LINKS"
+        raise LimitReached(subject, limit=limit, things="links", setting=setting)
+
+
+async def check_pin(
+    connection: Connection,
+    request: web.Request,
+    id: str,
+    definition: LinkDefinition,
+    authority: str | None,
+    *,
+    is_named: bool = True,
+) -> None:
+    """Refuse a source that may not be pinned to an authority.
+
+    Raises:
+        SourceUnusable: another source is, or the operator needs to name the authority.
+    """
+    if authority is None or definition.sends:
+        return
+    advice = f"If it is, name it as `authority` (`--pin {shlex.quote(authority)}`)."
+    source = definition.source
+    refusal = await why_not_pinned(
+        connection, id, source, authority, is_named=is_named, advice=advice
+    )
+    if refusal is not None:
+        raise SourceUnusable(
+            request.path,
+            source=source or authority,
+            error_detail=refusal.reason,
+            detail=refusal.advice,
+        )
+
+
+async def check_alone(connection: Connection, authority: str, subject: str) -> None:
+    """Refuse to accept the pushes of an authority twice.
+
+    Raises:
+        BadRequest
+    """
+    if before := await links.get_acceptance(connection, authority):
+        detail = f'Its pushes are accepted already, by "{before.id}"'
+        raise BadRequest(subject, error_detail=detail)
+
+
+async def id_taken(connection: Connection, request: web.Request, id: str) -> BadRequest:
+    """The error that a link cannot have an id, since another link has it."""
+    other = await links.get(connection, id)
+    if other is not None and other.ends:
+        detail = (
+            f'link "{id}" is being removed with its replicas; wait until `concord link list` no '
+            "longer shows it, or give the new link another id"
+        )
+        return BadRequest(request.path, error_detail=detail)
+    return BadRequest(request.path, error_detail=f'There is a link "{id}" already')
+
+
+def check_not_accepted(definition: LinkDefinition, subject: str) -> None:
+    """Refuse to replace a link that accepts pushes, and to let it follow another authority.
+
+    Raises:
+        InvalidAttribute
+    """
+    if definition.terms.is_fixed:
+        detail = "it accepts pushes: remove it, and accept them as they should be"
+        raise InvalidAttribute(subject, name="mode", error_detail=detail)

@@ -1,0 +1,222 @@
+"""Requests whose answer depends on the mode of a link: to make one, to run one, to try one."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from catalog.client import ClientError
+from catalog.context import CONTEXT, Context
+from catalog.http.outbound import open_session
+from catalog.http.route import model_response
+from catalog.model.concorderrors import SourceUnusable, TargetUnusable
+from catalog.model.errors import BadRequest
+from catalog.model.linkterms import Mode
+from catalog.model.peercredential import PeerCredential
+from catalog.operations.links import (
+    DryRunAnswer,
+    FoundCatalog,
+    LinkAnswer,
+    NewLink,
+    NewLinkQuery,
+    RunQuery,
+    TriedCopies,
+    TriedCopy,
+)
+from catalog.store import linkauthorities, links
+from catalog.store.linkcommands import run_now
+from catalog.store.linkcredentials import save_credential, with_credential
+from catalog.store.links import Link, LinkDefinition
+from replication.credentials.givencredential import given_credential
+from replication.credentials.peeraccess import PeerAccess
+from replication.deciding.batch import CopyFinding
+from replication.links.conflictadvice import advice_about
+from replication.links.linkanswers import answer_link, created_link, link_answer
+from replication.links.linkdefinitions import (
+    check_alone,
+    check_members,
+    check_number,
+    check_pin,
+    checked_definition,
+    id_taken,
+)
+from replication.links.links import check_not_paused, existing_link
+from replication.peers.handshake import describe
+from replication.peers.trustrequests import trust_with_link
+from replication.transfer.linkdryrun import DryRun
+from replication.transfer.linkresources import LinkResources
+from replication.transfer.linkrun import LinkRun
+from replication.transfer.transfer import MakeTransfer
+
+# The rest of a request's time is for the answer.
+_TRIED_SHARE = 0.8
+_UNDECIDED = (
+    "The link would bring a complete copy: too much differs to tell it one by one, or the source "
+    "offers no digests."
+)
+
+Probe = Callable[
+    [Context, LinkDefinition, str, PeerAccess, bool],
+    Awaitable[tuple[LinkDefinition, FoundCatalog | None]],
+]
+"""Asks the catalog at the other end of a new link who it is.
+
+It is given the definition, the subject of errors, the credential of the link, and whether the
+operator has named the mode; otherwise it may choose another one for the source. It returns the
+definition, and what was found: nothing of a topic, which nobody answers for, and of what pushes by
+itself. It raises `SourceUnusable` or `TargetUnusable`.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkMode:
+    """A mode of links.
+
+    Args:
+        transfer: makes its source and its sink.
+        probe: asks the other catalog who it is.
+        preview: finds out what a run would do, and writes nothing; `None` if that cannot be known.
+            Its result is `None` if a complete copy is needed.
+    """
+
+    transfer: MakeTransfer
+    probe: Probe
+    preview: Callable[[LinkRun], Awaitable[DryRun | None]] | None = None
+
+
+class LinkModes:
+    """The handlers that need to know what a mode does."""
+
+    def __init__(self, modes: Mapping[Mode, LinkMode]) -> None:
+        self._modes = modes
+
+    async def create_link(
+        self, request: web.Request, body: NewLink, query: NewLinkQuery
+    ) -> web.Response:
+        """Create a link, or tell what it would do.
+
+        The source is pinned to the authority in the body, or to the one that it claims when it is
+        asked, here or at the first contact. A link of mode `accept` takes what an authority pushes.
+        """
+        context = request[CONTEXT]
+        definition = checked_definition(context, body, request.path)
+        id = body.id or uuid.uuid4().hex[:12]
+        given = given_credential(body, definition, context.settings, request.path)
+        credential = given or PeerCredential()
+        found = None
+        if not query.force:
+            is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
+            access = PeerAccess(credential, context.settings)
+            probe = self._modes[definition.mode].probe
+            definition, found = await probe(context, definition, request.path, access, is_named)
+            check_members(definition.mode, body, request.path)
+        authority = body.authority
+        if found is not None and authority is not None and definition.terms.is_nameless:
+            found = found.model_copy(update={"authority": authority})
+        elif found is not None:
+            authority = authority or found.authority
+        if found is not None and found.authority != authority:
+            detail = f"it claims to be {found.authority}, not {authority}"
+            if definition.sends:
+                raise TargetUnusable(request.path, target=definition.target, error_detail=detail)
+            raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
+        if query.dryrun:
+            unsaved = links.unsaved(id, definition, authority)
+            tried = await self._try(request, with_credential(unsaved, context.keys, credential))
+            return model_response(tried)
+        async with context.database.transaction() as connection:
+            await check_number(connection, context, request.path)
+            if definition.terms.needs == "authority":
+                await check_alone(connection, body.authority or "", request.path)
+            if found is not None:
+                others = await linkauthorities.following(connection, found.authority)
+                found = found.model_copy(update={"followedby": others})
+            link = await links.create(connection, id, definition, authority)
+            if link is None:
+                raise await id_taken(connection, request, id)
+            link = await save_credential(connection, context.keys, link, credential)
+            is_named = body.authority is not None
+            await check_pin(connection, request, id, definition, authority, is_named=is_named)
+            await trust_with_link(connection, definition, authority, request.path)
+            context.caller.author.name_target(f"/replication/links/{id}")
+        return created_link(request, link_answer(link).model_copy(update={"found": found}))
+
+    async def run_link(self, request: web.Request, query: RunQuery) -> LinkAnswer | DryRunAnswer:
+        """Let a link read its source now, or tell what it would do.
+
+        One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it
+        is.
+        """
+        if query.dryrun:
+            async with request[CONTEXT].database.acquire() as connection:
+                found = await existing_link(connection, request)
+            return await self._try(request, found)
+        async with request[CONTEXT].database.transaction() as connection:
+            link = await existing_link(connection, request)
+            check_not_paused(link, request.path)
+            return answer_link(request, await run_now(connection, link))
+
+    async def _try(self, request: web.Request, link: Link) -> DryRunAnswer:
+        """Tell what a link would bring, delete and refuse. It may be paused, or not be stored.
+
+        Raises:
+            SourceUnusable: its source does not answer, or may not be who it claims to be.
+            BadRequest: links of its mode bring nothing by themselves.
+        """
+        context, source = request[CONTEXT], link.definition.source
+        preview = self._modes[link.definition.mode].preview
+        if preview is None:
+            detail = f'a link of mode "{link.definition.mode}" has no dry run'
+            raise BadRequest(request.path, error_detail=detail)
+        seconds = _TRIED_SHARE * context.settings.request_timeout_seconds
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                open_session(context.settings, total_seconds=seconds) as session,
+            ):
+                found = await preview(LinkRun.of(link, LinkResources.of(context, session)))
+        except ClientError as error:
+            detail = describe(error, source).rstrip(".")
+            raise SourceUnusable(request.path, source=source, error_detail=detail) from error
+        except TimeoutError as error:
+            raise SourceUnusable(
+                request.path,
+                source=source,
+                error_detail=f"it could not be read within {seconds:.0f} seconds",
+                detail="Try the link with a narrower scope (`--scope`).",
+            ) from error
+        if found is None:
+            return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
+        return _answer(found, link)
+
+
+def _answer(found: DryRun, link: Link) -> DryRunAnswer:
+    outcomes = {
+        outcome: TriedCopies(number=number, first=[_tried(e, link) for e in found.first[outcome]])
+        for outcome, number in found.numbers.most_common()
+    }
+    return DryRunAnswer(
+        isdecided=True,
+        rows=found.rows,
+        differing=found.differing,
+        outcomes=outcomes,
+        question=None if found.question is None else found.question.shown(),
+    )
+
+
+def _tried(finding: CopyFinding, link: Link) -> TriedCopy:
+    advice = (
+        advice_about(finding.verdict.value, link, finding.origin.xid) if finding.detail else None
+    )
+    return TriedCopy(
+        authority=finding.origin.authority,
+        origin=finding.origin.xid,
+        xid=finding.xid,
+        epoch=finding.epoch,
+        detail=finding.detail or None,
+        advice=advice,
+    )

@@ -1,0 +1,137 @@
+"""The modes of links: which source and which sink each of them joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from catalog.context import Context
+from catalog.model.author import Author
+from catalog.model.caller import Caller
+from catalog.model.linkterms import Mode
+from catalog.operations.links import FoundCatalog
+from catalog.store.links import Link, LinkDefinition
+from replication.credentials.peeraccess import PeerAccess
+from replication.links.linkmodes import LinkMode
+from replication.links.linkrunner import LinkRunner
+from replication.sinks.dryrun import try_feed, try_walk
+from replication.sinks.here import Here
+from replication.sinks.peersink import PeerSink
+from replication.sinks.push import probe_target
+from replication.sinks.serversink import ServerSink
+from replication.sinks.topicsink import TopicSink, probe_topic_to_publish
+from replication.sources.feedsource import FeedSource
+from replication.sources.ownlog import OwnLog
+from replication.sources.pushedcopies import PushedCopies
+from replication.sources.topicsource import TopicSource, probe_topic
+from replication.sources.walkprobe import choose_mode
+from replication.sources.walksource import WalkSource
+from replication.targets.probe import probe_server
+from replication.transfer.linkresources import LinkResources
+from replication.transfer.linkrun import LinkRun
+from replication.transfer.transfer import Transfer
+
+
+def _pull(run: LinkRun) -> Transfer:
+    source = FeedSource(run)
+    return Transfer(source=source, sink=Here(run), peer=source)
+
+
+def _events(run: LinkRun) -> Transfer:
+    source = FeedSource(run, by_events=True)
+    return Transfer(source=source, sink=Here(run), peer=source)
+
+
+def _accept(run: LinkRun) -> Transfer:
+    source = PushedCopies()
+    return Transfer(source=source, sink=Here(run), peer=source)
+
+
+def _kafka(run: LinkRun) -> Transfer:
+    source = TopicSource(run)
+    # Records do not come in the order of their epochs.
+    return Transfer(source=source, sink=Here(run, overrules=False), peer=source)
+
+
+def _walk(run: LinkRun) -> Transfer:
+    source = WalkSource(run)
+    return Transfer(source=source, sink=Here(run), peer=source)
+
+
+def _push(run: LinkRun) -> Transfer:
+    sink = PeerSink(run)
+    return Transfer(source=OwnLog(run, sink.admits), sink=sink, peer=sink)
+
+
+def _publish(run: LinkRun) -> Transfer:
+    sink = TopicSink(run)
+    return Transfer(source=OwnLog(run, sink.admits), sink=sink, peer=sink)
+
+
+def _write(run: LinkRun) -> Transfer:
+    sink = ServerSink(run)
+    source = OwnLog(run, sink.admits, retries_refused=True, tombstones=False)
+    return Transfer(source=source, sink=sink, peer=sink)
+
+
+async def _probe_source(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    return await choose_mode(context, definition, subject, is_named=is_named, credential=access)
+
+
+async def _probe_pusher(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    return definition, None
+
+
+async def _probe_topic(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    return definition, await probe_topic(context, definition, subject)
+
+
+async def _probe_target(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    return definition, await probe_target(context, definition.peer, subject, access)
+
+
+async def _probe_topic_to_publish(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    await probe_topic_to_publish(context, definition, subject)
+    return definition, None
+
+
+async def _probe_server(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    return definition, await probe_server(context, definition, subject, access)
+
+
+MODES: Mapping[Mode, LinkMode] = {
+    "pull": LinkMode(transfer=_pull, probe=_probe_source, preview=try_feed),
+    "events": LinkMode(transfer=_events, probe=_probe_source, preview=try_feed),
+    "accept": LinkMode(transfer=_accept, probe=_probe_pusher),
+    "kafka": LinkMode(transfer=_kafka, probe=_probe_topic),
+    "walk": LinkMode(transfer=_walk, probe=_probe_source, preview=try_walk),
+    "push": LinkMode(transfer=_push, probe=_probe_target),
+    "publish": LinkMode(transfer=_publish, probe=_probe_topic_to_publish),
+    "write": LinkMode(transfer=_write, probe=_probe_server),
+}
+
+
+def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
+    """The runner of a link, by its mode; what it reads and writes is for the link."""
+    context = resources.context.for_caller(_caller_of(link))
+    run = LinkRun.of(link, replace(resources, context=context))
+    return LinkRunner(run, MODES[link.definition.mode].transfer)
+
+
+def _caller_of(link: Link) -> Caller:
+    address = urlsplit(link.definition.source).hostname or ""
+    path = f"/replication/links/{link.id}"
+    return Caller.unrestricted(Author(kind="link", name=link.id, address=address, path=path))

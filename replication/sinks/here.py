@@ -1,0 +1,196 @@
+"""The sink of the links that bring: this node's own catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catalog.model.entity import Origin
+from catalog.model.masking import counted
+from catalog.store import doubtedcopies, links
+from catalog.store.copies import count_replicas
+from replication.applying.apply import AppliedBatch, Batch, apply_batch
+from replication.applying.deletionlimit import check_losses
+from replication.applying.deselection import drop_deselected, drop_unlabelled
+from replication.applying.endpointrewriting import rewrite_endpoints
+from replication.applying.eviction import doubt_copies, drop_doubted, evict
+from replication.applying.renaming import rename_groups
+from replication.deciding.addresses import rules_of
+from replication.deciding.decide import CONFLICTS
+from replication.deciding.mapping import mapping_of
+from replication.peers.keyhistories import ensure_keys
+from replication.peers.linkbounds import too_many_copies
+from replication.sources.copypages import CopyPage
+from replication.sources.sourcecomparison import SourceComparison, losses_in
+from replication.transfer.linkrun import Applied, LinkRun
+from replication.transfer.transfer import LinkSink
+
+# Replicas are counted again after changes of one in so many of those that a link may have.
+_MEASURED_AGAIN = 20
+
+
+class Here(LinkSink):
+    """Applies pages of copies; what comes and the cursor after it share a transaction.
+
+    Args:
+        overrules: what an operator lets the link doubt is replaced whatever the epochs, from the
+            beginning of a complete copy.
+    """
+
+    def __init__(self, run: LinkRun, *, overrules: bool = True) -> None:
+        self._run = run
+        self._overrules = overrules
+        # Changes since the replicas were counted; they are counted first of all.
+        self._unmeasured = run.settings.link_copies
+        self._doubts_compared = False
+
+    async def drop(self) -> str:
+        """Drop what an operator asked to be dropped; return what that was."""
+        return counted(await evict(self._run.context, self._run.link), "replicas")
+
+    async def reconsider(self) -> None:
+        """Let go what the link selects no more, and give the rest its names and addresses."""
+        run, policy = self._run, self._run.policy
+        if run.link.former is None:
+            return
+        if number := await drop_deselected(run.context, run.link, policy):
+            await run.remember("left", f"{counted(number, 'replicas')} no longer selected")
+        if number := await rename_groups(run.context, run.link, policy):
+            await run.remember("renamed", counted(number, "groups"))
+        if number := await rewrite_endpoints(run.context, run.link, policy):
+            await run.remember("readdressed", counted(number, "endpoints"))
+        async with run.database.transaction() as connection:
+            await links.note_reconsidered(connection, run.link)
+        run.link = replace(run.link, former=())
+
+    async def begin(self, found: SourceComparison | None) -> None:
+        """Doubt what is here of the source's authority, before it is copied.
+
+        The complete copy, or what differs, then shows what the source lacks. It is replaced or
+        dropped if an operator has set up the link since the last copy: a source that lost data by
+        itself does not delete it here, too.
+
+        Args:
+            found: the comparison, if only what differs is copied.
+
+        Raises:
+            TooManyDeletions: nothing was doubted, and the link asks.
+        """
+        run, link = self._run, self._run.link
+        self._doubts_compared = False
+        if found is None:
+            overruled = self._overrules and link.doubts
+            await doubt_copies(run.context, link, run.policy, overruled=overruled)
+            return
+        if not run.is_allowed:
+            losses = losses_in(found, link)
+            await check_losses(run.context, link, run.policy, losses, pending=len(found.differing))
+        async with run.database.transaction() as connection:
+            await links.expect(connection, link, len(found.wanted))
+            doubted = {
+                each.origin.xid: each.here.digest
+                for each in found.differing
+                if each.here is not None and found.policy.is_own_word(each.origin)
+            }
+            # What an earlier comparison doubted, which broke off, stays doubted where it differs.
+            if link.doubts:
+                await doubtedcopies.doubt_only(connection, link, doubted)
+                self._doubts_compared = bool(doubted)
+            else:
+                self._doubts_compared = await doubtedcopies.keep_among(
+                    connection, link.id, list(doubted)
+                )
+
+    async def apply(self, page: CopyPage) -> Applied:
+        """Apply a page, and save its cursor in the same transaction.
+
+        Raises:
+            LinkReplaced
+            TooManyDeletions: nothing more was deleted, and the link asks.
+            TooMuchSent: this node has more replicas than a link may bring.
+        """
+        run, applied = self._run, Applied()
+        if page.losses:
+            await check_losses(run.context, run.link, run.policy, page.losses)
+        if page.labelled:
+            left = await drop_unlabelled(run.context, run.link, run.policy, page.labelled)
+            applied = Applied(changes=left, deleted=left)
+        if page.present:
+            await self._doubt_no_more(page.present)
+        if page.copies or page.cursor is not None:
+            page.applied = await self._apply(page)
+            applied.add(_numbers_of(page.applied))
+        if page.cursor is not None:
+            self._doubts_compared = False
+        if page.lists_all:
+            await self.settle()
+        self._unmeasured += applied.changes
+        await self._check_held()
+        return applied
+
+    async def settle(self) -> None:
+        """Drop what a complete copy has shown not to be at its authority, and what lost its labels.
+
+        Raises:
+            TooManyDeletions: nothing was dropped, and the link asks.
+        """
+        run, policy = self._run, self._run.policy
+        number = await drop_doubted(run.context, run.link, policy, is_allowed=run.is_allowed)
+        if number:
+            await run.remember("dropped", f"{counted(number, 'replicas')} not at their authority")
+        if number := await drop_unlabelled(run.context, run.link, policy):
+            await run.remember("left", f"{counted(number, 'replicas')} without the labels")
+
+    def told(self, total: Applied) -> tuple[str, str]:
+        """The event, and its details, of a complete copy in the history of the link."""
+        return "copied", total.text
+
+    async def _apply(self, page: CopyPage) -> AppliedBatch:
+        run, definition = self._run, self._run.link.definition
+        await ensure_keys(run.context, run.peer, page.copies, sender=run.policy.sender)
+        batch = Batch(
+            copies=page.copies,
+            policy=run.policy,
+            link=run.link,
+            cursor=page.cursor,
+            behind=page.behind,
+            size=run.arrived.take(run.peer.received),
+            is_bulk=page.is_bulk or self._doubts_compared,
+            mapping=mapping_of(definition),
+            addresses=rules_of(definition),
+        )
+        async with run.resources.gate.turn(is_bulk=batch.is_bulk) as turn:
+            applied = await apply_batch(run.context, batch)
+            turn.has_delayed = applied.has_delayed
+        return applied
+
+    async def _doubt_no_more(self, present: Sequence[Origin]) -> None:
+        """Doubt nothing that the source has, even if it was not brought: another link may have."""
+        own = [each.xid for each in present if self._run.policy.is_own_word(each)]
+        if own:
+            async with self._run.database.transaction() as connection:
+                await doubtedcopies.settle(connection, self._run.link.id, own)
+
+    async def _check_held(self) -> None:
+        """Count the replicas of the link's authorities, now and then.
+
+        Raises:
+            TooMuchSent
+        """
+        limits, policy = self._run.settings, self._run.policy
+        if self._unmeasured < limits.link_copies // _MEASURED_AGAIN:
+            return
+        async with self._run.database.acquire() as connection:
+            held = await count_replicas(connection, policy.authorities, own=policy.own)
+        if held > limits.link_copies:
+            raise too_many_copies(limits, "Of its authorities, this node has")
+        self._unmeasured = 0
+
+
+def _numbers_of(applied: AppliedBatch) -> Applied:
+    return Applied(
+        copies=len(applied.findings),
+        changes=applied.changes,
+        deleted=applied.deleted,
+        conflicts=sum(finding.verdict in CONFLICTS for finding in applied.findings),
+    )

@@ -1,0 +1,150 @@
+"""The sink of the links that push: another node."""
+
+from __future__ import annotations
+
+import asyncio
+
+from catalog.client import ClientError
+from catalog.model.masking import counted
+from catalog.operations.peers import Handshake
+from catalog.store import links
+from catalog.store.changes import Position, read_head
+from catalog.store.database import Connection
+from catalog.store.digests import count_entities
+from catalog.store.links import Link
+from catalog.store.loghistory import why_lost
+from replication.deciding.provenance import Copy
+from replication.peers.handshake import shake_hands
+from replication.sinks.push import PushFlow, PushRequest, requests_for, why_no_target
+from replication.sinks.pushcomparison import compare_target
+from replication.sinks.pushconflicts import learn_conflicts
+from replication.sources.ownlog import SentPage
+from replication.transfer.comparison import DigestComparison
+from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
+from replication.transfer.transfer import LinkPeer, LinkSink
+
+
+class PeerSink(LinkSink, LinkPeer):
+    """Pushes pages of the log to another node.
+
+    The target keeps the cursor, with the copies before it. So nothing is lost or sent twice for
+    long, whichever of the two catalogs stops, or goes back to a backup.
+    """
+
+    def __init__(self, run: LinkRun) -> None:
+        self._run = run
+        self._target: Handshake
+        self._flow: PushFlow
+        self._told_at = float("-inf")
+
+    async def meet(self) -> None:
+        """Ask the target who it is.
+
+        Raises:
+            ClientError: it does not answer, or takes no pushes.
+        """
+        run = self._run
+        self._target = await shake_hands(run.peer)
+        if fault := why_no_target(run.context, self._target):
+            raise ClientError(
+                f"Nothing can be pushed to {run.peer.url}: {fault}.",
+                "Let the link lead to another catalog.",
+            )
+
+    async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
+        """The identity of the target; another instance gets a complete copy.
+
+        Raises:
+            ClientError: it claims another authority, or another link pushes to it.
+        """
+        target = self._target
+        if link.authority not in (None, target.authority):
+            raise ClientError(
+                f"The target is pinned to the authority {link.authority}, and claims to be "
+                f"{target.authority}.",
+                f"If it is, pin the link to it with `concord link pin {link.id}`.",
+            )
+        if other := await links.find_pushing(connection, target.instance, link):
+            raise ClientError(
+                f"Link {other} pushes to the same target.",
+                f"Remove one of the two: `concord link remove {link.id}`.",
+            )
+        return PeerIdentity(
+            instance=target.instance,
+            authority=target.authority,
+            base=target.base,
+            changed=f"the target is {target.instance} now, it was {link.instance}",
+        )
+
+    async def resume(self, saved: str | None) -> Start[Position]:
+        """Go on from the position up to which the target has everything, if it can be gone on from.
+
+        Raises:
+            AwaitsAnswer
+        """
+        run = self._run
+        self._flow = flow = PushFlow(
+            context=run.context, link=run.link, peer=run.peer, target=self._target
+        )
+        self._told_at = float("-inf")
+        strays = await learn_conflicts(flow)
+        # A complete copy brings what they were of.
+        run.strays = [] if saved is None else strays
+        cursor = flow.own_cursor(flow.after)
+        async with run.database.snapshot(run.database.pools.tasks) as connection:
+            head = await read_head(connection)
+            flow.loss = "" if cursor is None else await why_lost(connection, cursor)
+        if flow.loss:
+            await run.remember("lost data", f"This node lost what it had sent: {flow.loss}.")
+        if saved is None or flow.loss:
+            return Start(cursor=None, is_copied=False)
+        if cursor is None or not head.reaches(cursor.position):
+            await run.remember("resynchronise", "the target has no cursor of this log")
+            return Start(cursor=None, is_copied=False)
+        return Start(cursor=cursor.position, is_copied=True)
+
+    async def compare(self) -> DigestComparison | None:
+        """Compare digests with the target; `None` if everything has to be pushed."""
+        flow = self._flow
+        if flow.needs_all or flow.loss:
+            return None
+        return await compare_target(flow)
+
+    def admits(self, copy: Copy) -> bool:
+        """Whether the target needs a copy."""
+        return self._flow.admits(copy)
+
+    async def begin(self, found: DigestComparison | None) -> None:
+        """Tell the target that a complete copy comes, or what differs."""
+        if found is not None:
+            await self._flow.begin(len(found.wanted), is_whole=False)
+            return
+        async with self._run.database.snapshot(self._run.database.pools.feed) as connection:
+            entities = await count_entities(connection)
+        await self._flow.begin(entities)
+
+    async def apply(self, page: SentPage) -> Applied:
+        """Push a page; the target saves its cursor.
+
+        A page without copies is not told, but for the last one now and then: the cursor goes with
+        the next one.
+        """
+        flow, applied, request = self._flow, Applied(), PushRequest()
+        async for following in requests_for(flow, page.copies):
+            if request.copies:
+                applied.add(await flow.send(request))
+            request = following
+        now = asyncio.get_running_loop().time()
+        is_due = page.is_last and now - self._told_at >= self._run.interval
+        # During a complete copy, the target has no cursor.
+        if page.cursor is not None and (request.copies or is_due or flow.after is None):
+            cursor = await flow.cursor_of(page.cursor)
+            applied.add(await flow.send(request, cursor=cursor, behind=page.behind))
+            self._told_at = now if page.is_last else self._told_at
+        elif request.copies:
+            applied.add(await flow.send(request))
+        return applied
+
+    def told(self, total: Applied) -> tuple[str, str]:
+        """The event, and its details, of a complete copy in the history of the link."""
+        return "copied", counted(total.copies, "copies")

@@ -1,0 +1,167 @@
+"""The sink of the links that write: a server of other software."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from catalog.model.masking import counted
+from catalog.store import links, writtenentities
+from catalog.store.changes import Position, read_head
+from catalog.store.database import Connection
+from catalog.store.links import Link
+from catalog.store.logpositions import LogCursor
+from catalog.store.writtenentities import WrittenEntity
+from replication.deciding.provenance import Copy
+from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
+from replication.sinks.writebatch import WriteBatch
+from replication.sinks.writeplaces import Listing
+from replication.sinks.writeremoval import check_absent, remove_gone, remove_unwanted
+from replication.sinks.writeresults import WriteLink
+from replication.sources.ownlog import SentPage
+from replication.targets.probe import open_target
+from replication.targets.target import Target
+from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
+from replication.transfer.transfer import LinkPeer, LinkSink
+
+# A fault of the server that came so often in a row is that of one entity.
+_TOLERANT_AFTER = 5
+
+
+class ServerSink(LinkSink, LinkPeer):
+    """Writes pages of the log to a server by its own API.
+
+    The cursor is saved here once the server has answered: after a crash, the same is written
+    again.
+    """
+
+    has_costly_retries = True
+
+    def __init__(self, run: LinkRun) -> None:
+        self._run = run
+        self._target: Target
+        self._flow: WriteLink
+        self._listing: Listing | None = None
+        self._position: Position | None = None
+
+    async def meet(self) -> None:
+        """Find the catalog that the server has.
+
+        Raises:
+            ClientError: the server does not answer, or cannot be written to.
+        """
+        run = self._run
+        self._target = await open_target(
+            run.context,
+            run.resources.session,
+            run.link.definition,
+            self._mark,
+            run.settings.request_timeout_seconds,
+            run.access,
+        )
+
+    async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
+        root = self._target.root
+        await writtenentities.forget_elsewhere(connection, link.id, root)
+        return PeerIdentity(instance=self._run.database.node.instance, authority=root)
+
+    async def resume(self, saved: str | None) -> Start[Position]:
+        """Go on from the cursor that was saved, if the same catalog is at the server."""
+        run = self._run
+        self._flow, self._listing = self._link_to_target(), None
+        found = read_push_cursor(run.database.node.instance, self._target.identity, saved)
+        if found is None and saved is not None:
+            await run.remember("resynchronise", "the server has another catalog than before")
+        async with run.database.snapshot(run.database.pools.tasks) as connection:
+            head = await read_head(connection)
+        is_reached = found is not None and head.reaches(found.position)
+        self._position = found.position if found is not None and is_reached else None
+        return Start(cursor=self._position, is_copied=is_reached)
+
+    def admits(self, copy: Copy) -> bool:
+        return True
+
+    async def drop(self) -> str:
+        """Delete what the link has brought, at the command of an operator."""
+        await self.meet()
+        async with self._run.database.transaction() as connection:
+            root = self._target.root
+            await writtenentities.forget_elsewhere(connection, self._run.link.id, root)
+        number = await remove_unwanted(self._link_to_target(), lambda _: True)
+        return f"{counted(number, 'entities')} at the server"
+
+    async def begin(self, found: None) -> None:
+        """Compare all that is here with what the server has, unless everything is to be written."""
+        self._listing = None if self._run.link.copiesall else Listing(self._target)
+
+    async def apply(self, page: SentPage) -> Applied:
+        """Write a page, and save its cursor.
+
+        Raises:
+            TooManyDeletions: much is no longer here; the link asks, and none of that was deleted.
+        """
+        flow, applied = self._flow, Applied()
+        is_whole = self._position is None
+        if page.copies:
+            batch = WriteBatch(
+                replace(flow, is_tolerant=True) if page.is_again else flow,
+                compares=page.is_again or self._listing is not None,
+                listing=self._listing,
+            )
+            plan = await batch.write(page.copies)
+            applied = Applied(
+                copies=len(page.copies), changes=batch.applied, conflicts=batch.conflicts
+            )
+            applied.deleted = await remove_gone(flow, plan.gone)
+        if page.cursor is not None and is_whole:
+            applied.deleted += await self._remove_absent()
+        if page.cursor not in (None, self._position):
+            await self._save(page.cursor, page.behind)
+        return applied
+
+    def told(self, total: Applied) -> tuple[str, str]:
+        """The event, and its details, of a complete copy in the history of the link."""
+        written = f"{counted(total.changes, 'entities')} written"
+        return "compared", f"{written}, {total.deleted:,} deleted"
+
+    @property
+    def _mark(self) -> str:
+        """Tells the link in what it brings."""
+        return f"{self._run.link.id} of {self._run.database.node.authority}"
+
+    def _link_to_target(self) -> WriteLink:
+        run = self._run
+        return WriteLink(
+            context=run.context,
+            link=run.link,
+            target=self._target,
+            mark=self._mark,
+            is_tolerant=run.failures >= _TOLERANT_AFTER,
+        )
+
+    async def _remove_absent(self) -> int:
+        """Delete at the server what the link has brought and that is no longer here."""
+        flow, wanted = self._flow, self._flow.wanted
+
+        def is_gone(row: WrittenEntity) -> bool:
+            return not (row.is_here and wanted.admits(row.origin))
+
+        await check_absent(flow)
+        self._listing = None
+        return await remove_unwanted(flow, is_gone)
+
+    async def _save(self, position: Position, behind: int | None) -> None:
+        """Save the cursor, which is of no use for another log, or another catalog at the server."""
+        instance = self._run.database.node.instance
+        log = LogCursor.at(instance, position)
+        async with self._run.database.transaction() as connection:
+            await links.save_progress(
+                connection,
+                self._flow.link,
+                cursor=write_push_cursor(instance, log, self._target.identity),
+                applied=0,
+                at=datetime.now(UTC),
+                size=self._flow.take_sent(),
+                behind=behind,
+            )
+        self._position = position

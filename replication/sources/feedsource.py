@@ -1,0 +1,360 @@
+"""The source of the links that follow another node: its feed, its snapshot, its single entities."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from catalog.client import ClientError, CursorExpired
+from catalog.model.entity import Origin
+from catalog.model.linkterms import TRUST_FIRST, is_scope
+from catalog.operations.feed import Verdict
+from catalog.operations.peers import MOST_ORIGINS, Handshake
+from catalog.store import allowances
+from catalog.store.database import Connection, wait_for
+from catalog.store.linkconflicts import MOST_CONFLICTS, LinkConflict
+from catalog.store.links import Link
+from replication.applying.eviction import await_earlier_batches
+from replication.deciding.pinning import admitted, meet_claim, policy_within
+from replication.feed.sourceloss import loss_told, why_lost
+from replication.feed.wakeup import until_woken
+from replication.peers.handshake import describe, shake_hands, why_own
+from replication.peers.keyhistories import ask_for_keys
+from replication.peers.linkbounds import Allowance
+from replication.peers.linkerrors import class_of
+from replication.peers.trustrequests import trust_first
+from replication.signing.signaturechecks import read_trust
+from replication.sources.copypages import COPIES_OF_ONE, CopyPage, pages_of
+from replication.sources.eventtopic import wake_by_topic
+from replication.sources.labelledfeed import labelled_changes, labelled_listing
+from replication.sources.notifications import HINT_SECONDS, ensure_subscription
+from replication.sources.sourcecomparison import SourceComparison, compare
+from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start
+from replication.transfer.transfer import LinkPeer, LinkSource
+
+_PAGE = 1000
+_LONG_POLL_SECONDS = 25.0
+# A subscription whose events come is asked for once in so many pulls.
+_PULLS_PER_CHECK = 10
+# A link that was woken reads the feed until nothing came for this long. While there are changes,
+# its source wakes it more often, so it reads all of them as quickly as by pull.
+_AWAKE_SECONDS = 2 * HINT_SECONDS
+# A source that ignores the wait must not be asked in a tight loop.
+_SHORTEST_POLL_SECONDS = 0.5
+_EMPTY_PAGES, _EMPTY_PAGE_SECONDS = 20, 0.1
+
+
+class FeedSource(LinkSource, LinkPeer):
+    """Reads the feed of another node, which it asks to wait for changes, or to post events."""
+
+    def __init__(self, run: LinkRun, *, by_events: bool = False) -> None:
+        self._run = run
+        self._by_events = by_events
+        self.subscription = run.link.subscription
+        self._is_awake = self._has_polled = False
+        self._checked_at = self._allowances_at = float("-inf")
+
+    @property
+    def _source(self) -> Handshake:
+        assert self._run.source is not None, "the link has met its source"
+        return self._run.source
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Listen to the topic that carries the events of the source, if there is one."""
+        run, topic = self._run, self._run.link.definition.eventtopic
+        if not topic:
+            yield
+            return
+        listening = asyncio.create_task(wake_by_topic(topic, run))
+        try:
+            yield
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    async def meet(self) -> None:
+        """Ask the source for its identity.
+
+        Raises:
+            ClientError: it does not answer, or is this node.
+        """
+        run = self._run
+        run.source = await shake_hands(run.peer, count=run.link.cursor is None)
+        self.expected = run.source.entities
+        if why_own(run.context, run.source):
+            raise ClientError(
+                f"{run.peer.url} is this node itself, or claims its authority.",
+                "Let the link lead to another catalog.",
+            )
+
+    async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
+        """The identity of the source; a cursor is valid only for the instance that gave it.
+
+        Raises:
+            ClientError: an operator has to decide whether it may be followed.
+        """
+        source = self._source
+        await meet_claim(connection, link, source.authority)
+        return PeerIdentity(
+            instance=source.instance,
+            authority=source.authority,
+            base=source.base,
+            loss=why_lost(link, source.instance),
+            changed=f"the source is {source.instance} now, it was {link.instance}",
+        )
+
+    async def resume(self, saved: str | None) -> Start[str]:
+        """Go on from the cursor that was saved, with the keys of the authorities that come."""
+        run, source = self._run, self._source
+        definition = run.link.definition
+        if TRUST_FIRST in definition.trust:
+            await trust_first(run.context, run.peer, source.authority)
+        authorities = admitted(definition, source.authority)
+        await ask_for_keys(run.context, run.peer, authorities, sender=source.authority)
+        return Start(cursor=saved, is_copied=saved is not None)
+
+    async def compare(self) -> SourceComparison | None:
+        """Compare digests with the source; `None` if a complete copy is needed."""
+        run = self._run
+        if run.link.copiesall:
+            return None
+        if run.link.doubts:
+            await await_earlier_batches(run.context)
+        return await compare(run)
+
+    async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
+        """A snapshot of the source. The cursor comes with the last page, so a snapshot that breaks
+        off begins again; copies that were applied before are current then."""
+        run = self._run
+        assert after is None, "a snapshot has no cursor within it"
+        lines = run.peer.snapshot_lines(self._filters)
+        if run.link.definition.labels:
+            pages = labelled_listing(run, lines, is_bulk=True)
+        else:
+            pages = pages_of(run.context, lines, Allowance.of(run.settings), is_bulk=True)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                yield page
+
+    async def differing(self, found: SourceComparison) -> AsyncGenerator[CopyPage]:
+        """What differs, and the cursor of the time before it was compared."""
+        wanted = found.wanted
+        for start in range(0, len(wanted), MOST_ORIGINS):
+            async for page in self._fetch(wanted[start : start + MOST_ORIGINS]):
+                yield page
+        # What the source has is not doubted any more, even if it could not be sent.
+        present = [each.origin for each in found.differing if each.there is not None]
+        yield CopyPage(cursor=found.cursor, present=present)
+
+    async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
+        """Catch up, then wait for changes, for ever."""
+        run = self._run
+        self._has_polled, self._checked_at = False, float("-inf")
+        while True:
+            was_woken = run.wakeup.is_set() or self._is_awake
+            run.wakeup.clear()
+            await self._check_subscription()
+            begin = cursor
+            if not self._has_polled or was_woken:
+                async for page in self._catch_up(cursor):
+                    yield page
+                    cursor = page.cursor or cursor
+            if cursor != begin and not was_woken:
+                await self._check_subscription(is_doubtful=True)
+            yield CopyPage(is_last=True)
+            async for page in self._wait(cursor):
+                yield page
+                cursor = page.cursor or cursor
+
+    async def again(self, *, is_requested: bool) -> AsyncGenerator[CopyPage]:
+        """Fetch all conflicts of the link again.
+
+        Raises:
+            BeginAgain: more was refused than is recorded, and an operator wants it all.
+        """
+        run, number, strays = self._run, 0, list[Origin]()
+        async for found in run.conflicts(MOST_ORIGINS // 2):
+            number += len(found)
+            wanted = [o for o in _suspects_of(found) if o.authority and is_scope(o.xid)]
+            brought: set[Origin] = set()
+            async for page in self._fetch([o for o in wanted if run.policy.admits(o)]):
+                yield page
+                brought.update(page.brought)
+            invalid = [c.origin for c in found if c.verdict == Verdict.INVALID]
+            strays += [origin for origin in invalid if origin not in brought]
+        run.strays = strays
+        if is_requested and number >= MOST_CONFLICTS:
+            raise BeginAgain("More was refused than is recorded.")
+
+    async def allowances(self) -> Mapping[str, str]:
+        """Ask a relay, now and then, what it was allowed to lose; see `allowed_here`."""
+        run, now = self._run, asyncio.get_running_loop().time()
+        is_due = now - self._allowances_at >= _PULLS_PER_CHECK * run.interval
+        definition = run.link.definition
+        if not (is_due and definition.authorities) or definition.labels:
+            return {}
+        self._allowances_at = now
+        source = await shake_hands(run.peer)
+        if source.instance != self._source.instance or not source.allowances:
+            return {}
+        return await _allowed_here(run, source.allowances)
+
+    @property
+    def _filters(self) -> list[tuple[str, str]]:
+        """The query parameters that keep the source from sending copies that would be refused."""
+        policy = self._run.policy
+        authorities = [("authority", each) for each in sorted(policy.authorities or ())]
+        scope = [("scope", path) for path in policy.scope]
+        return authorities + scope + [("type", each) for each in policy.types]
+
+    async def _read(self, cursor: str, wait_seconds: float) -> AsyncGenerator[CopyPage]:
+        """The pages of one answer of the feed; none if it has nothing after the cursor.
+
+        Raises:
+            BeginAgain: the source cannot go on from the cursor.
+        """
+        run = self._run
+        read = labelled_changes if run.link.definition.labels else _changes
+        try:
+            async for page in read(run, cursor, wait_seconds, self._filters):
+                if page.copies or page.labelled or page.cursor not in (None, cursor):
+                    yield page
+        except CursorExpired as error:
+            message = describe(error, run.peer.url)
+            raise BeginAgain(message, loss=loss_told(error), error_class=class_of(error)) from error
+
+    async def _catch_up(self, cursor: str) -> AsyncGenerator[CopyPage]:
+        before, answers = "", 0
+        while cursor != before:
+            before, copies = cursor, 0
+            async for page in self._read(cursor, 0):
+                yield page
+                cursor, copies = page.cursor or cursor, copies + len(page.copies)
+            # A source may skip what the link does not want, but not keep the node busy with it.
+            answers = 0 if copies else answers + 1
+            if answers > _EMPTY_PAGES:
+                await self._run.resources.timing.sleep(_EMPTY_PAGE_SECONDS)
+
+    async def _wait(self, cursor: str) -> AsyncGenerator[CopyPage]:
+        """Wait for changes, and read them."""
+        run = self._run
+        if self._by_events:
+            if self._is_awake or await wait_for(run.wakeup, run.interval):
+                async for page in self._stay_awake(cursor):
+                    yield page
+            return
+        with run.resources.connections.place_to_wait() as has_place:
+            if has_place:
+                async for page in self._poll(cursor, min(run.interval, _LONG_POLL_SECONDS)):
+                    yield page
+                return
+        await wait_for(run.wakeup, run.interval)
+        self._has_polled = False
+
+    async def _poll(self, cursor: str, seconds: float) -> AsyncGenerator[CopyPage]:
+        run, loop = self._run, asyncio.get_running_loop()
+        began, self._has_polled, copies = loop.time(), False, 0
+        async with contextlib.aclosing(self._read(cursor, seconds)) as pages:
+
+            async def first() -> CopyPage:
+                return await anext(pages, CopyPage())
+
+            page = await until_woken(first(), run.wakeup)
+            if page is None:
+                return
+            yield page
+            cursor, copies = page.cursor or cursor, len(page.copies)
+            async for page in pages:
+                yield page
+                cursor, copies = page.cursor or cursor, copies + len(page.copies)
+        if not copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
+            await run.resources.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
+        if copies:
+            async for page in self._stay_awake(cursor):
+                yield page
+        self._has_polled = not self._is_awake
+
+    async def _stay_awake(self, cursor: str) -> AsyncGenerator[CopyPage]:
+        """Read the feed as it grows, until nothing came for a while or a retry is due."""
+        run, loop = self._run, asyncio.get_running_loop()
+        ends = loop.time() + run.interval
+        self._is_awake = True
+        while self._is_awake and run.requested == run.retried and loop.time() < ends:
+            self._is_awake = False
+            async for page in self._read(cursor, _AWAKE_SECONDS):
+                yield page
+                cursor = page.cursor or cursor
+                self._is_awake |= bool(page.copies)
+
+    async def _check_subscription(self, *, is_doubtful: bool = False) -> None:
+        """Make sure of the subscription that wakes the link: at first, now and then, and if the
+        feed had changes that no event told.
+
+        A topic without brokers is of the cluster in this node's settings, whose credential no
+        source is told: only its operator can subscribe it.
+        """
+        topic = self._run.link.definition.eventtopic
+        if not self._by_events or (topic and not urlsplit(topic).netloc):
+            return
+        now = asyncio.get_running_loop().time()
+        if is_doubtful or now - self._checked_at >= _PULLS_PER_CHECK * self._run.interval:
+            self.subscription = await ensure_subscription(self._run, self.subscription)
+            self._checked_at = now
+
+    async def _fetch(self, origins: Sequence[Origin]) -> AsyncGenerator[CopyPage]:
+        run = self._run
+        if not origins:
+            return
+        allowance = Allowance.of(run.settings, COPIES_OF_ONE * len(origins))
+        pages = pages_of(run.context, run.peer.fetch_lines(origins), allowance)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                page.cursor = page.behind = None
+                page.is_last = False
+                yield page
+
+
+async def _changes(
+    run: LinkRun, cursor: str, wait_seconds: float, filters: Sequence[tuple[str, str]]
+) -> AsyncGenerator[CopyPage]:
+    lines = run.peer.change_lines(cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=filters)
+    pages = pages_of(run.context, lines, Allowance.of(run.settings, COPIES_OF_ONE * _PAGE))
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            yield page
+
+
+def _suspects_of(conflicts: Sequence[LinkConflict]) -> list[Origin]:
+    """The origins of conflicts; of a copy that came spoilt, its xid may be the true one instead."""
+    found = {conflict.origin: None for conflict in conflicts}
+    for conflict in conflicts:
+        if conflict.verdict == Verdict.INVALID:
+            found[Origin(conflict.origin.authority, conflict.xid)] = None
+    return list(found)
+
+
+async def _allowed_here(run: LinkRun, told: Mapping[str, str]) -> Mapping[str, str]:
+    """The allowances of a relay that concern this node, and that it has not followed.
+
+    A relay deletes nothing for others, since no authority has. It names the authorities whose state
+    it was allowed to follow, and the digest of that. A catalog behind it believes the relay about
+    each of these once, as it believes its tombstones: but not where it has keys of the authority,
+    or follows it itself.
+    """
+    async with run.database.acquire() as connection:
+        known = await allowances.read(connection)
+        policy = await policy_within(connection, run.policy, told)
+        trust = await read_trust(run.database, connection, told)
+    direct = {name for each in policy.direct for name in each.authorities or ()}
+    kept_out = direct | {policy.own, policy.sender}
+    return {
+        authority: digest
+        for authority, digest in told.items()
+        if known.get(authority) != digest
+        and authority not in kept_out
+        and (policy.authorities is None or authority in policy.authorities)
+        and not trust.is_pinned(authority)
+    }

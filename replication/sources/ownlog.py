@@ -1,0 +1,182 @@
+"""The source of the links that send: this node's own log, and all that is here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+
+from catalog.context import Context
+from catalog.model.entity import Origin
+from catalog.model.linkterms import RELAY
+from catalog.operations.feed import MOST_CHANGES, Verdict
+from catalog.store import copies as stored_copies
+from catalog.store import linkconflicts
+from catalog.store.changes import Position, read_head
+from catalog.store.links import LinkDefinition
+from replication.deciding.batch import origin_of
+from replication.deciding.provenance import Copy, CopyFilter
+from replication.feed.feed import pages_of
+from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
+from replication.feed.wakeup import until_woken
+from replication.transfer.comparison import DigestComparison
+from replication.transfer.linkrun import BeginAgain, LinkRun
+from replication.transfer.transfer import LinkPage, LinkSource
+
+# The subject of errors about this node's own log.
+_LOG = "/replication/changes"
+_ORIGINS_AT_ONCE = 1000
+_CONFLICTS_AT_ONCE = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class SentPage(LinkPage):
+    """Copies that are sent together, up to a position of this node's log.
+
+    Args:
+        copies: those that the link sends, with what is above them, parents first.
+        changed: the xids of those that changed themselves.
+        is_again: they were refused before.
+    """
+
+    cursor: Position | None = None
+    copies: Sequence[Copy] = ()
+    changed: frozenset[str] = frozenset()
+    is_again: bool = False
+
+
+class OwnLog(LinkSource):
+    """Reads this node's log as it grows.
+
+    Args:
+        admits: whether the target takes a copy, of those that the link sends.
+        retries_refused: also retry what is none of the target's to accept, without being asked to.
+        tombstones: everything includes what was deleted.
+    """
+
+    def __init__(
+        self,
+        run: LinkRun,
+        admits: Callable[[Copy], bool],
+        *,
+        retries_refused: bool = False,
+        tombstones: bool = True,
+    ) -> None:
+        self._run = run
+        self._admits = admits
+        self._retries_refused = retries_refused
+        self._tombstones = tombstones
+
+    async def everything(self, after: Position | None) -> AsyncGenerator[SentPage]:
+        """Everything that is here: entities, parents first, then deletions.
+
+        It is read in pages, of which each shows a later time: changes meanwhile come by the log.
+        """
+        database, wanted = self._run.database, self._wanted
+        async with database.snapshot(database.pools.feed) as connection:
+            head = await read_head(connection)
+        authorities = None if wanted.authorities is None else sorted(wanted.authorities)
+        for read in (stored_copies.page_entities, stored_copies.page_tombstones):
+            if read is stored_copies.page_tombstones and not self._tombstones:
+                break
+            after_origin = Origin("", "")
+            while True:
+                async with database.snapshot(database.pools.feed) as connection:
+                    origins = await read(connection, authorities, after_origin, _ORIGINS_AT_ONCE)
+                    copies = await read_copies(connection, origins)
+                if not origins:
+                    break
+                after_origin = origins[-1]
+                among = {*origins}
+                changed = frozenset(copy.xid for copy in copies if origin_of(copy) in among)
+                yield self._page(Page(copies=copies, changed=changed, end=head.now, seen=head.now))
+        yield SentPage(cursor=head.now)
+
+    async def differing(self, found: DigestComparison) -> AsyncGenerator[SentPage]:
+        """What differs, and the position of the time before it was compared."""
+        for start in range(0, len(found.wanted), _ORIGINS_AT_ONCE):
+            copies = await self._read(found.wanted[start : start + _ORIGINS_AT_ONCE])
+            yield SentPage(copies=copies, changed=frozenset(copy.xid for copy in copies))
+        yield SentPage(cursor=found.cursor)
+
+    async def changes(self, cursor: Position) -> AsyncGenerator[SentPage]:
+        """The pages of the log as it grows, for ever.
+
+        Raises:
+            BeginAgain: the log does not go on from the cursor.
+        """
+        database, run = self._run.database, self._run
+        page: Page | None = None
+        left = database.shared.servers_left
+        while True:
+            run.wakeup.clear()
+            if database.shared.servers_left != left:
+                raise ServerLeft(_LOG)
+            try:
+                page = page or await read_feed(database, _LOG, cursor, MOST_CHANGES)
+                yield self._page(page, cursor=page.end, is_last=page.end < page.seen)
+                cursor, is_last = page.end, page.end < page.seen
+                page = await self._next(page.seen) if is_last else None
+            except CursorGone as error:
+                raise BeginAgain(error.title) from error
+
+    async def again(self, *, is_requested: bool) -> AsyncGenerator[SentPage]:
+        """What was refused, as it is now; what is sent no more is in conflict no longer."""
+        run = self._run
+        has_refused = is_requested or self._retries_refused
+        async for found in run.conflicts(_CONFLICTS_AT_ONCE):
+            again = [c.origin for c in found if has_refused or c.verdict != Verdict.REFUSED]
+            if not again:
+                continue
+            copies = await self._read(again)
+            gone = set(again) - {origin_of(copy) for copy in copies}
+            async with run.database.transaction() as connection:
+                await linkconflicts.drop(connection, run.link.id, list(gone))
+            changed = frozenset(copy.xid for copy in copies if origin_of(copy) in {*again})
+            yield SentPage(copies=copies, changed=changed, is_again=True)
+
+    @property
+    def _wanted(self) -> CopyFilter:
+        return sent_by(self._run.context, self._run.link.definition)
+
+    def _page(
+        self, page: Page, *, cursor: Position | None = None, is_last: bool = False
+    ) -> SentPage:
+        return SentPage(
+            copies=[copy for copy in page.select(self._wanted) if self._admits(copy)],
+            changed=page.changed,
+            cursor=cursor,
+            behind=None if cursor is None else page.behind,
+            is_last=is_last,
+        )
+
+    async def _read(self, origins: Sequence[Origin]) -> list[Copy]:
+        database = self._run.database
+        async with database.snapshot(database.pools.feed) as connection:
+            return [c for c in await read_copies(connection, origins) if self._is_sent(c)]
+
+    def _is_sent(self, copy: Copy) -> bool:
+        return self._wanted.admits(copy) and self._admits(copy)
+
+    async def _next(self, seen: Position) -> Page | None:
+        """Wait for the page after a position; `None` if something else is to be done first."""
+        run = self._run
+        reading = pages_of(run.database.shared).read_next(_LOG, seen, MOST_CHANGES)
+        try:
+            async with asyncio.timeout(run.interval) as waiting:
+                return await until_woken(reading, run.wakeup)
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+            return None
+
+
+def sent_by(context: Context, definition: LinkDefinition) -> CopyFilter:
+    """The copies that a link sends: this node's own ones unless it names authorities."""
+    own = context.database.node.authority
+    named = None if definition.authorities == RELAY else definition.authorities or (own,)
+    return CopyFilter(
+        authorities=None if named is None else frozenset(named),
+        scope=definition.scope,
+        types=definition.types,
+    )

@@ -1,0 +1,157 @@
+"""Compares what a link may bring with its source, and tells what would go by that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from catalog.client import ClientError
+from catalog.model.entity import Origin
+from catalog.model.xid import depth, group_path
+from catalog.operations.peers import MOST_NAMED, Handshake
+from catalog.store import handovers
+from catalog.store.digests import DigestSelection
+from catalog.store.links import Link
+from replication.deciding.pinning import policy_within
+from replication.deciding.provenance import Policy, may_bring
+from replication.peers.handshake import may_pass
+from replication.transfer.comparison import (
+    DIGESTS,
+    DifferingOrigin,
+    DigestComparison,
+    cursor_of,
+    find_differences,
+    read_named,
+)
+from replication.transfer.linkrun import LinkRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceComparison(DigestComparison):
+    """The differences among the entities that a link may bring; `policy` is the link's among the
+    others."""
+
+    policy: Policy
+
+
+async def compare(run: LinkRun, *, is_whole: bool = False) -> SourceComparison | None:
+    """Compare a link's replicas with its source, which the link has met.
+
+    Args:
+        is_whole: list all that the source has, if nothing is here.
+
+    Returns:
+        `None` if only a complete copy helps: nothing is here, the source offers no such digests,
+        or too much differs to be listed.
+
+    Raises:
+        ClientError: the source does not answer now.
+    """
+    assert run.source is not None, "the link has met its source"
+    try:
+        return await _compare(run, run.source, is_whole=is_whole)
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return None
+
+
+async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> SourceComparison | None:
+    began = datetime.now(UTC)
+    async with run.database.acquire() as connection:
+        policy = await policy_within(connection, run.policy, run.policy.authorities)
+    cursor, authorities = await _authorities(run, policy)
+    if not 0 < len(authorities) <= MOST_NAMED:
+        return None
+    selectors = {"types": policy.types, "labels": policy.labels}
+    if any(given and name not in source.offers for name, given in selectors.items()):
+        return None
+    wanted = DigestSelection(
+        authorities=authorities, scope=policy.scope, types=policy.types, labels=policy.labels
+    )
+    found = await find_differences(run, wanted, is_whole=is_whole)
+    if found is None:
+        return None
+    async with run.database.acquire() as connection:
+        given = await handovers.read_given(connection, policy.sender, began)
+    differing = [each for each in found.differing if not _is_on_its_way(each, policy, given)]
+    return SourceComparison(
+        cursor=cursor or found.cursor,
+        rows=found.rows,
+        differing=differing,
+        wanted=_wanted(differing, policy),
+        policy=policy,
+    )
+
+
+def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin]:
+    """The origins to fetch: deleted ones first, the deepest first, then parents first."""
+    # What labels select only here is deleted there, or has other labels: the source tells.
+    wanted = [
+        each
+        for each in differing
+        if (policy.labels or each.there is not None) and may_bring(each.origin, policy)
+    ]
+    return [each.origin for each in sorted(wanted, key=_order)]
+
+
+def _is_on_its_way(each: DifferingOrigin, policy: Policy, given: Collection[str]) -> bool:
+    """Whether the source lacks an origin because it has not taken its group, which was given."""
+    is_its_own = policy.is_own_word(each.origin)
+    return each.there is None and is_its_own and group_path(each.origin.xid) in given
+
+
+async def _authorities(run: LinkRun, policy: Policy) -> tuple[str, list[str]]:
+    """The authorities to compare, and the cursor before they were asked for, if they were."""
+    cursor, named = "", sorted(policy.authorities or ())
+    if policy.authorities is None:
+        answer = await run.peer.request("GET", DIGESTS, params={"format": "authorities"})
+        # A source that has lost everything names nothing.
+        found = [*read_named(run, answer), policy.sender]
+        cursor, named = cursor_of(run, answer), [*dict.fromkeys(found)]
+    direct = {
+        authority
+        for each in policy.direct
+        if not (each.scope or each.types)
+        for authority in each.authorities or ()
+    }
+    excluded = {policy.own, *direct - {policy.sender}}
+    return cursor, [authority for authority in named if authority not in excluded]
+
+
+def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
+    level, is_deleted = depth(each.origin.xid), each.there is None or each.there.is_deleted
+    return not is_deleted, -level if is_deleted else level, each.origin.xid
+
+
+def losses_in(found: SourceComparison, link: Link) -> list[Origin]:
+    """The entities here that a source lacks, or has deleted after it lost data, and those below.
+
+    What labels select here only may have other labels there, so it is not known to be lacking.
+    """
+    live = [each for each in found.differing if each.here and not each.here.is_deleted]
+    tells_absence = link.doubts or not found.policy.labels
+    lost = {
+        each.origin
+        for each in live
+        if (tells_absence and each.there is None and found.policy.is_own_word(each.origin))
+        or _is_doubtful_deletion(each, found, link)
+    }
+    return [each.origin for each in live if each.origin in lost or _is_below(each.origin, lost)]
+
+
+def _is_doubtful_deletion(each: DifferingOrigin, found: SourceComparison, link: Link) -> bool:
+    """Whether a deletion is of a source that has lost data, or of no higher epoch."""
+    if each.here is None or each.there is None or not each.there.is_deleted:
+        return False
+    is_later = each.there.epoch > each.here.epoch
+    if not (may_bring(each.origin, found.policy) and (link.loss is not None or not is_later)):
+        return False
+    return is_later or found.policy.is_own_word(each.origin)
+
+
+def _is_below(origin: Origin, gone: Collection[Origin]) -> bool:
+    steps = origin.xid.split("/")
+    above = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
+    return any(Origin(origin.authority, xid) in gone for xid in above)

@@ -1,0 +1,146 @@
+"""The source of the links to servers of any make, which are walked again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+
+from catalog.client import ClientError
+from catalog.context import Context
+from catalog.model.digest import DIGEST_VERSION
+from catalog.operations.peers import Handshake
+from catalog.store.database import Connection, wait_for
+from catalog.store.links import Link
+from replication.deciding.pinning import meet_claim
+from replication.sources.copypages import CopyPage
+from replication.sources.walk import Walk, Walked, WalkMemory
+from replication.sources.walkedregistry import WalkedRegistry, describe_registry
+from replication.sources.walkedserver import WalkedServer
+from replication.transfer.linkrun import LinkRun, PeerIdentity, Start
+from replication.transfer.transfer import LinkPeer, LinkSource
+
+# A server is walked for at most a tenth of the time.
+_PAUSES = 9
+# What a server says of its own changes is believed for so long.
+_TRUST_SECONDS = 3600.0
+
+
+class WalkSource(LinkSource, LinkPeer):
+    """Walks a server in each contact, then waits: as long as between pulls, or longer.
+
+    A link that is woken reads everything again, whatever the source says has not changed.
+    """
+
+    def __init__(self, run: LinkRun) -> None:
+        self._run = run
+        self._memory = WalkMemory()
+        self._memory.epochs.reads_all = run.link.copiesall
+        self._read_at = self._began = 0.0
+        self._server: WalkedServer
+        self._registry: WalkedRegistry
+        self.walked: Walked | None = None
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        self._run.wakeup.clear()
+        self.walked, self._began = None, asyncio.get_running_loop().time()
+        if self._began - self._read_at > _TRUST_SECONDS:
+            self._memory.forget_marks()
+            self._read_at = self._began
+        yield
+
+    async def meet(self) -> None:
+        """Learn what the server has.
+
+        Raises:
+            ClientError: it does not answer, or would speak for this node.
+        """
+        run = self._run
+        self._server = WalkedServer(
+            run.link.definition.source,
+            run.resources.session,
+            run.settings,
+            run.resources.timing,
+            credential=run.access,
+        )
+        with self._counting():
+            self._registry = await describe_registry(self._server, run.context.configuration.model)
+        run.source = server_identity(run.context, run.link, self._registry)
+
+    async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
+        source = self._run.source
+        assert source is not None, "the link has met its source"
+        await meet_claim(connection, link, source.authority)
+        registry = self._registry.registryid
+        return PeerIdentity(
+            instance=source.instance,
+            authority=source.authority,
+            base=source.base,
+            changed=f"the registry there is {registry} now, and was another one",
+        )
+
+    async def resume(self, saved: str | None) -> Start[str]:
+        return Start(cursor=saved or "", is_copied=self._run.link.currentat is not None)
+
+    async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
+        """One walk, without which nothing is known of what is missing."""
+        async for page in self.walk():
+            yield page
+
+    async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
+        """Another walk, unless the first one has just ended; the end comes after a pause."""
+        run, loop = self._run, asyncio.get_running_loop()
+        if self.walked is None:
+            async for page in self.walk():
+                yield page
+            if self.walked is not None and self.walked.changes:
+                await run.remember("walked", self.walked.text)
+        yield CopyPage(is_last=True)
+        if await wait_for(run.wakeup, max(run.interval, _PAUSES * (loop.time() - self._began))):
+            self._memory.forget_marks()
+
+    async def walk(self) -> AsyncGenerator[CopyPage]:
+        """The pages of one walk, within two hours; see `Walk.pages`."""
+        walk = Walk(
+            run=self._run, server=self._server, registry=self._registry, memory=self._memory
+        )
+        try:
+            with self._counting():
+                async for page in walk.pages():
+                    yield page
+        except BaseException:
+            self._memory.forget_marks()
+            raise
+        self.walked = walk.walked
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count the refusals of the server with those of the peer."""
+        before = self._server.slowed
+        try:
+            yield
+        finally:
+            self._run.peer.slowed += self._server.slowed - before
+
+
+def server_identity(context: Context, link: Link, registry: WalkedRegistry) -> Handshake:
+    """The identity of a server that is walked, which tells none itself.
+
+    Raises:
+        ClientError: the server would speak for this node.
+    """
+    source = link.definition.source
+    authority = link.authority or source
+    if authority == context.database.node.authority:
+        raise ClientError(
+            f"{source} would speak for this node itself.", "Name another authority (--pin)."
+        )
+    return Handshake(
+        instance=uuid.uuid5(uuid.NAMESPACE_URL, f"{authority}\n{registry.registryid}"),
+        authority=authority,
+        software=f"xRegistry {registry.edition}",
+        base=source,
+        digestversion=DIGEST_VERSION,
+    )
