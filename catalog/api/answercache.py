@@ -10,9 +10,12 @@ unless an operator chooses one. So a client always reads its own writes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from aiohttp import web
@@ -35,6 +38,8 @@ _LONGEST_CONFIRMATION_SECONDS = 10.0
 # The memory of an answer beside its body and the texts of its key and headers: objects, and
 # entries of tables.
 _OVERHEAD_BYTES = 3000
+_SHARE_OF_MEMORY = 32
+_LEAST_BYTES, _MOST_BYTES = 16 * 1024 * 1024, 512 * 1024 * 1024
 
 # The registry's URL as the client knows it, the path and query, and the configuration's revision.
 Key: TypeAlias = tuple[str, str, int]
@@ -48,6 +53,19 @@ class CachedAnswer:
     status: int
     headers: CIMultiDict[str]
     body: bytes
+
+
+def default_bytes(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+    """The bytes that answers take together where nobody has set them: a share of the memory.
+
+    Args:
+        limit: the file in which Linux tells the most memory of a container, if it has less than the
+            machine (cgroup v2).
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):
+        memory = min(memory, int(limit.read_text()))
+    return min(max(memory // _SHARE_OF_MEMORY, _LEAST_BYTES), _MOST_BYTES)
 
 
 class AnswerCache:

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
-from catalog.api.answercache import ANSWERS, AnswerCache
+from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.requesttarget import answer_options, methods_of_route
 from catalog.api.routes import entity_routes
 from catalog.api.routes import routes as native_routes
@@ -47,7 +47,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     app[LINK_WAITS] = LinkWaits(shared.database)
     app[ANSWERS] = AnswerCache(
         shared.database,
-        most_bytes=shared.settings.cache_bytes,
+        most_bytes=shared.settings.cache_bytes or default_bytes(),
         staleness_seconds=shared.settings.staleness_seconds,
     )
     app[ANSWERS].tell_in(shared.metrics)

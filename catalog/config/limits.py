@@ -70,22 +70,16 @@ class Limits(BaseSettings):
         description="Most connections from one IPv4 address or one IPv6 network of 64 bits; "
         "trusted proxies may have more",
     )
-    idle_connection_seconds: PositiveFloat = 75.0
-    """Time after which a connection is closed on which no request is under way"""
     max_outbound_connections: PositiveInt = 256
     """Most connections to sinks, and as many to other catalogs; fewer for lack of open files"""
 
     # Kept for others
     log_days: PositiveFloat = Field(30.0, le=36500)
-    """Days that changes stay in the log, from which links and subscriptions read"""
+    """Days that changes stay in the log; three times as long for a subscription that is behind"""
     log_changes: PositiveInt = 5_000_000
-    """Most changes in the log, of about 1 KB each"""
-    log_held_days: PositiveFloat = Field(90.0, le=36500)
-    """Days that changes stay for a subscription that has yet to deliver them"""
-    log_held_changes: PositiveInt = 10_000_000
-    """Most changes in the log while a subscription has yet to deliver the oldest"""
-    cache_bytes: PositiveInt = 64 * 1024 * 1024
-    """Most memory for answers that are kept to be given again"""
+    """Most changes in the log, of about 1 KB each; twice as many if a subscription is behind"""
+    cache_bytes: PositiveInt | None = None
+    """Most bytes of remembered answers. Unset it is 1/32 of the memory, 16 to 512 MiB"""
     max_subscriptions: PositiveInt = 20_000
     """Most subscriptions that a node has"""
     subscriptions_per_client: PositiveInt = 2000
@@ -109,3 +103,13 @@ class Limits(BaseSettings):
     """Largest share of what a link holds that it loses without asking, where its source lost it"""
     link_delete_count: NonNegativeInt = 20
     """Entities that a link loses so without asking, whatever share they are"""
+
+    @property
+    def log_held_days(self) -> float:
+        """The days that changes stay for a subscription that has yet to deliver them."""
+        return 3 * self.log_days
+
+    @property
+    def log_held_changes(self) -> int:
+        """The most changes in the log while a subscription has yet to deliver the oldest."""
+        return 2 * self.log_changes

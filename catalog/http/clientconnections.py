@@ -31,6 +31,8 @@ _READ_BYTES = 64 * 1024
 # What a client still sends after its answer is read and dropped for this time, since a connection
 # that is closed while data arrives can lose the answer.
 _LINGERING_SECONDS = 2.0
+# After its last answer, a connection is closed.
+_IDLE_SECONDS = 75.0
 # From the beginning of a connection, or of a request, to the end of its header: one segment or two.
 HEADER_SECONDS = 10.0
 # With the path. The parser takes 128 headers of 8 KiB.
@@ -43,7 +45,7 @@ def protocol_options(settings: Settings) -> dict[str, Any]:
         "access_log": None,
         # aiohttp inflates whatever arrives, whether it is asked for or not; see `read_body`.
         "auto_decompress": False,
-        "keepalive_timeout": settings.idle_connection_seconds,
+        "keepalive_timeout": _IDLE_SECONDS,
         "lingering_time": _LINGERING_SECONDS,
         "read_bufsize": _READ_BYTES,
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from multidict import CIMultiDict
 
-from catalog.api.answercache import AnswerCache, CachedAnswer, Key
+from catalog.api.answercache import AnswerCache, CachedAnswer, Key, default_bytes
 
 MB = 1024 * 1024
 
@@ -67,3 +68,17 @@ def test_an_answer_that_is_put_again_counts_once() -> None:
     for _ in range(5):
         cache.put(("", "/", 1), answer_of(60_000), 0)
     assert cache.bytes < 70_000
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("1073741824", 32), ("1048576", 16), (f"{1 << 40}", None), ("max", None), (None, None)],
+)
+def test_answers_take_a_share_of_the_memory(
+    tmp_path: Path, limit: str | None, expected: int | None
+) -> None:
+    file = tmp_path / "memory.max"
+    if limit is not None:
+        file.write_text(f"{limit}\n")
+    found = default_bytes(file) / 2**20
+    assert found == expected if expected else 16 <= found <= 512
