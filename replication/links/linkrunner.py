@@ -125,7 +125,6 @@ class LinkRunner:
             cursor, self._may_conflict = start.cursor, True
             if not start.is_copied:
                 cursor = await self._copy(cursor)
-            await transfer.sink.settle()
             async with contextlib.aclosing(transfer.source.changes(cursor)) as pages:
                 async for page in pages:
                     await self._note(page, await transfer.sink.apply(page))
@@ -224,7 +223,6 @@ class LinkRunner:
             if found is None:
                 continue
             _, total = await transfer.copy(found)
-            await transfer.sink.settle()
             async with self._database.transaction() as connection:
                 await allowances.follow(connection, authority, digest)
             self._is_known_current = False

@@ -123,23 +123,10 @@ class Here(LinkSink):
         if page.cursor is not None:
             self._doubts_compared = False
         if page.lists_all:
-            await self.settle()
+            await self._settle()
         self._unmeasured += applied.changes
         await self._check_held()
         return applied
-
-    async def settle(self) -> None:
-        """Drop what a complete copy has shown not to be at its authority, and what lost its labels.
-
-        Raises:
-            TooManyDeletions: nothing was dropped, and the link asks.
-        """
-        run, policy = self._run, self._run.policy
-        number = await drop_doubted(run.context, run.link, policy, is_allowed=run.is_allowed)
-        if number:
-            await run.remember("dropped", f"{counted(number, 'replicas')} not at their authority")
-        if number := await drop_unlabelled(run.context, run.link, policy):
-            await run.remember("left", f"{counted(number, 'replicas')} without the labels")
 
     def told(self, total: Applied) -> tuple[str, str]:
         """The event, and its details, of a complete copy in the history of the link."""
@@ -163,6 +150,19 @@ class Here(LinkSink):
             applied = await apply_batch(run.context, batch)
             turn.has_delayed = applied.has_delayed
         return applied
+
+    async def _settle(self) -> None:
+        """Drop what a complete copy has shown not to be at its authority, and what lost its labels.
+
+        Raises:
+            TooManyDeletions: nothing was dropped, and the link asks.
+        """
+        run, policy = self._run, self._run.policy
+        number = await drop_doubted(run.context, run.link, policy, is_allowed=run.is_allowed)
+        if number:
+            await run.remember("dropped", f"{counted(number, 'replicas')} not at their authority")
+        if number := await drop_unlabelled(run.context, run.link, policy):
+            await run.remember("left", f"{counted(number, 'replicas')} without the labels")
 
     async def _doubt_no_more(self, present: Sequence[Origin]) -> None:
         """Doubt nothing that the source has, even if it was not brought: another link may have."""

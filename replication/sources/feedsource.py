@@ -141,18 +141,20 @@ class FeedSource(LinkSource, LinkPeer):
 
     async def differing(self, found: SourceComparison) -> AsyncGenerator[CopyPage]:
         """What differs, and the cursor of the time before it was compared."""
-        wanted = found.wanted
+        run, wanted = self._run, found.wanted
         for start in range(0, len(wanted), MOST_ORIGINS):
             async for page in self._fetch(wanted[start : start + MOST_ORIGINS]):
                 yield page
         # What the source has is not doubted any more, even if it could not be sent.
         present = [each.origin for each in found.differing if each.there is not None]
-        yield CopyPage(cursor=found.cursor, present=present)
+        yield CopyPage(cursor=found.cursor, present=present, lists_all=run.is_allowed)
 
     async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
         """Catch up, then wait for changes, for ever."""
         run = self._run
         self._has_polled, self._checked_at = False, float("-inf")
+        # The complete copy has ended, in this contact or in an earlier one that was interrupted.
+        yield CopyPage(lists_all=True)
         while True:
             was_woken = run.wakeup.is_set() or self._is_awake
             run.wakeup.clear()

@@ -49,7 +49,11 @@ class WalkSource(LinkSource, LinkPeer):
         if self._began - self._read_at > _TRUST_SECONDS:
             self._memory.forget_marks()
             self._read_at = self._began
-        yield
+        try:
+            yield
+        except BaseException:
+            self._memory.forget_marks()
+            raise
 
     async def meet(self) -> None:
         """Learn what the server has.
@@ -106,13 +110,9 @@ class WalkSource(LinkSource, LinkPeer):
         walk = Walk(
             run=self._run, server=self._server, registry=self._registry, memory=self._memory
         )
-        try:
-            with self._counting():
-                async for page in walk.pages():
-                    yield page
-        except BaseException:
-            self._memory.forget_marks()
-            raise
+        with self._counting():
+            async for page in walk.pages():
+                yield page
         self.walked = walk.walked
 
     @contextlib.contextmanager

@@ -82,9 +82,6 @@ class LinkSink:
         """Apply a page."""
         raise NotImplementedError
 
-    async def settle(self) -> None:
-        """Let go what the complete copy has shown not to be there."""
-
     def told(self, total: Applied) -> tuple[str, str]:
         """The event, and its details, of a complete copy in the history of the link."""
         raise NotImplementedError

@@ -36,6 +36,10 @@ class Walker:
 
     async def walk(self) -> Walked:
         """Meet the server, and apply what one walk of it brings."""
+        async with self.source.opened():
+            return await self._walk()
+
+    async def _walk(self) -> Walked:
         database = self.node.database
         await self.source.meet()
         async with database.transaction() as connection:
