@@ -47,9 +47,19 @@ async def start_pooler(source: Server, sockets: Path, mode: str, ignored: tuple[
     _, said = await process.communicate()
     assert process.returncode == 0, said.decode()
     async with asyncio.timeout(20):
-        while not (sockets / f".s.PGSQL.{PORT}").exists():
+        while not ((sockets / "pid").exists() and await listens(sockets / f".s.PGSQL.{PORT}")):
             await asyncio.sleep(0.01)  # between two looks
     return f"postgresql://postgres@/concord?host={sockets}&port={PORT}"
+
+
+async def listens(socket: Path) -> bool:
+    """Whether a server takes connections at a socket, which is there a little earlier."""
+    try:
+        _, writer = await asyncio.open_unix_connection(socket)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 @pytest.mark.skipif(POOLER is None, reason="needs Debian's package pgbouncer")
