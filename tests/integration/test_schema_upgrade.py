@@ -77,7 +77,7 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
             "DROP TABLE allowances; ALTER TABLE node DROP COLUMN backedupat;"
             "DELETE FROM migrations WHERE number >= 9"
         )
-        assert await migrate(connection) == ["visibleviews", "allowances", "backups"]
+        assert await migrate(connection) == ["visibleviews", "allowances", "backups", "linkmembers"]
         assert await views_of(connection) == definitions
     finally:
         await connection.close()

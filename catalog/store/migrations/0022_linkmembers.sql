@@ -5,14 +5,14 @@ UPDATE links SET definition = (
     FROM jsonb_each(definition)
     WHERE key IN ('mode', 'scope', 'types') OR CASE definition ->> 'mode'
         WHEN 'pull' THEN key IN (
-            'source', 'authorities', 'labels', 'prefix', 'names', 'addresses', 'trust')
+            'source', 'authorities', 'labels', 'prefix', 'names', 'map', 'addresses', 'trust')
         WHEN 'events' THEN key IN (
-            'source', 'authorities', 'labels', 'prefix', 'names', 'addresses', 'trust',
+            'source', 'authorities', 'labels', 'prefix', 'names', 'map', 'addresses', 'trust',
             'eventtopic')
-        WHEN 'accept' THEN key IN ('authorities', 'prefix', 'names', 'addresses')
+        WHEN 'accept' THEN key IN ('authorities', 'prefix', 'names', 'map', 'addresses')
         WHEN 'kafka' THEN key IN (
-            'source', 'authorities', 'prefix', 'names', 'addresses', 'trust')
-        WHEN 'walk' THEN key IN ('source', 'prefix', 'names', 'addresses', 'trust')
+            'source', 'authorities', 'prefix', 'names', 'map', 'addresses', 'trust')
+        WHEN 'walk' THEN key IN ('source', 'prefix', 'names', 'map', 'addresses', 'trust')
         WHEN 'write' THEN key IN ('target', 'authorities', 'dialect')
         ELSE key IN ('target', 'authorities')
     END
