@@ -84,7 +84,7 @@ def add(
         Literal["events", "pull", "walk"] | None,
         typer.Option(
             help="Fetch changes at each event of the source, or periodically (pull), or read all "
-            "of any xRegistry server again and again (walk).  [default: events, or walk]",
+            "of a server of any software again and again (walk).  [default: events, or walk]",
             show_default=False,
         ),
     ] = None,
@@ -129,7 +129,7 @@ def add(
     ] = None,
     dialect: Annotated[
         Literal["xregistry", "messagecatalog", "discovery", "registry04"] | None,
-        typer.Option(help="The API of the server to write to; found out unless given."),
+        typer.Option(help="The API of the server to walk or write to; found out unless given."),
     ] = None,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     pin: Annotated[
@@ -212,7 +212,7 @@ def add(
 
     new = wanted(
         NewLink,
-        **_ends(source, mode, push, write, topic, publish=publish),
+        **_ends(source, mode or ("walk" if dialect else None), push, write, topic, publish=publish),
         **selection_of(scope, types, label, prefix, names, addresses),
         **credential_in(
             token_from,

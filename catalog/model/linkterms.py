@@ -65,7 +65,7 @@ MODE_TERMS: Mapping[Mode, ModeTerms] = {
         needs="authority", members=_NAMED_HERE | {"authorities"}, is_told=True, is_fixed=True
     ),
     "kafka": ModeTerms(needs="source", members=_FOLLOWED, is_topic=True, is_told=True),
-    "walk": ModeTerms(needs="source", members=_WALKED, is_nameless=True),
+    "walk": ModeTerms(needs="source", members=_WALKED | {"dialect"}, is_nameless=True),
     "push": ModeTerms(needs="target", members=_PUSHED, sends=True, drops=False),
     "publish": ModeTerms(
         needs="target",

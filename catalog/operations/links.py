@@ -139,9 +139,9 @@ class NewLink(LinkTerms):
     `authority` pins the other catalog to an authority; without it, a new link is pinned to the
     authority that the catalog names first, and an existing link keeps its pin. The link brings
     entities of the `authorities`; `*` stands for all authorities. `dialect` is for links that
-    write. `trust` has keys of the authority that the link brings, or `first` for the keys that the
-    source shows at the first contact. A topic of events, `eventtopic`, may wake a link of mode
-    `events`.
+    walk or write. `trust` has keys of the authority that the link brings, or `first` for the keys
+    that the source shows at the first contact. A topic of events, `eventtopic`, may wake a link of
+    mode `events`.
     """
 
     id: _Id | None = None

@@ -47,8 +47,8 @@ class LinkDefinition:
     that sends has a `target`, and no `source`: its source is this node. One of mode `accept` has
     neither URL, since its source sends by itself. `kafka` follows a topic that another node
     publishes to, `walk` and `write` lead to servers of other software. `dialect` is the API that a
-    link writes to; without it, it is found out. `eventtopic` is the topic whose events wake a link
-    of mode `events`; without it, the source posts them.
+    link reads or writes there; without it, it is found out. `eventtopic` is the topic whose events
+    wake a link of mode `events`; without it, the source posts them.
     """
 
     source: str = ""

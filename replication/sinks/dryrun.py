@@ -27,10 +27,10 @@ from replication.deciding.placement import groups_of, place_copies
 from replication.deciding.provenance import Copy, Policy
 from replication.feed.sourceloss import why_lost
 from replication.peers.handshake import shake_hands
+from replication.readers.walkedcatalogs import find_catalog
+from replication.readers.walkedserver import WalkedServer
 from replication.sources.sourcecomparison import SourceComparison, compare, losses_in
 from replication.sources.walk import Walk, WalkMemory
-from replication.sources.walkedregistry import describe_registry
-from replication.sources.walkedserver import WalkedServer
 from replication.sources.walksource import server_identity
 from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkdryrun import DryRun
@@ -78,10 +78,12 @@ async def try_walk(run: LinkRun) -> DryRun:
         run.resources.timing,
         credential=run.access,
     )
-    registry = await describe_registry(server, run.context.configuration.model)
-    run.source = server_identity(run.context, run.link, registry)
+    catalog = await find_catalog(
+        server, run.context.configuration.model, run.link.definition.dialect
+    )
+    run.source = server_identity(run.context, run.link, catalog)
     await _meet(run, run.source, "")
-    walk = Walk(run=run, server=server, registry=registry, memory=WalkMemory())
+    walk = Walk(run=run, server=server, catalog=catalog, memory=WalkMemory())
     copies, gone = await walk.preview()
     result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
     malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.client import ClientError, JsonObject, Refused
@@ -18,27 +18,26 @@ from catalog.model.masking import counted
 from catalog.store import linkconflicts
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.selection import is_selected
 from replication.peers.linkbounds import Allowance
-from replication.sources.copypages import CopyPage
-from replication.sources.walkabsence import confirm_gone, ends_of, find_absent
-from replication.sources.walkedcopies import CopyMaker, ReadEpochs
-from replication.sources.walkedentities import WalkedEntity
-from replication.sources.walkedregistry import WalkedRegistry
-from replication.sources.walkedserver import (
+from replication.readers.reader import (
+    ListingContradicts,
+    Reading,
+    ReadingLevels,
+    WalkedCatalog,
+    WalkedItem,
+    WalkPart,
+    WalkReader,
+)
+from replication.readers.walkedentities import WalkedEntity
+from replication.readers.walkedserver import (
     AnswerMalformed,
     AnswerTooLarge,
     RequestLog,
     WalkedServer,
 )
-from replication.sources.walkreader import (
-    ListingContradicts,
-    ReadingLevels,
-    WalkedItem,
-    WalkPart,
-    WalkReader,
-    parts_of,
-)
+from replication.sources.copypages import CopyPage
+from replication.sources.walkabsence import confirm_gone, ends_of, find_absent
+from replication.sources.walkedcopies import CopyMaker, ReadEpochs
 from replication.transfer.linkrun import LinkRun
 
 _MOST_COPIES = 500
@@ -55,16 +54,15 @@ class WalkIncomplete(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class PartMark:
-    """A part as it was read: by these requests, while the registry had this epoch and count.
+class ReadPart:
+    """A part that was read by these requests, while the server told this state of it.
 
     `digest` is that of the export; it is empty for other parts.
     """
 
     log: RequestLog
     digest: bytes
-    epoch: int | None
-    count: int | None
+    state: Hashable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +78,19 @@ class _Export:
 class WalkMemory:
     """The knowledge of one server that later walks use; losing it makes the next one read all.
 
-    `marks` are of parts that were read to their end, and had no conflict. `arrived` has the xids of
+    `parts` are those that were read to their end, and had no conflict. `arrived` has the xids of
     entities that have come since the last walk that ended well.
     """
 
     levels: ReadingLevels = field(default_factory=ReadingLevels)
     epochs: ReadEpochs = field(default_factory=ReadEpochs)
-    marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
+    parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
     exports: bool = True
     arrived: set[str] = field(default_factory=set)
 
-    def forget_marks(self) -> None:
+    def forget_parts(self) -> None:
         """Let the next walk read everything, whether the server says that it changed or not."""
-        self.marks.clear()
+        self.parts.clear()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,36 +119,35 @@ class Walk:
 
     run: LinkRun
     server: WalkedServer
-    registry: WalkedRegistry
+    catalog: WalkedCatalog
     memory: WalkMemory
     walked: Walked = field(default_factory=Walked)
     _reader: WalkReader = field(init=False)
     _maker: CopyMaker = field(init=False)
     _conflicting: set[Origin] = field(default_factory=set)
     _unchanged: list[WalkPart] = field(default_factory=list)
-    _marks: dict[WalkPart | None, PartMark] = field(default_factory=dict)
+    _read_parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
     _ends: float = 0.0
 
     def __post_init__(self) -> None:
         context, policy = self.run.context, self.run.policy
         self._ends = asyncio.get_running_loop().time() + _WALK_SECONDS
         self.walked.is_first = self.run.link.currentat is None
-        allowance = Allowance.of(context.settings)
-        self._reader = WalkReader(
-            server=self.server,
-            registry=self.registry,
-            model=context.configuration.model,
-            authority=policy.sender,
-            scope=policy.scope,
-            types=policy.types,
-            allowance=allowance,
-            levels=self.memory.levels,
+        self._reader = self.catalog.reader(
+            Reading(
+                server=self.server,
+                model=context.configuration.model,
+                authority=policy.sender,
+                scope=policy.scope,
+                types=policy.types,
+                allowance=Allowance.of(context.settings),
+                levels=self.memory.levels,
+            )
         )
         self._maker = CopyMaker(
             database=context.database,
-            server=self.server,
+            reader=self._reader,
             epochs=self.memory.epochs,
-            allowance=allowance,
             arrived=self.memory.arrived,
         )
 
@@ -174,7 +171,7 @@ class Walk:
                 yield page
                 self._note(page)
             self.walked.deleted = len(gone)
-        self.memory.marks = self._marks
+        self.memory.parts = self._read_parts
         self.memory.epochs.reads_all = False
         self.memory.arrived.clear()
         if self.walked.entities or self.walked.is_first:
@@ -202,19 +199,18 @@ class Walk:
             page = self._page(faults)
             yield page
             self._note(page)
-        parts = parts_of(self.registry, policy.scope, policy.types)
-        export = None if policy.scope or policy.types else await self._export(parts)
+        export = None if policy.scope or policy.types else await self._export()
         if export is None:
-            async for page in self._read_parts(parts):
+            async for page in self._read_each():
                 yield page
             return
         if export.members is None:
             return
         conflicts = len(self._conflicting)
-        for part in parts:
+        for part in self._reader.parts:
             async for page in self._bring(self._reader.read_exported(part, export.members)):
                 yield page
-        self._mark(None, export.log, conflicts, export.digest)
+        self._remember(None, export.log, conflicts, export.digest)
 
     def _check_complete(self) -> None:
         """Check that the listings agreed with what they told of themselves.
@@ -235,39 +231,37 @@ class Walk:
             MalformedCopy(
                 authority=authority, origin=fault.path, xid=fault.path, epoch=0, reason=fault.reason
             )
-            for fault in self.registry.faults
-            if self._is_selected(fault.path)
+            for fault in self.catalog.faults
+            if self._reader.reading.selects(fault.path)
         ]
 
-    async def _export(self, parts: list[WalkPart]) -> _Export | None:
+    async def _export(self) -> _Export | None:
         """Everything in one document; `None` if the server does not give it."""
-        if not (self.memory.exports and self.registry.has_export):
+        if not (self.memory.exports and self._reader.has_export):
             return None
         if await self._is_unchanged(None):
-            self._unchanged += parts
+            self._unchanged += self._reader.parts
             return _Export()
         self.server.log = RequestLog()
-        flags = [("binary", "")] if self.registry.has_binary else []
         try:
-            page = await self.server.read("/export", flags)
-            self._reader.check_export(parts, page.members)
+            page = await self._reader.export()
         except (AnswerTooLarge, AnswerMalformed, Refused) as error:
             if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
                 raise
             self.memory.exports = False
             return None
-        self._reader.allowance.take_bytes(self.server.take_received())
-        mark = self.memory.marks.get(None)
-        if mark is not None and mark.digest == page.digest:
-            self._keep(None, mark)
-            self._unchanged += parts
+        self._reader.count_bytes()
+        last = self.memory.parts.get(None)
+        if last is not None and last.digest == page.digest:
+            self._keep(None, last)
+            self._unchanged += self._reader.parts
             return _Export()
         return _Export(page.members, self.server.log, page.digest)
 
-    async def _read_parts(self, parts: list[WalkPart]) -> AsyncGenerator[CopyPage]:
+    async def _read_each(self) -> AsyncGenerator[CopyPage]:
         while True:
             try:
-                for part in parts:
+                for part in self._reader.parts:
                     async for page in self._read_part(part):
                         yield page
             except ListingContradicts:
@@ -282,7 +276,7 @@ class Walk:
         self.server.log, before = RequestLog(), len(self._conflicting)
         async for page in self._bring(self._reader.read_part(part)):
             yield page
-        self._mark(part, self.server.log, before)
+        self._remember(part, self.server.log, before)
 
     async def _is_unchanged(self, part: WalkPart | None) -> bool:
         """Whether the server says that a part, or its export, is as it was read last.
@@ -290,31 +284,26 @@ class Walk:
         Its answers have the epochs of all groups and resources, which rise if members come or go.
         The registry's own is compared for the groups.
         """
-        mark = self.memory.marks.get(part)
-        if mark is None or not mark.log.is_tagged:
+        last = self.memory.parts.get(part)
+        if last is None or not last.log.is_tagged or last.state != self._reader.state_of(part):
             return False
-        if (mark.epoch, mark.count) != (self.registry.epoch, self._count(part)):
+        if not await self.server.is_unchanged(last.log):
             return False
-        if not await self.server.is_unchanged(mark.log):
-            return False
-        self._keep(part, mark)
+        self._keep(part, last)
         return True
 
-    def _keep(self, part: WalkPart | None, mark: PartMark) -> None:
-        self._marks[part] = mark
+    def _keep(self, part: WalkPart | None, last: ReadPart) -> None:
+        self._read_parts[part] = last
         self.walked.unchanged += 1
 
-    def _count(self, part: WalkPart | None) -> int | None:
-        counts = self.registry.counts
-        return sum(counts.values()) if part is None else counts.get(part.plural)
-
-    def _mark(
+    def _remember(
         self, part: WalkPart | None, log: RequestLog, conflicts: int, digest: bytes = b""
     ) -> None:
         """Remember a part that was read; `conflicts` is their number before it was."""
-        is_known = digest or (log.is_tagged and self.registry.epoch is not None)
+        state = self._reader.state_of(part)
+        is_known = digest or (log.is_tagged and state is not None)
         if is_known and len(self._conflicting) == conflicts:
-            self._marks[part] = PartMark(log, digest, self.registry.epoch, self._count(part))
+            self._read_parts[part] = ReadPart(log, digest, state)
 
     async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> AsyncGenerator[CopyPage]:
         """What is read, in pages; what belongs together comes together."""
@@ -402,30 +391,15 @@ class Walk:
     async def _find_gone(self) -> list[str]:
         """The entities here that are not listed, and are gone by the server's own word."""
         absent = await find_absent(self.run, self._is_expected)
-        return await confirm_gone(self.server, self._reader.model, absent)
+        return await confirm_gone(self._reader, absent)
 
     def _is_expected(self, xid: str) -> bool:
         """Whether an entity is there, or the walk has not looked for it."""
-        if self._reader.has_seen(xid) or not self._is_selected(xid):
+        if self._reader.has_seen(xid) or not self._reader.reading.selects(xid):
             return True
         if any(part.covers(xid) for part in self._unchanged):
             return True
-        return self._is_unreadable(xid)
-
-    def _is_selected(self, path: str) -> bool:
-        policy = self.run.policy
-        return is_selected(path, policy.scope, policy.types)
-
-    def _is_unreadable(self, xid: str) -> bool:
-        """Whether an entity is of a type that the server has, and that was left out."""
-        names = xid.split("/")
-        kind = self.registry.types.get(names[1])
-        if kind is None:
-            return False
-        readable = self.registry.readable.get(names[1])
-        if readable is None:
-            return True
-        return len(names) > 3 and names[3] in kind.resources and names[3] not in readable
+        return self._reader.is_unreadable(xid)
 
 
 def _in_any_group(xid: str) -> str:

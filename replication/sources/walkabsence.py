@@ -9,14 +9,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 
 from catalog.model.entity import Origin
-from catalog.model.schema import Model
-from catalog.model.xid import Xid, depth, group_path
+from catalog.model.xid import depth, group_path
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store import handovers
 from replication.deciding.copychecks import Incoming
+from replication.readers.reader import WalkReader
 from replication.sources.walkedcopies import end_of
-from replication.sources.walkedserver import WalkedServer
 from replication.transfer.linkrun import LinkRun
 
 _AT_ONCE = 1000
@@ -43,11 +42,10 @@ async def find_absent(run: LinkRun, is_expected: Callable[[str], bool]) -> list[
     return [xid for xid in absent if group_path(xid) not in given]
 
 
-async def confirm_gone(server: WalkedServer, model: Model, absent: Sequence[str]) -> list[str]:
+async def confirm_gone(reader: WalkReader, absent: Sequence[str]) -> list[str]:
     """Those of the absent entities which are gone, as the server says of them or those above.
 
     Args:
-        model: tells which entities have documents.
         absent: in order, so parents come before their children.
     """
     gone: list[str] = []
@@ -56,7 +54,7 @@ async def confirm_gone(server: WalkedServer, model: Model, absent: Sequence[str]
         parent = xid.rsplit("/", 2)[0]
         is_gone = answers.get(parent)
         if is_gone is None:
-            is_gone = await _is_gone(server, model, xid)
+            is_gone = await reader.is_gone(xid)
         answers[xid] = is_gone
         if is_gone:
             gone.append(xid)
@@ -73,12 +71,3 @@ async def ends_of(run: LinkRun, gone: Sequence[str]) -> AsyncGenerator[list[Inco
         async with run.database.acquire() as connection:
             entities = await store.load_by_origin(connection, origins)
         yield [end_of(entity, now) for entity in entities.values()]
-
-
-async def _is_gone(server: WalkedServer, model: Model, xid: str) -> bool:
-    """Whether an entity is gone: neither it nor, if it may have one, its document is there."""
-    path = Xid.parse(xid)
-    kind = model.resource_type(path.groups, path.resources)
-    if kind is not None and kind.hasdocument and not await server.is_gone(f"{xid}$details"):
-        return False
-    return await server.is_gone(xid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog.client import Refused
@@ -11,14 +11,14 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import entities as store
 from catalog.store.database import Connection, Database
 from replication.deciding.copychecks import Incoming, MalformedCopy
-from replication.peers.linkbounds import Allowance
-from replication.sources.walkedentities import (
+from replication.readers.reader import WalkReader
+from replication.readers.walkedentities import (
     WalkedEntity,
     is_same_content,
     sealed_copy,
     with_document,
 )
-from replication.sources.walkedserver import AnswerMalformed, AnswerTooLarge, WalkedServer
+from replication.readers.walkedserver import AnswerMalformed, AnswerTooLarge
 
 _Held = Mapping[Origin, Entity | Tombstone]
 
@@ -42,9 +42,8 @@ class CopyMaker:
     """
 
     database: Database
-    server: WalkedServer
+    reader: WalkReader
     epochs: ReadEpochs
-    allowance: Allowance
     arrived: set[str]
 
     async def copies_of(self, items: Sequence[WalkedEntity | MalformedCopy]) -> list[Incoming]:
@@ -65,11 +64,13 @@ class CopyMaker:
     async def _copy_of(self, item: WalkedEntity, held: _Held) -> Incoming | None:
         entity = item.entity
         here = held.get(Origin(entity.authority, entity.origin))
+        if item.lacks_times:
+            entity = _with_times(entity, here)
         try:
             if item.lacks_document:
                 if self._is_read(entity, here):
                     return None
-                entity = with_document(entity, await self._document(entity.xid))
+                entity = with_document(entity, await self.reader.document(entity.xid))
             copy = sealed_copy(entity, here)
         # Numbers that have no canonical form, and documents that cannot be read.
         except (ValueError, Refused, AnswerMalformed, AnswerTooLarge) as error:
@@ -92,11 +93,6 @@ class CopyMaker:
         epoch = self.epochs.by_xid.get(entity.xid, here.epoch)
         return entity.epoch == epoch and is_same_content(entity, here)
 
-    async def _document(self, xid: str) -> bytes:
-        document = await self.server.document(xid)
-        self.allowance.take_bytes(self.server.take_received())
-        return document
-
 
 async def _ends_of_versions(
     connection: Connection, entities: Sequence[Entity], live: Mapping[Origin, Entity]
@@ -117,6 +113,15 @@ async def _ends_of_versions(
     below = await store.load_subtrees(connection, changed)
     now = datetime.now(UTC)
     return [end_of(version, now) for version in below if version.kind == "version"]
+
+
+def _with_times(entity: Entity, here: Entity | Tombstone | None) -> Entity:
+    """An entity whose server tells no times: those of what is here, as long as that is the same."""
+    now = datetime.now(UTC)
+    if not isinstance(here, Entity) or here.damage:
+        return replace(entity, createdat=now, modifiedat=now)
+    dated = replace(entity, createdat=here.createdat, modifiedat=here.modifiedat)
+    return dated if is_same_content(dated, here) else replace(dated, modifiedat=now)
 
 
 def end_of(entity: Entity, at: datetime) -> Tombstone:

@@ -25,8 +25,9 @@ from replication.peers.handshake import (
     shake_hands,
     why_own,
 )
-from replication.sources.walkedregistry import NoRegistry, describe_registry
-from replication.sources.walkedserver import WalkedServer
+from replication.readers.reader import NoCatalog
+from replication.readers.walkedcatalogs import find_catalog
+from replication.readers.walkedserver import WalkedServer
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +50,7 @@ async def choose_mode(
         SourceUnusable: it does not answer, cannot be followed, or is this node.
     """
     if definition.mode == "walk":
-        return definition, await _probe_server(context, definition.source, subject, credential)
+        return definition, await _probe_server(context, definition, subject, credential)
     try:
         return definition, await probe(context, definition.source, subject, credential)
     except SourceUnusable as error:
@@ -60,18 +61,19 @@ async def choose_mode(
         if is_named or is_refused or not has_answered:
             raise
         try:
-            found = await _probe_server(context, definition.source, subject, credential)
+            found = await _probe_server(context, definition, subject, credential)
         except SourceUnusable as another:
-            if isinstance(another.__cause__, NoRegistry):
+            if isinstance(another.__cause__, NoCatalog):
                 raise error from cause
             raise
     return replace(definition, mode="walk"), found
 
 
 async def _probe_server(
-    context: Context, source: str, subject: str, credential: Credential | None
+    context: Context, definition: LinkDefinition, subject: str, credential: Credential | None
 ) -> FoundCatalog:
     """Find out whether a server can be walked, and describe it."""
+    source = definition.source
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         timing = LoopTiming()
@@ -81,7 +83,7 @@ async def _probe_server(
         try:
             if await _is_own(context, peer_at(source, session, seconds, credential=credential)):
                 raise SourceUnusable(subject, source=source, error_detail=_OWN)
-            found = await describe_registry(server, context.configuration.model)
+            found = await find_catalog(server, context.configuration.model, definition.dialect)
         except ClientError as error:
             _log.info("a source cannot be walked", source=source, cause=cause_of(error))
             fault = describe(error, source).rstrip(".")
@@ -90,7 +92,7 @@ async def _probe_server(
             ) from error
     return FoundCatalog(
         authority=source,
-        software=f"xRegistry {found.edition}",
+        software=found.software,
         left=[fault.path for fault in found.faults],
     )
 

@@ -14,10 +14,11 @@ from catalog.operations.peers import Handshake
 from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
 from replication.deciding.pinning import meet_claim
+from replication.readers.reader import WalkedCatalog
+from replication.readers.walkedcatalogs import find_catalog
+from replication.readers.walkedserver import WalkedServer
 from replication.sources.copypages import CopyPage
 from replication.sources.walk import Walk, Walked, WalkMemory
-from replication.sources.walkedregistry import WalkedRegistry, describe_registry
-from replication.sources.walkedserver import WalkedServer
 from replication.transfer.linkrun import LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSource
 
@@ -39,7 +40,7 @@ class WalkSource(LinkSource, LinkPeer):
         self._memory.epochs.reads_all = run.link.copiesall
         self._read_at = self._began = 0.0
         self._server: WalkedServer
-        self._registry: WalkedRegistry
+        self._catalog: WalkedCatalog
         self.walked: Walked | None = None
 
     @contextlib.asynccontextmanager
@@ -47,12 +48,12 @@ class WalkSource(LinkSource, LinkPeer):
         self._run.wakeup.clear()
         self.walked, self._began = None, asyncio.get_running_loop().time()
         if self._began - self._read_at > _TRUST_SECONDS:
-            self._memory.forget_marks()
+            self._memory.forget_parts()
             self._read_at = self._began
         try:
             yield
         except BaseException:
-            self._memory.forget_marks()
+            self._memory.forget_parts()
             raise
 
     async def meet(self) -> None:
@@ -70,19 +71,20 @@ class WalkSource(LinkSource, LinkPeer):
             credential=run.access,
         )
         with self._counting():
-            self._registry = await describe_registry(self._server, run.context.configuration.model)
-        run.source = server_identity(run.context, run.link, self._registry)
+            self._catalog = await find_catalog(
+                self._server, run.context.configuration.model, run.link.definition.dialect
+            )
+        run.source = server_identity(run.context, run.link, self._catalog)
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
         source = self._run.source
         assert source is not None, "the link has met its source"
         await meet_claim(connection, link, source.authority)
-        registry = self._registry.registryid
         return PeerIdentity(
             instance=source.instance,
             authority=source.authority,
             base=source.base,
-            changed=f"the registry there is {registry} now, and was another one",
+            changed=f"the registry there is {self._catalog.identity} now, and was another one",
         )
 
     async def resume(self, saved: str | None) -> Start[str]:
@@ -103,13 +105,11 @@ class WalkSource(LinkSource, LinkPeer):
                 await run.remember("walked", self.walked.text)
         yield CopyPage(is_last=True)
         if await wait_for(run.wakeup, max(run.interval, _PAUSES * (loop.time() - self._began))):
-            self._memory.forget_marks()
+            self._memory.forget_parts()
 
     async def walk(self) -> AsyncGenerator[CopyPage]:
         """The pages of one walk, within two hours; see `Walk.pages`."""
-        walk = Walk(
-            run=self._run, server=self._server, registry=self._registry, memory=self._memory
-        )
+        walk = Walk(run=self._run, server=self._server, catalog=self._catalog, memory=self._memory)
         with self._counting():
             async for page in walk.pages():
                 yield page
@@ -125,7 +125,7 @@ class WalkSource(LinkSource, LinkPeer):
             self._run.peer.slowed += self._server.slowed - before
 
 
-def server_identity(context: Context, link: Link, registry: WalkedRegistry) -> Handshake:
+def server_identity(context: Context, link: Link, catalog: WalkedCatalog) -> Handshake:
     """The identity of a server that is walked, which tells none itself.
 
     Raises:
@@ -138,9 +138,9 @@ def server_identity(context: Context, link: Link, registry: WalkedRegistry) -> H
             f"{source} would speak for this node itself.", "Name another authority (--pin)."
         )
     return Handshake(
-        instance=uuid.uuid5(uuid.NAMESPACE_URL, f"{authority}\n{registry.registryid}"),
+        instance=uuid.uuid5(uuid.NAMESPACE_URL, f"{authority}\n{catalog.identity}"),
         authority=authority,
-        software=f"xRegistry {registry.edition}",
+        software=catalog.software,
         base=source,
         digestversion=DIGEST_VERSION,
     )

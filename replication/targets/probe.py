@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import aiohttp
 import structlog
 
 from catalog.client import ONCE, Client, ClientError, Credential
 from catalog.context import Context
-from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
-from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
 from catalog.model.linkterms import Dialect
@@ -18,6 +16,7 @@ from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
 from replication.peers.handshake import cause_of, describe, may_pass
 from replication.peers.linkerrors import state_of
+from replication.readers.walkedcatalogs import DIALECT_ROOTS
 from replication.targets.discovery import DiscoveryTarget
 from replication.targets.messagecatalog import MessageCatalogTarget
 from replication.targets.registry04 import Registry04Target
@@ -56,12 +55,11 @@ async def _open_discovery(context: Context, client: Client, mark: str) -> Target
     return await DiscoveryTarget.open(context, client)
 
 
-# By dialect: the paths below the given URL at which its API may be, and how it is told.
-_OPENERS: dict[Dialect, tuple[tuple[str, ...], Opener]] = {
-    "xregistry": (("",), _open_xregistry),
-    "registry04": (("", REGISTRY04_ROOT), _open_registry04),
-    "messagecatalog": (("", CATALOG_ROOT), _open_messagecatalog),
-    "discovery": (("",), _open_discovery),
+_OPENERS: Mapping[Dialect, Opener] = {
+    "xregistry": _open_xregistry,
+    "registry04": _open_registry04,
+    "messagecatalog": _open_messagecatalog,
+    "discovery": _open_discovery,
 }
 
 
@@ -87,8 +85,7 @@ async def open_target(
     last: ClientError | None = None
     refusal: ClientError | None = None
     for dialect in chosen:
-        paths, opener = _OPENERS[dialect]
-        for path in paths:
+        for path in DIALECT_ROOTS[dialect]:
             client = Client(
                 definition.target + path,
                 session,
@@ -98,7 +95,7 @@ async def open_target(
                 credential=credential,
             )
             try:
-                found = await opener(context, client, mark)
+                found = await _OPENERS[dialect](context, client, mark)
             except ClientError as error:
                 if may_pass(error):
                     raise

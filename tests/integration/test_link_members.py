@@ -80,6 +80,8 @@ async def test_rows_of_an_older_version_keep_what_their_mode_has(node: Node, mod
         kept = orjson.loads(await connection.fetchval("SELECT definition::text FROM links"))
     assert link is not None
     terms = MODE_TERMS[mode]
-    assert kept.keys() == {n for n in GIVEN if terms.has(n)} - {"authority"} | {"mode"}
+    members = {n for n in GIVEN if terms.has(n)} - {"authority"} | {"mode"}
+    # Walks had no dialect when rows were migrated.
+    assert kept.keys() == members - ({"dialect"} if mode == "walk" else set())
     assert link.definition.peer == (URL if terms.needs != "authority" else "")
     assert link.definition.map == (tuple(pairs) if terms.has("map") else ())

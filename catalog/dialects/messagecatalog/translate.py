@@ -64,9 +64,12 @@ def group_to_entity(
 
 
 def version_to_entity(
-    id: str, body: Mapping[str, Any], format: str, subject: str
+    id: str, body: Mapping[str, Any], format: str, subject: str, *, checks: bool = True
 ) -> dict[str, Any]:
     """The native attributes of a version that is added to the message `id`.
+
+    Args:
+        checks: the definition is held to the rules of its format. That of another catalog is not.
 
     Raises:
         InvalidAttribute, MismatchedId: the definition breaks the rules of its format.
@@ -84,7 +87,8 @@ def version_to_entity(
         kept |= {"definition": definition} if definition is not None else {}
     else:
         definition = {} if definition is None else definition
-        known.check(definition, id, BodyPath(subject, "definition"))
+        if checks:
+            known.check(definition, id, BodyPath(subject, "definition"))
         native |= known.to_native(definition)
         if definition != known.from_native(native) or "definition" not in body:
             kept["definition"] = body.get("definition")

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import aiohttp
@@ -33,6 +34,7 @@ _ATTEMPTS_THROTTLED = 20
 # To parse more at a time would hold up everybody else; a server with pages gives less.
 _LARGEST_PAGE = 4 * 1024 * 1024
 _LONGEST_WAIT = 60.0
+_MOST_BARREN_PAGES = 20
 _SLOWER, _FASTER = 2.0, 0.9
 _FIRST_PAUSE, _LEAST_PAUSE, _LONGEST_PAUSE = 0.05, 0.01, 5.0
 _LINK = re.compile(r"<([^>]*)>([^<]*)")
@@ -48,15 +50,18 @@ class AnswerMalformed(ClientError):
     """An answer is not what the standard says."""
 
 
+_Members = TypeVar("_Members", JsonObject, list[Any])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalkedPage:
-    """A JSON object that the server answered with.
+class WalkedPage(Generic[_Members]):
+    """A JSON object or array that the server answered with.
 
     `digest` is that of its text. `next` is the path of the page that follows, if any, and `total`
     the number of members of all pages, if the server tells it.
     """
 
-    members: JsonObject
+    members: _Members
     digest: bytes
     next: str
     total: int | None
@@ -123,36 +128,55 @@ class WalkedServer:
             credential=credential,
         )
 
-    async def read(self, path: str, params: Iterable[tuple[str, str]] = ()) -> WalkedPage:
+    async def read(
+        self, path: str, params: Iterable[tuple[str, str]] = ()
+    ) -> WalkedPage[JsonObject]:
         """The JSON object at a path below the root.
 
         Raises:
             AnswerTooLarge
             AnswerMalformed
         """
-        return await self._read(self._target(path, params))
+        return await self._read(self._target(path, params), dict)
 
     async def pages(
         self, path: str, params: Iterable[tuple[str, str]] = ()
-    ) -> AsyncIterator[WalkedPage]:
+    ) -> AsyncIterator[WalkedPage[JsonObject]]:
         """The pages of a collection, in order."""
+        async for page in self._pages(path, params, dict):
+            yield page
+
+    async def lists(
+        self, path: str, params: Iterable[tuple[str, str]] = ()
+    ) -> AsyncIterator[WalkedPage[list[Any]]]:
+        """The pages of a collection that is an array, in order."""
+        barren = 0
+        async for page in self._pages(path, params, list):
+            yield page
+            barren = 0 if page.members else barren + 1
+            if barren > _MOST_BARREN_PAGES:
+                raise AnswerMalformed(f"{self.url}{path} has pages without end.")
+
+    async def _pages(
+        self, path: str, params: Iterable[tuple[str, str]], kind: type[_Members]
+    ) -> AsyncIterator[WalkedPage[_Members]]:
         target, visited = self._target(path, params), set[str]()
         while target:
             visited.add(target)
-            page = await self._read(target)
+            page = await self._read(target, kind)
             yield page
             target = page.next
             if target in visited:
                 raise AnswerMalformed(f"The pages of {self.url}{path} lead in a circle.")
 
-    async def document(self, path: str) -> bytes:
-        """The exact bytes of the document at a path."""
+    async def document(self, path: str) -> Answer:
+        """The answer that has the exact bytes of the document at a path."""
         target = self._target(path, ())
         answer = await self._send(target, largest=self._settings.max_body_bytes)
         if answer.status not in (200, 204):
             raise AnswerMalformed(f"The document is not there, but {answer.status} was answered.")
         self._count(answer)
-        return answer.body
+        return answer
 
     async def is_gone(self, path: str) -> bool:
         """Whether the server says that there is nothing at a path."""
@@ -193,7 +217,7 @@ class WalkedServer:
         query = urlencode([*params, *self.flags])
         return f"{self._base}{path}" + (f"?{query}" if query else "")
 
-    async def _read(self, target: str) -> WalkedPage:
+    async def _read(self, target: str, kind: type[_Members]) -> WalkedPage[_Members]:
         answer = await self._send(target)
         body = answer.body
         self._count(answer)
@@ -203,8 +227,9 @@ class WalkedServer:
             members = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise AnswerMalformed(f"{self._at(target)} answered with no JSON.") from error
-        if not isinstance(members, dict):
-            raise AnswerMalformed(f"{self._at(target)} answered with JSON that is not an object.")
+        if not isinstance(members, kind):
+            wanted = "an object" if kind is dict else "an array"
+            raise AnswerMalformed(f"{self._at(target)} answered with JSON that is not {wanted}.")
         following, total = self._next_page(target, answer)
         self.log.tags.append((target, answer.headers.get("ETag", "")))
         digest = hashlib.sha256(body).digest()

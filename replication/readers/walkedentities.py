@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from catalog.client import JsonObject
 from catalog.model.attributes import PROVENANCE
 from catalog.model.digest import canonical
 from catalog.model.documentforms import decode_document, document_bytes, document_names, shape_of
@@ -26,16 +27,21 @@ _OF_VERSION = frozenset(
 )
 
 
+UNTOLD = datetime(1970, 1, 1, tzinfo=UTC)
+"""Stands for a time that the server does not tell."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedEntity:
     """An entity as its server tells it, without a digest.
 
     Its epoch is the server's, 0 if that tells none. `lacks_document` says that it may have a
-    document, whose exact bytes are not told with it.
+    document, whose exact bytes are not told with it; `lacks_times` that its times are not.
     """
 
     entity: Entity
     lacks_document: bool = False
+    lacks_times: bool = False
 
 
 def read_group(
@@ -109,6 +115,62 @@ def read_version(authority: str, kind: ResourceType, xid: Xid, body: Any) -> Wal
         document = document_bytes(kind, str(contenttype), told[value])
         return WalkedEntity(entity=with_document(entity, document))
     return WalkedEntity(entity=entity, lacks_document=True)
+
+
+def entity_of(
+    authority: str,
+    xid: Xid,
+    attributes: JsonObject,
+    *,
+    epoch: int = 0,
+    createdat: str | None = None,
+    modifiedat: str | None = None,
+) -> WalkedEntity:
+    """An entity of a server that tells no xids: its attributes as this node has them.
+
+    Raises:
+        ValueError: a time is none.
+    """
+    created = UNTOLD if createdat is None else _time({"createdat": createdat}, "createdat")
+    modified = created if modifiedat is None else _time({"modifiedat": modifiedat}, "modifiedat")
+    entity = Entity(
+        xid=str(xid),
+        kind=xid.kind,
+        authority=authority,
+        origin=str(xid),
+        epoch=epoch,
+        attributes={name: value for name, value in attributes.items() if value is not None},
+        createdat=created,
+        modifiedat=modified,
+    )
+    return WalkedEntity(entity=entity, lacks_times=createdat is None)
+
+
+def resource_of(
+    authority: str, xid: Xid, versions: Sequence[WalkedEntity], meta: JsonObject
+) -> WalkedEntity:
+    """A resource of a server that tells nothing of it but its versions: the last one is its
+    default.
+
+    Args:
+        versions: there is at least one.
+        meta: further attributes of its meta entity.
+    """
+    entity = Entity(
+        xid=str(xid),
+        kind=xid.kind,
+        authority=authority,
+        origin=str(xid),
+        epoch=0,
+        attributes={
+            **meta,
+            "defaultversionid": versions[-1].entity.path.vid,
+            "defaultversionsticky": False,
+        },
+        createdat=min(each.entity.createdat for each in versions),
+        modifiedat=max(each.entity.modifiedat for each in versions),
+    )
+    return WalkedEntity(entity=entity, lacks_times=any(each.lacks_times for each in versions))
 
 
 def with_document(entity: Entity, document: bytes) -> Entity:

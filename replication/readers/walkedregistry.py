@@ -9,17 +9,14 @@ from typing import Any
 from catalog.client import ClientError, JsonObject, Refused
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.schema import STRICT_NAME, Model, ResourceType
-from replication.sources.walkedserver import AnswerMalformed, WalkedPage, WalkedServer
+from replication.readers.reader import NoCatalog, UnreadableType
+from replication.readers.walkedserver import AnswerMalformed, WalkedServer
 
 EDITIONS = (SPECVERSION, "1.0")
 """The editions of the standard whose servers can be walked."""
 # Statuses of a server that does not offer a path.
 _NOT_OFFERED = frozenset({400, 401, 403, 404, 405, 406, 410, 501})
 _MOST_TYPES = 1000
-
-
-class NoRegistry(ClientError):
-    """There is no xRegistry server at a URL."""
 
 
 class OtherEdition(ClientError):
@@ -40,14 +37,6 @@ class WalkedGroupType:
 
     singular: str
     resources: Mapping[str, WalkedResourceType]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadableType:
-    """A type of the server that this node cannot take over: its path, and why."""
-
-    path: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +68,7 @@ async def describe_registry(server: WalkedServer, model: Model) -> WalkedRegistr
     From then on the server is asked for an edition that this node can read, if it has several.
 
     Raises:
-        NoRegistry
+        NoCatalog
         OtherEdition
         ClientError: it does not answer.
     """
@@ -118,21 +107,21 @@ async def _read_root(server: WalkedServer) -> JsonObject:
     try:
         root = (await server.read("/")).members
     except AnswerMalformed as error:
-        raise NoRegistry(f"{server.url} is no xRegistry server.", error.message) from error
+        raise NoCatalog(f"{server.url} is no xRegistry server.", error.message) from error
     except Refused as error:
         if error.is_retryable or error.problem.status >= 500:
             raise
         status = error.problem.status
-        raise NoRegistry(f"{server.url} answered {status}: {error.message[:300]}") from error
+        raise NoCatalog(f"{server.url} answered {status}: {error.message[:300]}") from error
     if not isinstance(root.get("specversion"), str) or not isinstance(root.get("registryid"), str):
-        raise NoRegistry(f"{server.url} is no xRegistry server.", "Name the URL of its root.")
+        raise NoCatalog(f"{server.url} is no xRegistry server.", "Name the URL of its root.")
     return root
 
 
 async def _optional(server: WalkedServer, path: str) -> JsonObject | None:
     """The answer at a path that a server need not offer."""
     try:
-        page: WalkedPage = await server.read(path)
+        page = await server.read(path)
     except AnswerMalformed:
         return None
     except Refused as error:

@@ -1,0 +1,219 @@
+"""What a walk needs to know of a server's catalog: its parts, their entities, and what is gone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.client import ClientError, JsonObject
+from catalog.model.errors import XRegistryError
+from catalog.model.schema import Model
+from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
+from replication.deciding.copychecks import MalformedCopy
+from replication.deciding.selection import is_of_types, is_selected
+from replication.feed.feedlines import check_storable
+from replication.peers.linkbounds import Allowance
+from replication.readers.walkedentities import WalkedEntity
+from replication.readers.walkedserver import AnswerMalformed, WalkedPage, WalkedServer
+
+WalkedItem = WalkedEntity | MalformedCopy
+
+NO_ENTITY = "its path is not that of an entity"
+_MOST_FAULTS = 5
+
+
+class NoCatalog(ClientError):
+    """There is no catalog at a URL that this node can read."""
+
+
+class ListingContradicts(AnswerMalformed):
+    """A collection lists an entity that belongs to another one, by the entity's own xid."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalkPart:
+    """A part of a catalog that is read as a whole: the groups of a type, or one of them."""
+
+    plural: str
+    gid: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"/{self.plural}/{self.gid}" if self.gid else f"/{self.plural}"
+
+    def covers(self, xid: str) -> bool:
+        return xid == self.path or xid.startswith(self.path + "/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableType:
+    """A type of the server that this node cannot take over: its path, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ReadingLevels:
+    """The levels of inlining that the server took last time, by the kind of collection."""
+
+    by_kind: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one walk is to read of a server.
+
+    Args:
+        model: tells which types can be taken over.
+        authority: whose the entities are.
+        scope, types: what is wanted; everything if both are empty.
+        allowance: what the server may send in the whole walk.
+    """
+
+    server: WalkedServer
+    model: Model
+    authority: str
+    scope: tuple[str, ...]
+    types: tuple[str, ...]
+    allowance: Allowance
+    levels: ReadingLevels = field(default_factory=ReadingLevels)
+
+    def selects(self, path: str) -> bool:
+        return is_selected(path, self.scope, self.types)
+
+    def parts_among(self, plurals: Sequence[str]) -> list[WalkPart]:
+        """The parts to read of a catalog that has these types of groups."""
+        readable = [plural for plural in plurals if is_of_types(f"/{plural}", self.types)]
+        if not self.scope:
+            return [WalkPart(plural) for plural in readable]
+        named = sorted({tuple(path.split("/")[1:3]) for path in self.scope})
+        whole = {names[0] for names in named if len(names) == 1}
+        wanted = [WalkPart(*names) for names in named if len(names) == 1 or names[0] not in whole]
+        return [part for part in wanted if part.plural in readable]
+
+
+class WalkReader(ABC):
+    """Reads the parts of one catalog, once.
+
+    `faults` say why the listing may not be complete.
+
+    Args:
+        plurals: the types of groups that can be read.
+    """
+
+    has_export = False
+    """Whether the server may give everything in one document."""
+
+    def __init__(self, reading: Reading, plurals: Sequence[str]) -> None:
+        self.reading = reading
+        self.server = reading.server
+        self.parts = reading.parts_among(plurals)
+        self.faults: list[str] = []
+        # The hashes of all xids that were listed, valid or not: where two of them are the same, an
+        # entity stays that is gone.
+        self._seen: set[int] = set()
+
+    @abstractmethod
+    def read_part(self, part: WalkPart) -> AsyncIterator[list[WalkedItem]]:
+        """The entities of a part, parents first; a resource comes together with its versions.
+
+        Raises:
+            ListingContradicts: all parts are to be read again, as entities of those that were read
+                may have been missing. Less is inlined then.
+        """
+
+    @abstractmethod
+    async def is_gone(self, xid: str) -> bool:
+        """Whether the server says that an entity is not there."""
+
+    async def document(self, xid: str) -> bytes:
+        """The document of a version that was read without it."""
+        document = (await self.server.document(xid)).body
+        self.count_bytes()
+        return document
+
+    async def export(self) -> WalkedPage[JsonObject]:
+        """The document that has everything, if the reader `has_export`."""
+        raise NotImplementedError
+
+    def read_exported(
+        self, part: WalkPart, document: JsonObject
+    ) -> AsyncIterator[list[WalkedItem]]:
+        """The same as `read_part`, from the document that has everything."""
+        raise NotImplementedError
+
+    def state_of(self, part: WalkPart | None) -> Hashable | None:
+        """What the server told of a part, or of everything, that changes whenever groups come or
+        go; `None` if it tells nothing."""
+        return None
+
+    def is_unreadable(self, xid: str) -> bool:
+        """Whether an entity is of a type that the server has, and that cannot be taken over."""
+        return False
+
+    def has_seen(self, xid: str) -> bool:
+        return hash(xid) in self._seen
+
+    def item(self, collection: str, id: str, read: Callable[..., WalkedEntity]) -> WalkedItem:
+        """The translation of a member of a collection, or the reason why there is none."""
+        xid = f"{collection}/{id}"
+        if not is_valid_id(id) or (collection.endswith("/versions") and id in RESERVED_VERSION_IDS):
+            return self.malformed(xid, NO_ENTITY)
+        self._seen.add(hash(xid))
+        try:
+            found = read(xid=Xid.parse(xid))
+            check_storable(found.entity.attributes)
+        except (ValueError, TypeError, XRegistryError) as error:
+            return self.malformed(xid, str(error))
+        return found
+
+    def malformed(self, xid: str, reason: str) -> MalformedCopy:
+        self._seen.add(hash(xid))
+        path = xid[:500].replace("\0", "")
+        text = reason[:500].replace("\0", "")
+        authority = self.reading.authority
+        return MalformedCopy(authority=authority, origin=path, xid=path, epoch=0, reason=text)
+
+    def count(self) -> None:
+        """Count one more entity against what the server may send.
+
+        Raises:
+            TooMuchSent
+        """
+        self.reading.allowance.take(0)
+
+    def count_bytes(self) -> None:
+        """Count what has been received against what the server may send.
+
+        Raises:
+            TooMuchSent
+        """
+        self.reading.allowance.take_bytes(self.server.take_received())
+
+    def note_fault(self, fault: str) -> None:
+        if len(self.faults) < _MOST_FAULTS:
+            self.faults.append(fault)
+
+    def check_count(self, path: str, told: Any, listed: int) -> None:
+        if type(told) is int and told != listed:
+            self.note_fault(f"{path} has {told} members and lists {listed}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedCatalog:
+    """A server's catalog as the server describes it.
+
+    Args:
+        software: names its API and edition.
+        identity: another one is another catalog.
+        faults: the types that cannot be taken over.
+        reader: makes a reader of it.
+    """
+
+    software: str
+    identity: str
+    reader: Callable[[Reading], WalkReader]
+    faults: Sequence[UnreadableType] = ()

@@ -1,0 +1,116 @@
+"""Reads a Discovery endpoint: services, which are endpoints with their messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+from catalog.client import JsonObject
+from catalog.dialects.discovery.eventlist import StoredService
+from catalog.dialects.discovery.load import ENDPOINT_MESSAGES, ENDPOINTS
+from catalog.dialects.discovery.requests import read_added
+from catalog.dialects.discovery.translate import Patch, to_entities
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from replication.readers.reader import (
+    NO_ENTITY,
+    NoCatalog,
+    Reading,
+    WalkedCatalog,
+    WalkedItem,
+    WalkPart,
+    WalkReader,
+)
+from replication.readers.walkedentities import WalkedEntity, entity_of, resource_of
+from replication.readers.walkedserver import AnswerMalformed, WalkedServer
+
+_SERVICES = "/services"
+_VERSION = "1"
+
+
+async def find_services(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+    """The services of a Discovery endpoint.
+
+    Raises:
+        NoCatalog
+        ClientError: it does not answer.
+    """
+    try:
+        async for page in server.lists(root + _SERVICES, [("limit", "1")]):
+            if not all(isinstance(service, dict) for service in page.members[:1]):
+                raise NoCatalog(f"{server.url}{root}{_SERVICES} lists no services.")
+            break
+    except AnswerMalformed as error:
+        raise NoCatalog(f"{server.url} is no Discovery endpoint.", error.message) from error
+    return WalkedCatalog(
+        software="Discovery", identity="Discovery", reader=partial(ServiceReader, root=root)
+    )
+
+
+class ServiceReader(WalkReader):
+    """Reads the services of a Discovery endpoint."""
+
+    def __init__(self, reading: Reading, root: str) -> None:
+        has_endpoints = reading.model.group_type(ENDPOINTS) is not None
+        super().__init__(reading, [ENDPOINTS] if has_endpoints else [])
+        self._path = root + _SERVICES
+        self._has_messages = reading.model.resource_type(ENDPOINTS, ENDPOINT_MESSAGES) is not None
+        self._whole: set[str] = set()
+
+    async def read_part(self, part: WalkPart) -> AsyncIterator[list[WalkedItem]]:
+        async for page in self.server.lists(self._path):
+            self.count_bytes()
+            for service in page.members:
+                id = service.get("id") if isinstance(service, dict) else None
+                xid = f"/{ENDPOINTS}/{id}"
+                if not isinstance(id, str):
+                    yield [self.malformed(xid, NO_ENTITY)]
+                elif part.covers(xid) and self.reading.selects(xid):
+                    yield self._service(id, service)
+
+    def _service(self, id: str, shown: JsonObject) -> list[WalkedItem]:
+        """The endpoint that a service is, with its messages."""
+        self.count()
+        patches: list[Patch] = []
+        endpoint = self.item(f"/{ENDPOINTS}", id, partial(self._read, shown, patches))
+        items: list[WalkedItem] = [endpoint]
+        if not isinstance(endpoint, WalkedEntity) or not self._has_messages:
+            return items
+        xid = endpoint.entity.path
+        self._whole.add(str(xid))
+        for rid, attributes in patches[0].messages.items():
+            path = f"{xid}/{ENDPOINT_MESSAGES}"
+            if self.reading.selects(f"{path}/{rid}"):
+                self.count()
+                items += self._message(path, rid, attributes)
+        return items
+
+    def _read(self, shown: JsonObject, patches: list[Patch], xid: Xid) -> WalkedEntity:
+        """An endpoint; its `patches` get the one of its messages."""
+        [put] = read_added([shown], self._path, imports=True)
+        patches.append(to_entities(put.service, StoredService(id=xid.gid), ""))
+        attributes = patches[0].endpoint
+        return entity_of(self.reading.authority, xid, attributes, epoch=put.least_epoch)
+
+    def _message(self, path: str, rid: str, attributes: JsonObject) -> list[WalkedItem]:
+        """A message with its one version."""
+        authority = self.reading.authority
+
+        def read(xid: Xid) -> WalkedEntity:
+            return entity_of(authority, xid, {**attributes, "ancestorid": _VERSION})
+
+        version = self.item(f"{path}/{rid}/versions", _VERSION, read)
+        if not isinstance(version, WalkedEntity):
+            return [version]
+        return [self.item(path, rid, self._resource_of(version)), version]
+
+    def _resource_of(self, version: WalkedEntity) -> Any:
+        return partial(resource_of, self.reading.authority, versions=[version], meta={})
+
+    async def is_gone(self, xid: str) -> bool:
+        """Whether an endpoint is not there; its messages come and go with its list of events."""
+        path = Xid.parse(xid)
+        if path.rid:
+            return str(path.group) in self._whole
+        return await self.server.is_gone(f"{self._path}/{path.gid}")

@@ -1,0 +1,58 @@
+"""Finds out which API a server has that a link is to walk."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from catalog.client import Refused
+from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
+from catalog.dialects.registry04.names import REGISTRY04_ROOT
+from catalog.model.linkterms import Dialect
+from catalog.model.schema import Model
+from replication.readers.messagecatalogreader import find_message_catalog
+from replication.readers.reader import NoCatalog, WalkedCatalog
+from replication.readers.registry04reader import find_registry04
+from replication.readers.registryreader import find_registry
+from replication.readers.servicereader import find_services
+from replication.readers.walkedserver import GONE, WalkedServer
+
+DIALECT_ROOTS: Mapping[Dialect, tuple[str, ...]] = {
+    "xregistry": ("",),
+    "registry04": ("", REGISTRY04_ROOT),
+    "messagecatalog": ("", CATALOG_ROOT),
+    "discovery": ("",),
+}
+"""By dialect, the paths below the URL of a link at which its API may be."""
+
+_FINDERS: Mapping[Dialect, Callable[[WalkedServer, Model, str], Awaitable[WalkedCatalog]]] = {
+    "xregistry": find_registry,
+    "registry04": find_registry04,
+    "messagecatalog": find_message_catalog,
+    "discovery": find_services,
+}
+
+
+async def find_catalog(
+    server: WalkedServer, model: Model, dialect: Dialect | None = None
+) -> WalkedCatalog:
+    """The catalog of a server; without a dialect, by the first one that the server has.
+
+    Raises:
+        NoCatalog: there is none that this node can read.
+        OtherEdition: it is an xRegistry of another edition.
+        ClientError: the server does not answer.
+    """
+    first: NoCatalog | None = None
+    for each in [dialect] if dialect else DIALECT_ROOTS:
+        for root in DIALECT_ROOTS[each]:
+            try:
+                return await _FINDERS[each](server, model, root)
+            except NoCatalog as error:
+                first = first or error
+            except Refused as error:
+                if error.problem.status not in GONE:
+                    raise
+                missing = f"{server.url}{root} answered {error.problem.status}: {error.message}"
+                first = first or NoCatalog(missing)
+    assert first is not None, "each dialect has a path"
+    raise first
