@@ -15,7 +15,7 @@ from catalog.store.links import Link, LinkDefinition
 from replication.credentials.peeraccess import PeerAccess
 from replication.links.linkmodes import LinkMode
 from replication.links.linkrunner import LinkRunner
-from replication.sinks.dryrun import try_feed, try_walk
+from replication.sinks.dryrun import try_feed, try_topic, try_walk
 from replication.sinks.here import Here
 from replication.sinks.peersink import PeerSink
 from replication.sinks.push import probe_target
@@ -28,6 +28,7 @@ from replication.sources.topicsource import TopicSource, probe_topic
 from replication.sources.walkprobe import choose_mode
 from replication.sources.walksource import WalkSource
 from replication.targets.probe import probe_server
+from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkresources import LinkResources
 from replication.transfer.linkrun import LinkRun
 from replication.transfer.transfer import Transfer
@@ -75,6 +76,18 @@ def _write(run: LinkRun) -> Transfer:
     return Transfer(source=source, sink=sink, peer=sink)
 
 
+async def _try_push(run: LinkRun) -> DryRun | None:
+    return await PeerSink(run).preview()
+
+
+async def _try_publish(run: LinkRun) -> DryRun | None:
+    return await TopicSink(run).preview()
+
+
+async def _try_write(run: LinkRun) -> DryRun | None:
+    return await ServerSink(run).preview()
+
+
 async def _probe_source(
     context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
 ) -> tuple[LinkDefinition, FoundCatalog | None]:
@@ -116,11 +129,11 @@ MODES: Mapping[Mode, LinkMode] = {
     "pull": LinkMode(transfer=_pull, probe=_probe_source, preview=try_feed),
     "events": LinkMode(transfer=_events, probe=_probe_source, preview=try_feed),
     "accept": LinkMode(transfer=_accept, probe=_probe_pusher),
-    "kafka": LinkMode(transfer=_kafka, probe=_probe_topic),
+    "kafka": LinkMode(transfer=_kafka, probe=_probe_topic, preview=try_topic),
     "walk": LinkMode(transfer=_walk, probe=_probe_source, preview=try_walk),
-    "push": LinkMode(transfer=_push, probe=_probe_target),
-    "publish": LinkMode(transfer=_publish, probe=_probe_topic_to_publish),
-    "write": LinkMode(transfer=_write, probe=_probe_server),
+    "push": LinkMode(transfer=_push, probe=_probe_target, preview=_try_push),
+    "publish": LinkMode(transfer=_publish, probe=_probe_topic_to_publish, preview=_try_publish),
+    "write": LinkMode(transfer=_write, probe=_probe_server, preview=_try_write),
 }
 
 

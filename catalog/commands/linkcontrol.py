@@ -54,7 +54,7 @@ def run(
 ) -> None:
     """Read the source now, also if the link waits after a failure or has stopped.
 
-    With --dry-run, nothing is written: the digests of both catalogs are compared.
+    With --dry-run, nothing is written: digests are compared, or the other catalog is read.
 
     Example: concord link run eu
     """

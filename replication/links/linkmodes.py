@@ -14,7 +14,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
 from catalog.http.route import model_response
 from catalog.model.concorderrors import SourceUnusable, TargetUnusable
-from catalog.model.errors import BadRequest
+from catalog.model.errors import BadRequest, XRegistryError
 from catalog.model.linkterms import Mode
 from catalog.model.peercredential import PeerCredential
 from catalog.operations.links import (
@@ -108,7 +108,8 @@ class LinkModes:
         given = given_credential(body, definition, context.settings, request.path)
         credential = given or PeerCredential()
         found = None
-        if not query.force:
+        # The dry run of a link that sends asks the target itself.
+        if not query.force and not (query.dryrun and definition.sends):
             is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
             access = PeerAccess(credential, context.settings)
             probe = self._modes[definition.mode].probe
@@ -164,14 +165,25 @@ class LinkModes:
         """Tell what a link would bring, delete and refuse. It may be paused, or not be stored.
 
         Raises:
-            SourceUnusable: its source does not answer, or may not be who it claims to be.
-            BadRequest: links of its mode bring nothing by themselves.
+            SourceUnusable, TargetUnusable: the other catalog does not answer, or may not be who it
+                claims to be.
+            BadRequest: links of its mode do nothing by themselves.
         """
-        context, source = request[CONTEXT], link.definition.source
+        context, definition = request[CONTEXT], link.definition
         preview = self._modes[link.definition.mode].preview
         if preview is None:
-            detail = f'a link of mode "{link.definition.mode}" has no dry run'
+            detail = f'a link of mode "{definition.mode}" has no dry run: its source begins'
             raise BadRequest(request.path, error_detail=detail)
+
+        def unusable(fault: str, hint: str) -> XRegistryError:
+            if definition.sends:
+                return TargetUnusable(
+                    request.path, target=definition.target, error_detail=fault, detail=hint
+                )
+            return SourceUnusable(
+                request.path, source=definition.source, error_detail=fault, detail=hint
+            )
+
         seconds = _TRIED_SHARE * context.settings.request_timeout_seconds
         try:
             async with (
@@ -180,15 +192,10 @@ class LinkModes:
             ):
                 found = await preview(LinkRun.of(link, LinkResources.of(context, session)))
         except ClientError as error:
-            detail = describe(error, source).rstrip(".")
-            raise SourceUnusable(request.path, source=source, error_detail=detail) from error
+            raise unusable(describe(error, definition.peer).rstrip("."), error.hint) from error
         except TimeoutError as error:
-            raise SourceUnusable(
-                request.path,
-                source=source,
-                error_detail=f"it could not be read within {seconds:.0f} seconds",
-                detail="Try the link with a narrower scope (`--scope`).",
-            ) from error
+            fault = f"it could not be read within {seconds:.0f} seconds"
+            raise unusable(fault, "Try the link with a narrower scope (`--scope`).") from error
         if found is None:
             return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
         return _answer(found, link)

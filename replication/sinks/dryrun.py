@@ -7,6 +7,7 @@ their content alone shows, as a value of a wrong type, shows when they come.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,8 +30,11 @@ from replication.feed.sourceloss import why_lost
 from replication.peers.handshake import shake_hands
 from replication.readers.walkedcatalogs import find_catalog
 from replication.readers.walkedserver import WalkedServer
+from replication.sources.copypages import without_content
 from replication.sources.sourcecomparison import SourceComparison, compare, losses_in
+from replication.sources.topicsource import TopicSource
 from replication.sources.walk import Walk, WalkMemory
+from replication.sources.walkabsence import find_absent
 from replication.sources.walksource import server_identity
 from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkdryrun import DryRun
@@ -86,17 +90,46 @@ async def try_walk(run: LinkRun) -> DryRun:
     walk = Walk(run=run, server=server, catalog=catalog, memory=WalkMemory())
     copies, gone = await walk.preview()
     result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
-    malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
-    readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
-    async with run.context.database.snapshot() as connection:
-        placed = await _place(connection, run, readable)
-        await _decide_all(connection, run.policy, [*placed, *malformed], result)
+    await _decide_copies(run, copies, result)
     for xid in gone:
         origin = Origin(run.policy.sender, xid)
-        finding = CopyFinding(origin=origin, xid=origin.xid, epoch=0, verdict=Verdict.APPLY)
-        result.add("deleted", finding)
+        result.note("deleted", origin)
     losses = walk.losses_among(gone)
     result.question = await find_question(run.context, run.link, run.policy, losses)
+    return result
+
+
+async def try_topic(run: LinkRun) -> DryRun:
+    """Read to its end the topic that a link would follow, and decide about all that it has.
+
+    Raises:
+        ClientError: the cluster does not answer now, or nobody publishes there.
+    """
+    source, policy = TopicSource(run), run.policy
+    newest: dict[Origin, Incoming] = {}
+    async with source.opened():
+        await source.meet()
+        assert run.source is not None, "the link has met its source"
+        await _meet(run, run.source, "")
+        await source.resume(None)
+        async with contextlib.aclosing(source.everything(None)) as pages:
+            async for page in pages:
+                if page.lists_all:
+                    break
+                for copy in map(without_content, page.copies):
+                    origin = Origin(copy.authority, copy.origin)
+                    if policy.admits(origin):
+                        newest[origin] = copy
+    result = DryRun(rows=len(newest), differing=0)
+    await _decide_copies(run, [*newest.values()], result)
+
+    def is_expected(xid: str) -> bool:
+        origin = Origin(policy.sender, xid)
+        return origin in newest or not policy.admits(origin)
+
+    for xid in await find_absent(run, is_expected) if run.link.doubts else ():
+        result.note("deleted", Origin(policy.sender, xid))
+    result.differing = result.numbers.total() - result.numbers[Verdict.CURRENT.value]
     return result
 
 
@@ -125,6 +158,15 @@ def _absent(run: LinkRun, found: SourceComparison) -> Iterator[DifferingOrigin]:
         is_live = each.here is not None and not each.here.is_deleted
         if is_live and each.there is None and found.policy.is_own_word(each.origin):
             yield each
+
+
+async def _decide_copies(run: LinkRun, copies: Sequence[Incoming], result: DryRun) -> None:
+    """Decide about copies as they came, which are without their content."""
+    malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
+    readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
+    async with run.context.database.snapshot() as connection:
+        placed = await _place(connection, run, readable)
+        await _decide_all(connection, run.policy, [*placed, *malformed], result)
 
 
 async def _place(connection: Connection, run: LinkRun, promised: Sequence[Copy]) -> list[Incoming]:

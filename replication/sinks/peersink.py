@@ -19,7 +19,8 @@ from replication.sinks.push import PushFlow, PushRequest, requests_for, why_no_t
 from replication.sinks.pushcomparison import compare_target
 from replication.sinks.pushconflicts import learn_conflicts
 from replication.sources.ownlog import SentPage
-from replication.transfer.comparison import DigestComparison
+from replication.transfer.comparison import DigestComparison, OriginState
+from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSink
 
@@ -110,6 +111,28 @@ class PeerSink(LinkSink, LinkPeer):
             return None
         return await compare_target(flow)
 
+    async def preview(self) -> DryRun | None:
+        """What would be pushed, by digests; the target says only then what it refuses.
+
+        Returns:
+            `None` if the target offers no digests to compare.
+
+        Raises:
+            ClientError: the target does not answer now, or takes no pushes.
+        """
+        run = self._run
+        await self.meet()
+        flow = PushFlow(context=run.context, link=run.link, peer=run.peer, target=self._target)
+        found = await compare_target(flow)
+        if found is None:
+            return None
+        result = DryRun(rows=found.rows, differing=len(found.wanted))
+        for each in found.differing:
+            if each.here is not None:
+                outcome = _outcome_of(each.here, each.there)
+                result.note(outcome, each.origin, each.here.epoch)
+        return result
+
     def admits(self, copy: Copy) -> bool:
         """Whether the target needs a copy."""
         return self._flow.admits(copy)
@@ -148,3 +171,11 @@ class PeerSink(LinkSink, LinkPeer):
     def told(self, total: Applied) -> tuple[str, str]:
         """The event, and its details, of a complete copy in the history of the link."""
         return "copied", counted(total.copies, "copies")
+
+
+def _outcome_of(here: OriginState, there: OriginState | None) -> str:
+    """What a push would do to an entity of the target."""
+    is_there = there is not None and not there.is_deleted
+    if here.is_deleted:
+        return "deleted" if is_there else "noted as deleted"
+    return "changed" if is_there else "created"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,16 +12,22 @@ from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.logpositions import LogCursor
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.provenance import Copy
 from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
 from replication.sinks.writebatch import WriteBatch
 from replication.sinks.writeplaces import Listing
-from replication.sinks.writeremoval import check_absent, remove_gone, remove_unwanted
+from replication.sinks.writeremoval import (
+    check_absent,
+    find_unwanted,
+    is_unwanted,
+    remove_gone,
+    remove_unwanted,
+)
 from replication.sinks.writeresults import WriteLink
-from replication.sources.ownlog import SentPage
+from replication.sources.ownlog import OwnLog, SentPage
 from replication.targets.probe import open_target
 from replication.targets.target import Target
+from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSink
 
@@ -77,6 +84,25 @@ class ServerSink(LinkSink, LinkPeer):
         is_reached = found is not None and head.reaches(found.position)
         self._position = found.position if found is not None and is_reached else None
         return Start(cursor=self._position, is_copied=is_reached)
+
+    async def preview(self) -> DryRun:
+        """What would be written and deleted at the server, which is read for that.
+
+        Raises:
+            ClientError: the server does not answer now, or cannot be written to.
+        """
+        await self.meet()
+        flow, result = self._link_to_target(), DryRun(rows=0, differing=0)
+        listing = Listing(self._target)
+        pages = OwnLog(self._run, self.admits, tombstones=False).everything(None)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                batch = WriteBatch(flow, compares=True, listing=listing)
+                result.rows += await batch.preview(page.copies, result)
+        async for row in find_unwanted(flow):
+            result.note("deleted", row.origin, xid=row.xid)
+        result.differing = result.numbers.total()
+        return result
 
     def admits(self, copy: Copy) -> bool:
         return True
@@ -141,14 +167,9 @@ class ServerSink(LinkSink, LinkPeer):
 
     async def _remove_absent(self) -> int:
         """Delete at the server what the link has brought and that is no longer here."""
-        flow, wanted = self._flow, self._flow.wanted
-
-        def is_gone(row: WrittenEntity) -> bool:
-            return not (row.is_here and wanted.admits(row.origin))
-
-        await check_absent(flow)
+        await check_absent(self._flow)
         self._listing = None
-        return await remove_unwanted(flow, is_gone)
+        return await remove_unwanted(self._flow, is_unwanted(self._flow))
 
     async def _save(self, position: Position, behind: int | None) -> None:
         """Save the cursor, which is of no use for another log, or another catalog at the server."""

@@ -16,12 +16,14 @@ from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
 from catalog.store.loghistory import why_lost
+from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
 from replication.sinks.publish import Publication, why_anew, why_damaged
-from replication.sources.ownlog import SentPage
+from replication.sources.ownlog import OwnLog, SentPage
 from replication.sources.topiccheckpoints import newest_checkpoint
 from replication.sources.topiccursor import Written
 from replication.sources.topicrecords import Checkpoint
+from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, Start
 from replication.transfer.topicaddress import TopicLost, address_of
 from replication.transfer.transfer import LinkPeer, LinkSink
@@ -90,12 +92,8 @@ class TopicSink(LinkSink, LinkPeer):
         """Go on with the publication of the topic, or begin another one."""
         run, checkpoint, bounds = self._run, self._checkpoint, self._bounds
         written, self._since_checkpoint = _read_written(saved), 0
-        reason = why_anew(written, checkpoint, bounds, run.database.node.instance)
         loss = await self._loss_since(checkpoint)
-        if not reason and loss:
-            reason = f"this node lost what it had published: {loss}"
-        if not reason and not await self._reaches(written):
-            reason = "the change log does not reach back to what was published last"
+        reason = await self._why_anew(written, loss)
         self._reason, self._told_at = reason, float("-inf")
         self._publication = publication = Publication(
             context=run.context,
@@ -113,6 +111,52 @@ class TopicSink(LinkSink, LinkPeer):
         publication.position = written.position.position
         publication.loss = "" if checkpoint is None else checkpoint.loss
         return Start(cursor=publication.position, is_copied=True)
+
+    async def _why_anew(self, written: Written | None, loss: str) -> str:
+        """The reason why everything is published again; "" if the publication goes on."""
+        instance = self._run.database.node.instance
+        if reason := why_anew(written, self._checkpoint, self._bounds, instance):
+            return reason
+        if loss:
+            return f"this node lost what it had published: {loss}"
+        if not await self._reaches(written):
+            return "the change log does not reach back to what was published last"
+        return ""
+
+    async def preview(self) -> DryRun:
+        """What would be published: what has changed since the cursor, or everything.
+
+        Raises:
+            ClientError: the cluster does not answer now, or another catalog publishes there.
+        """
+        # Kafka is an extra.
+        from replication.sources.topic import open_topic
+
+        run, written = self._run, _read_written(self._run.link.cursor)
+        address = address_of(run.link.definition.target, run.settings)
+        async with open_topic(address, run.settings) as self._topic:
+            is_anew = True
+            if await self._topic.partitions():
+                await self.meet()
+                async with run.database.snapshot() as connection:
+                    await self.identify(connection, run.link)
+                loss = await self._loss_since(self._checkpoint)
+                is_anew = written is None or await self._why_anew(written, loss) != ""
+        log = OwnLog(run, self.admits)
+        if is_anew or written is None:
+            pages = log.everything(None)
+        else:
+            pages = log.changes(written.position.position)
+        result = DryRun(rows=0, differing=0)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                for copy in page.copies:
+                    if copy.xid in page.changed:
+                        result.note("published", origin_of(copy), copy.epoch, copy.xid)
+                if page.is_last:
+                    break
+        result.rows = result.differing = result.numbers.total()
+        return result
 
     def admits(self, copy: Copy) -> bool:
         return True

@@ -10,11 +10,13 @@ from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
 from catalog.store import entities, writtenentities
 from catalog.store.writtenentities import WrittenEntity
+from replication.deciding.batch import CopyFinding
 from replication.deciding.provenance import Copy
 from replication.sinks.writeplaces import OTHERS, Listing, Place, ServerPlaces
 from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Item, Translation, Unwritable, place_of
+from replication.transfer.linkdryrun import DryRun
 
 _SAVED_AT_ONCE = 50
 # Entities of resources that are created by one request, and the bytes of documents of each.
@@ -49,6 +51,47 @@ class WriteBatch:
 
     async def write(self, copies: Sequence[Copy]) -> Translation:
         """Write the entities among some copies; the plan says what else is to be done."""
+        plan = await self._plan(copies)
+        try:
+            for copy, reason in plan.faults:
+                self._refuse(copy, Verdict.INVALID, reason)
+            for kind in ("group", "version", "resource"):
+                items = [item for item in plan.items if item.xid.kind == kind]
+                if kind == "version":
+                    await self._create_resources([i for i in plan.items if i.xid.kind != "group"])
+                await self._write_all([i for i in items if i.origin not in self._created])
+        finally:
+            await self._save()
+        return plan
+
+    async def preview(self, copies: Sequence[Copy], result: DryRun) -> int:
+        """Add to a result what would be written; return how many entities there are.
+
+        The server is read, and nothing is written or saved.
+        """
+        plan = await self._plan(copies)
+        for copy, reason in plan.faults:
+            self._refuse(copy, Verdict.INVALID, reason)
+        for item in plan.items:
+            await self._places.settle(item, plan.items)
+            if await self._is_wanted(item):
+                path = (self._written.get(item.origin) or self._as_new(item)).path
+                is_there = path in (self._places[item].found or {})
+                outcome = "changed" if is_there else "created"
+                result.note(outcome, item.origin, item.entity.epoch, item.entity.xid)
+        for refused in self._results.conflicts:
+            verdict = Verdict(refused.verdict)
+            finding = CopyFinding(
+                origin=refused.origin,
+                xid=refused.xid,
+                epoch=refused.epoch,
+                verdict=verdict,
+                detail=refused.detail,
+            )
+            result.add(verdict.value, finding)
+        return len(plan.items) + len(plan.faults)
+
+    async def _plan(self, copies: Sequence[Copy]) -> Translation:
         database = self._flow.context.database
         async with database.snapshot(database.pools.tasks) as connection:
             plan = await self._target.plan(connection, copies)
@@ -67,16 +110,6 @@ class WriteBatch:
             listing=self._listing,
             compares=self._compares,
         )
-        try:
-            for copy, reason in plan.faults:
-                self._refuse(copy, Verdict.INVALID, reason)
-            for kind in ("group", "version", "resource"):
-                items = [item for item in plan.items if item.xid.kind == kind]
-                if kind == "version":
-                    await self._create_resources([i for i in plan.items if i.xid.kind != "group"])
-                await self._write_all([i for i in items if i.origin not in self._created])
-        finally:
-            await self._save()
         return plan
 
     async def _write_all(self, items: Sequence[Item]) -> None:

@@ -64,6 +64,21 @@ async def check_absent(flow: WriteLink) -> None:
     await check_written_losses(flow.context, flow.link, absent)
 
 
+def is_unwanted(flow: WriteLink) -> IsGone:
+    """Whether the link writes something no longer: it is not here, or not selected."""
+    wanted = flow.wanted
+    return lambda row: not (row.is_here and wanted.admits(row.origin))
+
+
+async def find_unwanted(flow: WriteLink) -> AsyncIterator[WrittenEntity]:
+    """What a link has brought and would delete, as nothing is written."""
+    is_gone = is_unwanted(flow)
+    async for rows in _pages(flow):
+        for row in rows:
+            if is_gone(row) and not row.is_adopted:
+                yield row
+
+
 async def remove_unwanted(flow: WriteLink, is_gone: IsGone) -> int:
     """Delete all that the link has brought and that is gone; return how many entities these are."""
     number = 0

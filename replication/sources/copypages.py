@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.client import ClientError, Unreachable
 from catalog.context import Context
-from catalog.model.entity import Origin
+from catalog.model.entity import Entity, Origin
 from replication.applying.apply import AppliedBatch
 from replication.deciding.copychecks import CheckedCopies, Incoming
 from replication.feed.feedlines import FeedEnd, read_line
@@ -145,3 +145,8 @@ class _Batches:
         """Make batches smaller if other writes waited for one, and larger again if none did."""
         has_delayed = applied is not None and applied.has_delayed
         self._most = _COPIES_AMONG_OTHERS if has_delayed else min(2 * self._most, _MOST_COPIES)
+
+
+def without_content(copy: Incoming) -> Incoming:
+    """A copy as a dry run keeps it: all that the decision about it needs."""
+    return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy

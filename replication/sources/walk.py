@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from catalog.client import ClientError, JsonObject, Refused
-from catalog.model.entity import Entity, Origin
+from catalog.model.entity import Origin
 from catalog.model.masking import counted
 from catalog.store import linkconflicts
 from replication.deciding.copychecks import Incoming, MalformedCopy
@@ -35,7 +35,7 @@ from replication.readers.walkedserver import (
     RequestLog,
     WalkedServer,
 )
-from replication.sources.copypages import CopyPage
+from replication.sources.copypages import CopyPage, without_content
 from replication.sources.walkabsence import confirm_gone, ends_of, find_absent
 from replication.sources.walkedcopies import CopyMaker, ReadEpochs
 from replication.transfer.linkrun import LinkRun
@@ -189,7 +189,7 @@ class Walk:
             TooMuchSent
             ClientError: the server does not answer.
         """
-        copies = [_without_content(copy) async for page in self._read() for copy in page.copies]
+        copies = [without_content(copy) async for page in self._read() for copy in page.copies]
         self._check_complete()
         return copies, await self._find_gone()
 
@@ -406,11 +406,6 @@ def _in_any_group(xid: str) -> str:
     """A path without the id of its group."""
     steps = xid.split("/")
     return "/".join([*steps[:2], *steps[3:]])
-
-
-def _without_content(copy: Incoming) -> Incoming:
-    """A copy as a preview keeps it: all that the decision about it needs."""
-    return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy
 
 
 def _size(item: WalkedItem) -> int:

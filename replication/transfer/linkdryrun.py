@@ -1,10 +1,12 @@
-"""What a link would do, as a dry run finds out."""
+"""The outcomes of a run of a link, as a dry run finds them out."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from catalog.model.entity import Origin
+from catalog.operations.feed import Verdict
 from replication.applying.deletionlimit import Question
 from replication.deciding.batch import CopyFinding
 
@@ -13,11 +15,12 @@ _FIRST = 20
 
 @dataclass(slots=True, kw_only=True)
 class DryRun:
-    """The outcomes of a run: `created`, `changed`, `deleted`, or the verdict on what stays away.
+    """The outcomes of a run: `created`, `changed`, `deleted`, `published`, or the verdict on what
+    stays away.
 
     Args:
         rows: entities and deletions of the source that the link may bring.
-        differing: those that are not here as they are there, or only here.
+        differing: those that the target has not as the source has them.
         question: what the link would ask first, if it would.
     """
 
@@ -26,6 +29,13 @@ class DryRun:
     numbers: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[CopyFinding]] = field(default_factory=lambda: defaultdict(list))
     question: Question | None = None
+
+    def note(self, outcome: str, origin: Origin, epoch: int = 0, xid: str = "") -> None:
+        """Add an entity that is written or deleted; its xid is that of its origin unless given."""
+        self.add(
+            outcome,
+            CopyFinding(origin=origin, xid=xid or origin.xid, epoch=epoch, verdict=Verdict.APPLY),
+        )
 
     def add(self, outcome: str, finding: CopyFinding) -> None:
         self.numbers[outcome] += 1

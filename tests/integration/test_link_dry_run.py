@@ -130,11 +130,58 @@ async def test_what_only_the_replica_has_would_go_if_the_link_begins_anew(
 
 
 async def test_a_link_that_nobody_can_follow_is_not_tried(pair: tuple[Node, Node]) -> None:
-    target, source = pair
+    target, _ = pair
     body = {"source": "http://127.0.0.1:1", "mode": "pull", "authority": "urn:x"}
     answer = await target.send("POST", "/replication/links?dryrun&force", body)
     assert (answer.status, answer.error) == (400, "source_unusable")
-    body = {"id": "out", "target": source.url, "mode": "push"}
-    assert (await target.send("POST", "/replication/links?force", body)).status == 201
-    answer = await target.send("POST", "/replication/links/out/run?dryrun", {})
+    body = {"target": "http://127.0.0.1:1", "mode": "push"}
+    answer = await target.send("POST", "/replication/links?dryrun", body)
+    assert (answer.status, answer.error) == (400, "target_unusable")
+    body = {"id": "in", "mode": "accept", "authority": "urn:x"}
+    answer = await target.send("POST", "/replication/links?dryrun", body)
     assert (answer.status, answer.error) == (400, "bad_request")
+
+
+async def test_a_push_tells_what_its_target_lacks(pair: tuple[Node, Node]) -> None:
+    target, source = pair
+    await fill(source, "g")
+    accepted = {"id": "in", "mode": "accept", "authority": source.database.node.authority}
+    assert (await target.send("POST", "/replication/links", accepted)).status == 201
+    body = {"id": "out", "target": target.url, "mode": "push"}
+    found = await tried(source, "/replication/links", body)
+    assert numbers(found) == {"created": 1 + 2 * MESSAGES}
+    assert (await source.send("POST", "/replication/links", body)).status == 201
+    async with running(source):
+        await link_is(source, "out", "current")
+    assert (await source.get("/replication/links/out"))["applied"] == 1 + 2 * MESSAGES
+    assert numbers(await tried(source, "/replication/links/out/run")) == {}
+    await source.put("/messagegroups/g/messages/m0", {"description": "changed"})
+    await source.put("/messagegroups/g/messages/new")
+    assert (await source.send("DELETE", "/messagegroups/g/messages/m1")).status == 204
+    found = await tried(source, "/replication/links/out/run")
+    assert numbers(found) == {"changed": 2, "created": 2, "deleted": 2}
+
+
+async def test_a_write_tells_what_its_server_lacks_and_refuses(pair: tuple[Node, Node]) -> None:
+    server, source = pair
+    await fill(source, "g")
+    await source.put("/messagegroups/taken", {"name": "ours"})
+    await source.put("/messagegroups/equal", {"name": "equal"})
+    await server.put("/messagegroups/taken", {"name": "theirs"})
+    await server.put("/messagegroups/equal", {"name": "equal"})
+    body = {"id": "out", "target": server.url, "mode": "write"}
+    before = await digest_rows(server)
+    found = await tried(source, "/replication/links", body)
+    assert await digest_rows(server) == before
+    assert numbers(found) == {"created": 1 + 2 * MESSAGES, "collided": 1}
+    assert "did not bring" in found["outcomes"]["collided"]["first"][0]["detail"]
+    assert (await source.send("POST", "/replication/links", body)).status == 201
+    async with running(source):
+        await link_is(source, "out", "current")
+    link = await source.get("/replication/links/out")
+    assert (link["applied"], link["conflicts"]) == (1 + 2 * MESSAGES, 1)
+    assert numbers(await tried(source, "/replication/links/out/run")) == {"collided": 1}
+    await source.put("/messagegroups/g", {"description": "changed"})
+    assert (await source.send("DELETE", "/messagegroups/g/messages/m1")).status == 204
+    found = await tried(source, "/replication/links/out/run")
+    assert numbers(found) == {"changed": 1, "deleted": 2, "collided": 1}

@@ -486,3 +486,41 @@ async def test_a_client_leaves_a_broker_that_does_not_answer(
             for task in (asking, sending):
                 task.cancel()
             await asyncio.wait([asking, sending])
+
+
+async def test_a_dry_run_tells_what_would_be_published_and_read(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await source.put("/messagegroups/g", {"messages": {"a": {}, "b": {}}})
+    await source.put("/messagegroups/taken")
+    await target.put("/messagegroups/taken")
+
+    async def tried(node: Node, path: str, body: Any) -> dict[str, int]:
+        answer = await node.send("POST", f"{path}?dryrun", body)
+        assert answer.status == 200, answer.body
+        outcomes = answer.json["outcomes"]
+        return {outcome: each["number"] for outcome, each in outcomes.items()}
+
+    def partitions() -> Any:
+        return open_topic(address_of(url_of(kafka, topic), source.context.settings), Settings())
+
+    out = {"id": "out", "target": url_of(kafka, topic), "mode": "publish"}
+    everything = len(await own_rows(source))
+    assert await tried(source, "/replication/links", out) == {"published": everything}
+    async with partitions() as there:
+        assert await there.partitions() == 0, "a dry run creates no topic"
+    await publish(source, kafka, topic)
+    async with running(source):
+        await link_is(source, "out", "current")
+    assert await tried(source, "/replication/links/out/run", {}) == {}
+    incoming = {"id": "in", "source": url_of(kafka, topic), "mode": "kafka"}
+    expected = {"created": everything - 1, "collided": 1}
+    assert await tried(target, "/replication/links", incoming) == expected
+    assert (await target.send("POST", "/replication/links", incoming)).status == 201
+    async with running(target):
+        await link_is(target, "in", "current")
+    link = await target.get("/replication/links/in")
+    assert (link["applied"], link["conflicts"]) == (everything - 1, 1)
+    await source.put("/messagegroups/g/messages/a", {"description": "changed"})
+    assert await tried(source, "/replication/links/out/run", {}) == {"published": 2}
