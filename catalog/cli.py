@@ -21,7 +21,6 @@ import typer
 
 from catalog import DISTRIBUTION, install_command
 from catalog.commands import (
-    accept,
     access,
     audit,
     catalogtokens,
@@ -29,16 +28,11 @@ from catalog.commands import (
     doctor,
     export,
     get,
-    handover,
     keys,
-    links,
     migrate,
     model,
-    recover,
-    signing,
     subscriptions,
     tokens,
-    trust,
     validate,
     verification,
 )
@@ -59,6 +53,7 @@ from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
 from catalog.model.masking import counted
+from replication.commands import accept, handover, links, recover, signing, trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

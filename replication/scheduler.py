@@ -15,16 +15,16 @@ from catalog.http.outbound import open_session
 from catalog.store import links
 from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection
-from catalog.store.handovers import HANDOVER_CHANNEL
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
-from catalog.store.recoveries import RECOVERY_CHANNEL
 from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
 from replication.handover.handoverrunner import HandoverRunner
 from replication.links.linkrunner import LinkRunner
 from replication.modes import runner_of
 from replication.recovery.recoveryrunner import RecoveryRunner
 from replication.sources.notifications import forget_subscription
+from replication.store.handovers import HANDOVER_CHANNEL
+from replication.store.recoveries import RECOVERY_CHANNEL
 from replication.transfer.linkresources import LinkResources
 
 _log = structlog.get_logger(__name__)

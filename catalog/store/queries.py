@@ -1,4 +1,4 @@
-"""Loads the SQL files: every statement is a named block of a file in `sql/`."""
+"""Loads the SQL files of a store: every statement is a named block of a file in its `sql/`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ _BLOCK = re.compile(r"^-- name: (\w+)\n((?:-- .*\n)+)", re.MULTILINE)
 class Queries:
     """The statements of one file, as attributes: `Queries("entities").load`.
 
+    Args:
+        package: the store whose `sql/` has the file.
+
     Raises:
         AttributeError: the file has no statement of that name.
     """
 
-    def __init__(self, file: str) -> None:
-        text = (files("catalog.store") / "sql" / f"{file}.sql").read_text()
+    def __init__(self, file: str, package: str = "catalog.store") -> None:
+        text = (files(package) / "sql" / f"{file}.sql").read_text()
         parts = _BLOCK.split(text)
         self._file = file
         self._statements = {

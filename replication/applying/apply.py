@@ -18,12 +18,9 @@ from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import group_path, parent_of
 from catalog.operations.feed import Verdict
-from catalog.store import copies as stored_copies
-from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store import entities as store
+from catalog.store import links
 from catalog.store.database import Connection, Database
-from catalog.store.handovers import read_reservations
-from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from catalog.store.locks import (
     ConfigurationChanged,
@@ -54,6 +51,10 @@ from replication.deciding.pinning import policy_within
 from replication.deciding.placement import PlacesChanged, check_places, groups_of, place_copies
 from replication.deciding.provenance import Copy, Policy
 from replication.signing.signaturechecks import read_trust, verify_ahead
+from replication.store import copies as stored_copies
+from replication.store import doubtedcopies, linkconflicts
+from replication.store.handovers import read_reservations
+from replication.store.linkconflicts import LinkConflict
 
 # A database has room for some thousand locks. With more, the whole catalog is locked.
 _MOST_LOCKS = 1000

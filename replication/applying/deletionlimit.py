@@ -21,10 +21,11 @@ from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.operations.links import LinkQuestion, LostEntity
-from catalog.store import linklosses, links, writtenentities
+from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from replication.deciding.provenance import Policy
+from replication.store import linklosses, writtenentities
 
 _log = structlog.get_logger(__name__)
 _Count = Callable[[Connection], Awaitable[int]]

@@ -9,13 +9,13 @@ from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.linkterms import RELAY
 from catalog.model.xid import group_path
-from catalog.store import copies as stored_copies
 from catalog.store import links
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from replication.applying.eviction import announce, drop_at, load_around
 from replication.deciding.pinning import filter_of
 from replication.deciding.provenance import CopyFilter, Policy
+from replication.store import copies as stored_copies
 
 _READ_AT_ONCE = 1000
 _DROPPED_AT_ONCE = 50

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin
-from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
@@ -22,6 +21,7 @@ from replication.deciding.addresses import ENDPOINTS, AddressRules, rules_of
 from replication.deciding.batch import origin_of
 from replication.deciding.pinning import policy_within
 from replication.deciding.provenance import Policy, may_bring
+from replication.store import copies as stored_copies
 
 _READ_AT_ONCE = 1000
 _WRITTEN_AT_ONCE = 100

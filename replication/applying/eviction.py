@@ -16,8 +16,6 @@ from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.linkterms import RELAY
 from catalog.model.xid import Xid
-from catalog.store import copies as stored_copies
-from catalog.store import doubtedcopies
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.links import Link
@@ -27,6 +25,8 @@ from replication.applying.deletionlimit import check_losses
 from replication.deciding.batch import BatchDecision, changes_of, raised_registry
 from replication.deciding.pinning import policy_of, policy_within
 from replication.deciding.provenance import Policy, may_bring
+from replication.store import copies as stored_copies
+from replication.store import doubtedcopies
 
 _GROUPS_AT_ONCE = 50
 _ORIGINS_AT_ONCE = 1000

@@ -11,10 +11,8 @@ from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.store.handovers import read_reservations
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
@@ -23,6 +21,8 @@ from replication.deciding.batch import BatchDecision, changes_of, raised_registr
 from replication.deciding.mapping import NoPlace, mapping_of
 from replication.deciding.pinning import policy_within
 from replication.deciding.provenance import Policy, may_bring
+from replication.store import copies as stored_copies
+from replication.store.handovers import read_reservations
 
 _GROUPS_AT_ONCE = 1000
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import group_path
-from catalog.store.handovers import Reservation
 from replication.deciding.selection import is_selected
 from replication.deciding.trust import Trust
+from replication.store.handovers import Reservation
 
 Copy = Entity | Tombstone
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from catalog.keys.entitysignature import SignatureOfCopy, is_copy_signed
 from catalog.model.authoritykey import number_of
 from catalog.model.entity import Entity, Tombstone
-from catalog.store.trustedkeys import TrustedKey
+from replication.store.trustedkeys import TrustedKey
 
 SignedCopy = Entity | Tombstone
 

@@ -6,10 +6,10 @@ import asyncio
 from datetime import UTC, datetime
 
 from catalog.model.errors import ServerBusy
-from catalog.store import linkconfirmations
 from catalog.store.database import Database
-from catalog.store.linkconfirmations import Confirmation
 from catalog.store.links import Link
+from replication.store import linkconfirmations
+from replication.store.linkconfirmations import Confirmation
 
 SAVE_SECONDS = 1.0
 """The seconds between two times that the state `current` of a link is stored by itself."""

@@ -16,11 +16,11 @@ from catalog.http.stream import in_pieces, stream_share, while_permitted, write_
 from catalog.model.digest import DIGEST_VERSION
 from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestsQuery
 from catalog.operations.peers import MOST_NAMED
-from catalog.store import digests
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
-from catalog.store.digests import Bucket, DigestSelection
 from replication.feed.feed import check_complete, cursor_at
+from replication.store import digests
+from replication.store.digests import Bucket, DigestSelection
 
 MOST_AUTHORITIES = MOST_NAMED + 1
 """The most authorities that are named: one more than a filter may name."""

@@ -27,11 +27,9 @@ from catalog.operations import feed
 from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, ChangesQuery, CopyQuery
 from catalog.operations.operation import LINES
 from catalog.operations.peers import WantedOrigins
-from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, SharedDatabase
-from catalog.store.loghistory import read_cursor
 from catalog.store.logpositions import LogCursor
 from replication.deciding.provenance import Copy, CopyFilter
 from replication.deciding.selection import paths_to
@@ -45,6 +43,8 @@ from replication.feed.feedpages import (
     read_copies,
     read_feed,
 )
+from replication.store import copies as stored_copies
+from replication.store.loghistory import read_cursor
 
 _HEADERS = {"Content-Type": LINES}
 DOCUMENTS_AT_ONCE = 16

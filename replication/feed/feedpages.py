@@ -16,11 +16,11 @@ from catalog.model.xid import Xid, depth
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
-from catalog.store.copies import load_with_ancestors
 from catalog.store.database import Connection, Database, SharedDatabase, wait_for
-from catalog.store.loghistory import read_cursor, why_lost
 from catalog.store.logpositions import LogCursor
 from replication.deciding.provenance import Copy, CopyFilter
+from replication.store.copies import load_with_ancestors
+from replication.store.loghistory import read_cursor, why_lost
 
 # A committed change stays hidden while an older transaction is open, and there is no signal when
 # that one ends: so while one is hidden, read again soon, then less often.

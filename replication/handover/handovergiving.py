@@ -15,10 +15,8 @@ from catalog.model.change import Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
 from catalog.store import entities as store
-from catalog.store import handovers
 from catalog.store.authoritykeys import read_signing
 from catalog.store.database import Connection
-from catalog.store.handovers import Handover
 from catalog.store.locks import Refusal, Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.deciding.batch import order_of_change, succeeded
@@ -31,6 +29,8 @@ from replication.handover.handovercopies import (
     provenance_told,
     succeed,
 )
+from replication.store import handovers
+from replication.store.handovers import Handover
 
 _DOCUMENTS_AT_ONCE = 50
 Handed = TypeVar("Handed", Entity, Tombstone)

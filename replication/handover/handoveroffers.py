@@ -26,8 +26,8 @@ from catalog.operations.handovers import (
     OfferAnswer,
 )
 from catalog.operations.operation import LINES
-from catalog.store import handovers
 from replication.handover.handovergiving import given_lines, preview_lines
+from replication.store import handovers
 
 _HEADERS = {"Content-Type": LINES}
 

@@ -27,9 +27,8 @@ from catalog.operations.handovers import (
     NewHandover,
 )
 from catalog.operations.operation import PageQuery
-from catalog.store import handovers, linkauthorities
+from catalog.store import linkauthorities
 from catalog.store.database import Connection
-from catalog.store.handovers import Handover
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.credentials.givencredential import check_credential, peer_credential
@@ -40,6 +39,8 @@ from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
 from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
+from replication.store import handovers
+from replication.store.handovers import Handover
 
 _MOST_OPEN = 100
 _PROMISED = "this node has promised to take it, and only the giver knows whether it is given"

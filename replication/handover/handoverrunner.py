@@ -16,9 +16,7 @@ from catalog.client import BadAnswer, Client, ClientError, Refused
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
 from catalog.operations.handovers import HandoverOffer, HandoverState
-from catalog.store import handovers
 from catalog.store.database import wait_for
-from catalog.store.handovers import Handover
 from catalog.supervisor import backoff_from
 from replication.credentials.peeraccess import access_of_row
 from replication.handover.handovercopies import Unfit
@@ -26,6 +24,8 @@ from replication.handover.handovergiving import give, load_given
 from replication.handover.handovertaking import fetch_given, take
 from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import cause_of, describe, peer_at
+from replication.store import handovers
+from replication.store.handovers import Handover
 from replication.transfer.linkresources import LinkResources
 
 _log = structlog.get_logger(__name__)

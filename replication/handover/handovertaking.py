@@ -12,11 +12,8 @@ from catalog.context import Context
 from catalog.load.longwork import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.store import copies as stored_copies
 from catalog.store import entities as store
-from catalog.store import handovers
 from catalog.store.database import Connection
-from catalog.store.handovers import Handover
 from catalog.store.locks import (
     ConfigurationChanged,
     MustBeginAgain,
@@ -34,6 +31,9 @@ from replication.feed.feedlines import FeedEnd, read_line
 from replication.handover.handovercopies import MOST_COPIES, Expectation, Unfit, taking_told
 from replication.peers.linkbounds import Allowance
 from replication.signing.signaturechecks import read_trust, verify_all
+from replication.store import copies as stored_copies
+from replication.store import handovers
+from replication.store.handovers import Handover
 
 _REFUSED_AT: frozenset[Refusal] = frozenset({"closed", "model"})
 _CHANGING = "the catalog here changes too often at the moment"

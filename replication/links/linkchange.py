@@ -14,10 +14,8 @@ from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import BadRequest
 from catalog.model.masking import counted
 from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
-from catalog.store import allowances, linklosses, links
+from catalog.store import links
 from catalog.store.database import Connection
-from catalog.store.linkcommands import pause, resume
-from catalog.store.linkcredentials import renew_credential, save_credential
 from catalog.store.links import Link
 from replication.credentials.givencredential import given_credential
 from replication.credentials.peeraccess import PeerAccess, access_of
@@ -31,6 +29,9 @@ from replication.links.linkdefinitions import (
 )
 from replication.links.links import check_not_paused, existing_link
 from replication.peers.movedpeer import check_moved, moved_peer
+from replication.store import allowances, linklosses
+from replication.store.linkcommands import pause, resume
+from replication.store.linkcredentials import renew_credential, save_credential
 
 _PAUSED = "paused on request"
 

@@ -28,8 +28,6 @@ from catalog.operations.links import (
     TriedCopy,
 )
 from catalog.store import linkauthorities, links
-from catalog.store.linkcommands import run_now
-from catalog.store.linkcredentials import save_credential, with_credential
 from catalog.store.links import Link, LinkDefinition
 from replication.credentials.givencredential import given_credential
 from replication.credentials.peeraccess import PeerAccess
@@ -47,6 +45,8 @@ from replication.links.linkdefinitions import (
 from replication.links.links import check_not_paused, existing_link
 from replication.peers.handshake import describe
 from replication.peers.trustrequests import trust_with_link
+from replication.store.linkcommands import run_now
+from replication.store.linkcredentials import save_credential, with_credential
 from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkresources import LinkResources
 from replication.transfer.linkrun import LinkRun

@@ -13,7 +13,7 @@ import structlog
 from catalog.client import ClientError, Refused
 from catalog.model.errors import ServerBusy
 from catalog.model.linkterms import State
-from catalog.store import allowances, linkconflicts, links
+from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
 from catalog.supervisor import backoff_from
@@ -23,6 +23,7 @@ from replication.feed.confirmations import SAVE_SECONDS
 from replication.peers.handshake import cause_of, describe
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, class_of, state_of
+from replication.store import allowances, linkconflicts
 from replication.transfer.linkrun import Applied, AwaitsAnswer, BeginAgain, LinkRun, OutOfStep
 from replication.transfer.transfer import LinkPage, MakeTransfer
 

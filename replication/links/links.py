@@ -34,10 +34,8 @@ from catalog.operations.links import (
     NewLink,
 )
 from catalog.operations.operation import PageQuery
-from catalog.store import linkconflicts, links
+from catalog.store import links
 from catalog.store.database import Connection
-from catalog.store.linkconflicts import LinkConflict
-from catalog.store.linkcredentials import save_credential
 from catalog.store.links import Link
 from replication.credentials.givencredential import given_credential
 from replication.links.conflictadvice import advice_about
@@ -48,6 +46,9 @@ from replication.links.linkdefinitions import (
     checked_definition,
 )
 from replication.peers.trustrequests import trust_with_link
+from replication.store import linkconflicts
+from replication.store.linkconflicts import LinkConflict
+from replication.store.linkcredentials import save_credential
 
 
 async def list_links(request: web.Request, page: PageQuery) -> web.Response:

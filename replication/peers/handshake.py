@@ -21,13 +21,13 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import HANDSHAKE, Handshake, HandshakeQuery, LogRange
-from catalog.store import allowances
 from catalog.store.changes import read_head
-from catalog.store.digests import count_entities
-from catalog.store.loghistory import read_incarnation
 from replication.peers.accessadvice import access_advice, is_kept_out
 from replication.peers.linkbounds import most_pushed_bytes
 from replication.peers.pacedclient import PacedClient, PeerPace
+from replication.store import allowances
+from replication.store.digests import count_entities
+from replication.store.loghistory import read_incarnation
 
 _log = structlog.get_logger(__name__)
 

@@ -26,13 +26,13 @@ from catalog.operations.peers import (
     LearntKeys,
     ToldKeys,
 )
-from catalog.store import trustedkeys as store
 from catalog.store.database import Connection, Database
-from catalog.store.trustedkeys import MOST_HISTORIES, TrustedKey
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.keytrust import is_consistent, key_changes
 from replication.deciding.trust import Trust
 from replication.peers.pushers import accepted_pusher
+from replication.store import trustedkeys as store
+from replication.store.trustedkeys import MOST_HISTORIES, TrustedKey
 
 _log = structlog.get_logger(__name__)
 

@@ -26,11 +26,11 @@ from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.monitoring.machinechecks import expiry
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
-from catalog.store.linkcredentials import credential_of
 from catalog.store.links import Link
-from catalog.store.loghistory import read_incarnations
 from replication.credentials.peeraccess import PeerAccess
 from replication.peers.accessadvice import another_credential
+from replication.store.linkcredentials import credential_of
+from replication.store.loghistory import read_incarnations
 
 _SECONDS = 10.0
 _LARGEST = 1024 * 1024

@@ -23,12 +23,12 @@ from catalog.operations.signing import (
     TrustedAuthority,
     TrustedKeyAnswer,
 )
-from catalog.store import trustedkeys as store
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
-from catalog.store.trustedkeys import TrustedKey
 from replication.deciding.keytrust import is_consistent
 from replication.peers.keyhistories import fetch_histories, trust_by
+from replication.store import trustedkeys as store
+from replication.store.trustedkeys import TrustedKey
 
 
 async def list_trust(request: web.Request) -> TrustedAuthorities:

@@ -14,7 +14,7 @@ from catalog.operations.reconciliations import (
     NewReconciliation,
     Reconciliations,
 )
-from catalog.store import reconciliations
+from replication.store import reconciliations
 
 
 async def list_reconciliations(request: web.Request) -> Reconciliations:

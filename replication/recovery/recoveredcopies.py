@@ -15,8 +15,6 @@ from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from catalog.operations.recovery import ChoiceState
-from catalog.store import recoveries
-from catalog.store.recoveries import AnnouncedCopy, WantedCopy
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Incoming, MalformedCopy
@@ -27,6 +25,8 @@ from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.sources.replicasurvey import naming
+from replication.store import recoveries
+from replication.store.recoveries import AnnouncedCopy, WantedCopy
 
 _AT_ONCE = 500
 # One page is fetched while the one before it is applied.

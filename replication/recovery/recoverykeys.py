@@ -11,11 +11,11 @@ from catalog.client import Client, ClientError
 from catalog.context import Context
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
 from catalog.store import authoritykeys
-from catalog.store.recoveries import Recovery
 from replication.deciding.keytrust import is_consistent, key_changes
 from replication.deciding.trust import Trust
 from replication.peers.keyhistories import fetch_histories
 from replication.sources.replicasurvey import naming
+from replication.store.recoveries import Recovery
 
 
 async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client]) -> Trust:

@@ -13,10 +13,8 @@ import structlog
 from catalog.client import Client, ClientError
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
-from catalog.store import recoveries
 from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
-from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
 from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import DeletionLimit
 from replication.credentials.peeraccess import access_of_row
@@ -25,6 +23,8 @@ from replication.peers.handshake import cause_of, peer_at
 from replication.recovery.recoveredcopies import Replicas, bury_orphans, bury_refused, take_once
 from replication.recovery.recoverykeys import find_keys, ids_of
 from replication.sources.replicasurvey import Replica, survey
+from replication.store import recoveries
+from replication.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
 from replication.transfer.linkresources import LinkResources
 
 _log = structlog.get_logger(__name__)

@@ -19,11 +19,11 @@ from catalog.operations.signing import (
     SignatureAudit,
     SignatureFault,
 )
-from catalog.store import digests
 from catalog.store.database import Connection
-from catalog.store.trustedkeys import load_histories, load_trusted
 from replication.deciding.keytrust import is_consistent
 from replication.deciding.trust import SignedCopy, Trust
+from replication.store import digests
+from replication.store.trustedkeys import load_histories, load_trusted
 
 _AT_ONCE = 1000
 _MOST_FAULTS = 20

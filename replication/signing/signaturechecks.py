@@ -19,11 +19,11 @@ from catalog.keys.entitysignature import (
     remember,
 )
 from catalog.store.database import Connection, Database
-from catalog.store.trustedkeys import load_trusted
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.trust import SignedCopy, Trust
 from replication.signing.signatureprocess import MOST_AT_ONCE, SignatureProcess
 from replication.signing.signatureworker import fits
+from replication.store.trustedkeys import load_trusted
 
 _log = structlog.get_logger(__name__)
 

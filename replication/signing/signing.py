@@ -30,9 +30,9 @@ from catalog.store import authoritykeys as store
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import take_over
 from catalog.store.locks import Touched, lock_and_load
-from catalog.store.trustedkeys import save_history
 from catalog.store.writes import Write, write
 from replication.deciding.batch import signatures_of
+from replication.store.trustedkeys import save_history
 
 _log = structlog.get_logger(__name__)
 

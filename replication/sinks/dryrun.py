@@ -16,7 +16,6 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, parent_of
 from catalog.operations.feed import Verdict
 from catalog.operations.peers import Handshake
-from catalog.store.copies import load_held
 from catalog.store.database import Connection
 from replication.applying.apply import load_local
 from replication.applying.deletionlimit import find_question
@@ -36,6 +35,7 @@ from replication.sources.topicsource import TopicSource
 from replication.sources.walk import Walk, WalkMemory
 from replication.sources.walkabsence import find_absent
 from replication.sources.walksource import server_identity
+from replication.store.copies import load_held
 from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import LinkRun

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
-from catalog.store import doubtedcopies, links
-from catalog.store.copies import count_replicas
+from catalog.store import links
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.applying.deletionlimit import check_losses
 from replication.applying.deselection import drop_deselected, drop_unlabelled
@@ -22,6 +21,8 @@ from replication.peers.keyhistories import ensure_keys
 from replication.peers.linkbounds import too_many_copies
 from replication.sources.copypages import CopyPage
 from replication.sources.sourcecomparison import SourceComparison, losses_in
+from replication.store import doubtedcopies
+from replication.store.copies import count_replicas
 from replication.transfer.linkrun import Applied, LinkRun
 from replication.transfer.transfer import LinkSink
 

@@ -10,15 +10,15 @@ from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
-from catalog.store.digests import count_entities
 from catalog.store.links import Link
-from catalog.store.loghistory import why_lost
 from replication.deciding.provenance import Copy
 from replication.peers.handshake import shake_hands
 from replication.sinks.push import PushFlow, PushRequest, requests_for, why_no_target
 from replication.sinks.pushcomparison import compare_target
 from replication.sinks.pushconflicts import learn_conflicts
 from replication.sources.ownlog import SentPage
+from replication.store.digests import count_entities
+from replication.store.loghistory import why_lost
 from replication.transfer.comparison import DigestComparison, OriginState
 from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start

@@ -13,11 +13,9 @@ from catalog.context import Context
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
-from catalog.store import linkconflicts, links
+from catalog.store import links
 from catalog.store.changes import Position
-from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
-from catalog.store.loghistory import read_cursor
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
@@ -32,6 +30,9 @@ from replication.sources.topicrecords import (
     place_of,
     write_checkpoint,
 )
+from replication.store import linkconflicts
+from replication.store.linkconflicts import LinkConflict
+from replication.store.loghistory import read_cursor
 from replication.transfer.linkrun import Applied
 from replication.transfer.topicaddress import TopicLost
 

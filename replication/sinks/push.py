@@ -18,10 +18,9 @@ from catalog.model.masking import printable
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
-from catalog.store import linkconflicts, links
+from catalog.store import links
 from catalog.store.changes import Position
 from catalog.store.links import Link
-from catalog.store.loghistory import read_cursor
 from catalog.store.logpositions import LogCursor
 from replication.applying.copytraces import traces_of
 from replication.deciding.batch import origin_of
@@ -32,6 +31,8 @@ from replication.peers.handshake import cause_of, describe, peer_at, shake_hands
 from replication.peers.keyhistories import tell_histories
 from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
 from replication.sinks.sentcopies import conflict_with, lines_of
+from replication.store import linkconflicts
+from replication.store.loghistory import read_cursor
 from replication.transfer.linkrun import Applied, AwaitsAnswer, OutOfStep
 
 _log = structlog.get_logger(__name__)

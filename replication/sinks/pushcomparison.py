@@ -8,12 +8,12 @@ from catalog.client import ClientError
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
 from catalog.operations.peers import MOST_NAMED
-from catalog.store import digests
 from catalog.store.changes import read_head
-from catalog.store.digests import DigestSelection
 from replication.peers.handshake import may_pass
 from replication.sinks.push import PushFlow
 from replication.sources.ownlog import sent_by
+from replication.store import digests
+from replication.store.digests import DigestSelection
 from replication.transfer.comparison import DifferingOrigin, DigestComparison, find_differences
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from catalog.client import BadAnswer, JsonObject
 from catalog.model.entity import Origin
 from catalog.operations.feed import MOST_PUSHED, Verdict
-from catalog.store import linkconflicts
-from catalog.store.linkconflicts import MOST_CONFLICTS
 from replication.deciding.batch import origin_of
 from replication.deciding.decide import CONFLICTS
 from replication.feed.feedpages import read_copies
 from replication.sinks.push import PushFlow, shown_detail
 from replication.sinks.sentcopies import conflict_with
 from replication.sources.ownlog import sent_by
+from replication.store import linkconflicts
+from replication.store.linkconflicts import MOST_CONFLICTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

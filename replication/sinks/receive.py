@@ -37,8 +37,7 @@ from catalog.model.masking import counted, printable
 from catalog.model.roles import Permission
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
 from catalog.operations.operation import LINES
-from catalog.store import doubtedcopies, linkconflicts, links
-from catalog.store.copies import count_replicas
+from catalog.store import links
 from catalog.store.links import Link, LinkReplaced
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.applying.deletionlimit import TooManyDeletions
@@ -54,6 +53,8 @@ from replication.feed.confirmations import SAVE_SECONDS
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import LinkGate, most_pushed_bytes, too_many_copies
 from replication.peers.pushers import Pusher, accepting_link, read_pusher
+from replication.store import doubtedcopies, linkconflicts
+from replication.store.copies import count_replicas
 
 _LONGEST_LOSS = 300
 # Other requests have a turn after so many bytes of lines were read.

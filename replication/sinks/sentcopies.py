@@ -8,11 +8,11 @@ from functools import partial
 
 from catalog.context import Context
 from catalog.http.responses import shown_or_none
-from catalog.store.linkconflicts import LinkConflict
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
 from replication.feed.feed import DOCUMENTS_AT_ONCE, read_again
 from replication.feed.feedlines import write_copy
+from replication.store.linkconflicts import LinkConflict
 
 
 async def lines_of(context: Context, copies: Sequence[Copy]) -> AsyncIterator[tuple[Copy, bytes]]:

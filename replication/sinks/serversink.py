@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from catalog.model.masking import counted
-from catalog.store import links, writtenentities
+from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
@@ -25,6 +25,7 @@ from replication.sinks.writeremoval import (
 )
 from replication.sinks.writeresults import WriteLink
 from replication.sources.ownlog import OwnLog, SentPage
+from replication.store import writtenentities
 from replication.targets.probe import open_target
 from replication.targets.target import Target
 from replication.transfer.linkdryrun import DryRun

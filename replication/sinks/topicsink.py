@@ -15,7 +15,6 @@ from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
-from catalog.store.loghistory import why_lost
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
 from replication.sinks.publish import Publication, why_anew, why_damaged
@@ -23,6 +22,7 @@ from replication.sources.ownlog import OwnLog, SentPage
 from replication.sources.topiccheckpoints import newest_checkpoint
 from replication.sources.topiccursor import Written
 from replication.sources.topicrecords import Checkpoint
+from replication.store.loghistory import why_lost
 from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, Start
 from replication.transfer.topicaddress import TopicLost, address_of

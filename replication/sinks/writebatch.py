@@ -8,12 +8,13 @@ from dataclasses import replace
 from catalog.client import Refused
 from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
-from catalog.store import entities, writtenentities
-from catalog.store.writtenentities import WrittenEntity
+from catalog.store import entities
 from replication.deciding.batch import CopyFinding
 from replication.deciding.provenance import Copy
 from replication.sinks.writeplaces import OTHERS, Listing, Place, ServerPlaces
 from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
+from replication.store import writtenentities
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Item, Translation, Unwritable, place_of
 from replication.transfer.linkdryrun import DryRun

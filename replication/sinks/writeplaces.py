@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.model.xid import Xid
-from catalog.store.writtenentities import WrittenEntity
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import Found, Item, Target
 
 # A group is listed if so many of its resources may be there or not.

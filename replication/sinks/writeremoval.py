@@ -10,12 +10,12 @@ from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from catalog.store import entities as store
-from catalog.store import linkconflicts, writtenentities
-from catalog.store.writtenentities import WrittenEntity
 from replication.applying.deletionlimit import check_written_losses
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
 from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
+from replication.store import linkconflicts, writtenentities
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Unwritable, place_of
 

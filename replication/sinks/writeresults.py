@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
-from catalog.store import linkconflicts, links, writtenentities
-from catalog.store.linkconflicts import LinkConflict
+from catalog.store import links
 from catalog.store.links import Link
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy, CopyFilter
 from replication.sources.ownlog import sent_by
+from replication.store import linkconflicts, writtenentities
+from replication.store.linkconflicts import LinkConflict
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import Target
 
 

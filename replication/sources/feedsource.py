@@ -12,9 +12,7 @@ from catalog.model.entity import Origin
 from catalog.model.linkterms import TRUST_FIRST, is_scope
 from catalog.operations.feed import Verdict
 from catalog.operations.peers import MOST_ORIGINS, Handshake
-from catalog.store import allowances
 from catalog.store.database import Connection, wait_for
-from catalog.store.linkconflicts import MOST_CONFLICTS, LinkConflict
 from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.pinning import admitted, meet_claim, policy_within
@@ -31,6 +29,8 @@ from replication.sources.eventtopic import wake_by_topic
 from replication.sources.labelledfeed import labelled_changes, labelled_listing
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription
 from replication.sources.sourcecomparison import SourceComparison, compare
+from replication.store import allowances
+from replication.store.linkconflicts import MOST_CONFLICTS, LinkConflict
 from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSource
 

@@ -10,8 +10,6 @@ from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.linkterms import RELAY
 from catalog.operations.feed import MOST_CHANGES, Verdict
-from catalog.store import copies as stored_copies
-from catalog.store import linkconflicts
 from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkDefinition
 from replication.deciding.batch import origin_of
@@ -19,6 +17,8 @@ from replication.deciding.provenance import Copy, CopyFilter
 from replication.feed.feed import pages_of
 from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
 from replication.feed.wakeup import until_woken
+from replication.store import copies as stored_copies
+from replication.store import linkconflicts
 from replication.transfer.comparison import DigestComparison
 from replication.transfer.linkrun import BeginAgain, LinkRun
 from replication.transfer.transfer import LinkPage, LinkSource

@@ -14,12 +14,12 @@ from catalog.model.entity import Origin
 from catalog.model.xid import Xid
 from catalog.operations.feed import MOST_RANGES
 from catalog.operations.peers import Handshake
-from catalog.store import recoveries
-from catalog.store.digests import DigestSelection
-from catalog.store.recoveries import AnnouncedCopy, RecoverySource
 from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import describe, shake_hands, why_own
 from replication.peers.linkbounds import Allowance
+from replication.store import recoveries
+from replication.store.digests import DigestSelection
+from replication.store.recoveries import AnnouncedCopy, RecoverySource
 from replication.transfer.bucketcomparison import divided
 from replication.transfer.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
 

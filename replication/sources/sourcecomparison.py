@@ -10,12 +10,12 @@ from catalog.client import ClientError
 from catalog.model.entity import Origin
 from catalog.model.xid import depth, group_path
 from catalog.operations.peers import MOST_NAMED, Handshake
-from catalog.store import handovers
-from catalog.store.digests import DigestSelection
 from catalog.store.links import Link
 from replication.deciding.pinning import policy_within
 from replication.deciding.provenance import Policy, may_bring
 from replication.peers.handshake import may_pass
+from replication.store import handovers
+from replication.store.digests import DigestSelection
 from replication.transfer.comparison import (
     DIGESTS,
     DifferingOrigin,

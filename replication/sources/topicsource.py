@@ -21,10 +21,8 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
-from catalog.store import doubtedcopies
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.store.linkconflicts import MOST_CONFLICTS
 from catalog.store.links import Link, LinkDefinition
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.batch import origin_of
@@ -37,6 +35,8 @@ from replication.sources.copypages import CopyPage
 from replication.sources.topiccheckpoints import newest_checkpoint
 from replication.sources.topiccursor import TopicOffsets
 from replication.sources.topicrecords import CHECKPOINT_PARTITION, Checkpoint, read_record
+from replication.store import doubtedcopies
+from replication.store.linkconflicts import MOST_CONFLICTS
 from replication.transfer.linkrun import LinkRun, PeerIdentity, Start
 from replication.transfer.topicaddress import TopicLost, TopicUnusable, address_of
 from replication.transfer.transfer import LinkPeer, LinkSource

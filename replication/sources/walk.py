@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from catalog.client import ClientError, JsonObject, Refused
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
-from catalog.store import linkconflicts
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
 from replication.peers.linkbounds import Allowance
@@ -38,6 +37,7 @@ from replication.readers.walkedserver import (
 from replication.sources.copypages import CopyPage, without_content
 from replication.sources.walkabsence import confirm_gone, ends_of, find_absent
 from replication.sources.walkedcopies import CopyMaker, ReadEpochs
+from replication.store import linkconflicts
 from replication.transfer.linkrun import LinkRun
 
 _MOST_COPIES = 500

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 from catalog.model.entity import Origin
 from catalog.model.xid import depth, group_path
-from catalog.store import copies as stored_copies
 from catalog.store import entities as store
-from catalog.store import handovers
 from replication.deciding.copychecks import Incoming
 from replication.readers.reader import WalkReader
 from replication.sources.walkedcopies import end_of
+from replication.store import copies as stored_copies
+from replication.store import handovers
 from replication.transfer.linkrun import LinkRun
 
 _AT_ONCE = 1000

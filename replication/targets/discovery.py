@@ -19,8 +19,8 @@ from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.provenance import Copy
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import delete, get_or_none
 from replication.targets.target import Answered, Found, Item, Translation, shape_of
 

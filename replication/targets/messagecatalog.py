@@ -21,8 +21,8 @@ from catalog.model.errors import XRegistryError
 from catalog.model.xid import Xid
 from catalog.store import entities
 from catalog.store.database import Connection
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.provenance import Copy
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import delete, get_or_none, object_in
 from replication.targets.target import (
     Answered,

@@ -23,8 +23,8 @@ from catalog.model.errors import XRegistryError
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.provenance import Copy
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import delete, get_or_none, members_of, object_in
 from replication.targets.target import (
     Answered,

@@ -12,8 +12,8 @@ from catalog.model.digest import canonical
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.provenance import Copy
+from replication.store.writtenentities import WrittenEntity
 
 
 class Unwritable(Exception):

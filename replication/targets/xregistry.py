@@ -10,8 +10,8 @@ from catalog.load.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
-from catalog.store.writtenentities import WrittenEntity
 from replication.deciding.provenance import Copy
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import delete, get_or_none, members_of, object_in
 from replication.targets.target import Answered, Found, Item, Translation, Unwritable, in_order
 from replication.targets.xregistryforms import (

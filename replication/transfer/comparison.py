@@ -16,9 +16,9 @@ from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
 from catalog.operations.feed import MOST_RANGES
-from catalog.store import digests
-from catalog.store.digests import DigestSelection
 from replication.peers.linkbounds import Allowance
+from replication.store import digests
+from replication.store.digests import DigestSelection
 from replication.transfer.bucketcomparison import (
     EVERYWHERE,
     LEVELS,

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from catalog.store.embedded import start_embedded
-from catalog.store.loghistory import read_cursor, why_lost
 from catalog.store.logpositions import LogCursor
 from catalog.store.queries import Queries
+from replication.store.loghistory import read_cursor, why_lost
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     databases,

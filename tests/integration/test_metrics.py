@@ -17,8 +17,8 @@ from catalog.http.stream import STREAMS
 from catalog.model.peercredential import PeerCredential
 from catalog.monitoring.loopdelay import run_loop_delay
 from catalog.monitoring.routes import routes as monitoring_routes
-from catalog.store.reconciliations import MOST_KEPT
 from replication.routes import routes as replication_routes
+from replication.store.reconciliations import MOST_KEPT
 from tests.brokers.certificates import write_certificates
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import eventually, execute

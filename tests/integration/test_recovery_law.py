@@ -17,10 +17,10 @@ from catalog.model.author import Author
 from catalog.model.caller import node_caller
 from catalog.model.entity import Tombstone
 from catalog.model.modelsource import default_model
-from catalog.store import recoveries
 from catalog.store.database import Connection, Database
-from catalog.store.recoveries import AnnouncedCopy, RecoveryTerms
 from catalog.store.writes import Write, write
+from replication.store import recoveries
+from replication.store.recoveries import AnnouncedCopy, RecoveryTerms
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

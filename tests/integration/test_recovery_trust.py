@@ -11,7 +11,7 @@ import pytest
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
-from catalog.store.trustedkeys import save_history
+from replication.store.trustedkeys import save_history
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     databases,

@@ -24,8 +24,14 @@ from catalog.store.schemamigration import MigrationError, migrate
 from catalog.store.subtrees import tree_key
 
 ROOT = Path(catalog.__file__).parent.parent
-FILES = sorted(path.name.removesuffix(".sql") for path in (ROOT / "catalog/store/sql").iterdir())
-STATEMENTS = [(file, name) for file in FILES for name in sorted(Queries(file).names())]
+STORES = {
+    path.stem: ".".join(path.relative_to(ROOT).parts[:2])
+    for store in ("catalog", "replication")
+    for path in sorted((ROOT / store / "store/sql").iterdir())
+}
+STATEMENTS = [
+    (file, name) for file, store in STORES.items() for name in sorted(Queries(file, store).names())
+]
 GROUPS = 20
 MESSAGES = 100
 
@@ -36,9 +42,9 @@ def statements_used() -> set[tuple[str, str]]:
     for package in ("catalog", "replication"):
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text()
-            for variable, file in re.findall(r"^(\w+) = Queries\(\"(\w+)\"\)", text, re.MULTILINE):
+            for variable, file in re.findall(r"^(\w+) = Queries\(\"(\w+)\"", text, re.MULTILINE):
                 used |= {(file, name) for name in re.findall(rf"\b{variable}\.(\w+)", text)}
-    return used - {(file, "names") for file in FILES}
+    return used - {(file, "names") for file in STORES}
 
 
 def test_every_statement_that_is_used_exists_and_every_one_that_exists_is_used() -> None:
@@ -47,7 +53,7 @@ def test_every_statement_that_is_used_exists_and_every_one_that_exists_is_used()
 
 @pytest.mark.parametrize(("file", "name"), STATEMENTS)
 def test_every_statement_says_what_it_is_for(file: str, name: str) -> None:
-    text = (files("catalog.store") / "sql" / f"{file}.sql").read_text()
+    text = (files(STORES[file]) / "sql" / f"{file}.sql").read_text()
     purpose = re.search(rf"^-- name: {name}\n((?:-- .*\n)+)", text, re.MULTILINE)
     assert purpose is not None
     assert purpose[1].rstrip().endswith(".")
@@ -66,7 +72,7 @@ async def test_every_statement_is_valid_against_the_schema(database_url: str) ->
     connection = await asyncpg.connect(database_url)
     try:
         for file, name in STATEMENTS:
-            await connection.prepare(getattr(Queries(file), name))
+            await connection.prepare(getattr(Queries(file, STORES[file]), name))
     finally:
         await connection.close()
 
@@ -172,7 +178,7 @@ async def test_a_hot_statement_goes_through_its_index(
     seeded: asyncpg.Connection, file: str, name: str, arguments: Any, indexes: set[str]
 ) -> None:
     """Its cost depends on what it answers with, not on what the catalog holds."""
-    plan = await plan_of(seeded, getattr(Queries(file), name), *arguments)
+    plan = await plan_of(seeded, getattr(Queries(file, STORES[file]), name), *arguments)
     scanned = [n for n in plan if n["Node Type"] == "Seq Scan" and "Relation Name" in n]
     assert not [
         n["Relation Name"] for n in scanned if n["Relation Name"] in ("entities", "changes")

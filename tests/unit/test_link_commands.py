@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from catalog.commands.dryrunresult import print_dry_run
-from catalog.commands.links import _state_of
 from catalog.model.linkterms import State
 from catalog.operations.links import CompleteCopy, DryRunAnswer, LinkAnswer
+from replication.commands.dryrunresult import print_dry_run
+from replication.commands.links import _state_of
 
 COLLIDED = [
     {"xid": xid, "origin": xid, "authority": "urn:a", "epoch": 1}

@@ -186,12 +186,6 @@ UPDATE links SET
     errors = counted_error(counted_error(errors, $8, 1), 'too_many', $10)
 WHERE id = $1 AND revision = $2
 
--- name: confirm
--- Note for links that were current already, at once, when they found nothing new.
-UPDATE links l SET currentat = c.at
-FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS c (id, revision, at)
-WHERE l.id = c.id AND l.revision = c.revision AND l.state = 'current'
-
 -- name: expect
 -- Store how many copies a link that copies expects.
 UPDATE links SET copyof = $3 WHERE id = $1 AND revision = $2

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out
-from catalog.commands.dryrunresult import DryRun, print_dry_run
 from catalog.model.masking import counted
+from replication.commands.dryrunresult import DryRun, print_dry_run
 
 app = typer.Typer()
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catalog.commands import linkcontrol, linkcredential, linkselection
 from catalog.commands.console import (
     DEFAULT_URL,
     AsJson,
@@ -21,9 +20,12 @@ from catalog.commands.console import (
     table,
     wanted,
 )
-from catalog.commands.dryrunresult import DryRun, print_dry_run
-from catalog.commands.linkcontrol import LinkId
-from catalog.commands.linkcredential import (
+from catalog.model.masking import counted
+from catalog.model.timestamps import format_time
+from replication.commands import linkcontrol, linkcredential, linkselection
+from replication.commands.dryrunresult import DryRun, print_dry_run
+from replication.commands.linkcontrol import LinkId
+from replication.commands.linkcredential import (
     CaCert,
     ClientCert,
     ClientKey,
@@ -37,7 +39,7 @@ from catalog.commands.linkcredential import (
     TokenFrom,
     credential_in,
 )
-from catalog.commands.linkselection import (
+from replication.commands.linkselection import (
     Addresses,
     Labels,
     Names,
@@ -46,9 +48,7 @@ from catalog.commands.linkselection import (
     Types,
     selection_of,
 )
-from catalog.commands.topicoptions import topic_url
-from catalog.model.masking import counted
-from catalog.model.timestamps import format_time
+from replication.commands.topicoptions import topic_url
 
 if TYPE_CHECKING:
     from catalog.operations.links import FoundCatalog, LinkAnswer, LinkQuestion

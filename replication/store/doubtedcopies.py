@@ -9,7 +9,7 @@ from catalog.store.database import Connection
 from catalog.store.links import Link, LinkReplaced
 from catalog.store.queries import Queries
 
-_queries = Queries("doubtedcopies")
+_queries = Queries("doubtedcopies", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from catalog.store.database import Connection
 from catalog.store.entities import entity_from, tombstone_from
 from catalog.store.queries import Queries
 
-_queries = Queries("digests")
+_queries = Queries("digests", package=__package__)
 _PREFETCH = 500
 _NO_DIGEST = bytes(32)
 

@@ -17,7 +17,7 @@ ENDED: frozenset[RecoveryState] = frozenset({"done", "aborted"})
 RECOVERY_CHANNEL = "recovery"
 """Announces that the recovery was changed."""
 _LONG_SECONDS = 3600
-_queries = Queries("recoveries")
+_queries = Queries("recoveries", package=__package__)
 
 
 class RecoveryReplaced(Exception):

@@ -13,7 +13,7 @@ from catalog.store.queries import Queries
 
 MOST_CONFLICTS = 10_000
 """Conflicts of a link beyond this number are not stored."""
-_queries = Queries("linkconflicts")
+_queries = Queries("linkconflicts", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

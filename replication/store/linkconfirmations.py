@@ -9,7 +9,7 @@ from datetime import datetime
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-_queries = Queries("links")
+_queries = Queries("linkconfirmations", package=__package__)
 
 
 @dataclass(frozen=True, slots=True)

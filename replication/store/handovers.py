@@ -19,7 +19,7 @@ ENDED: frozenset[HandoverState] = frozenset({"done", "aborted"})
 _KEPT = 1000
 _PREFETCH = 100
 _LONG_SECONDS = 3600
-_queries = Queries("handovers")
+_queries = Queries("handovers", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

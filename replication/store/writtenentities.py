@@ -11,7 +11,7 @@ from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
-_queries = Queries("writtenentities")
+_queries = Queries("writtenentities", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from catalog.store.links import Link
 from catalog.store.peercredentials import open_credential, seal_credential, seal_unsaved
 from catalog.store.queries import Queries
 
-_queries = Queries("linkcredentials")
+_queries = Queries("linkcredentials", package=__package__)
 _TABLE = "links"
 
 

@@ -8,7 +8,7 @@ from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.queries import Queries
 
-_queries = Queries("linkcommands")
+_queries = Queries("linkcommands", package=__package__)
 
 
 async def pause(connection: Connection, link: Link, reason: str) -> Link | None:

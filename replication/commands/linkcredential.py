@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out, wanted
-from catalog.commands.linkcontrol import LinkId
 from catalog.commands.secretsource import SOURCE, secret_from, text_of
+from replication.commands.linkcontrol import LinkId
 
 app = typer.Typer()
 

@@ -11,7 +11,7 @@ from catalog.store.database import Connection
 from catalog.store.entities import columns_of, entity_from, tombstone_from
 from catalog.store.queries import Queries
 
-_queries = Queries("copies")
+_queries = Queries("copies", package=__package__)
 _PREFETCH = 500
 
 

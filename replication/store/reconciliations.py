@@ -8,7 +8,7 @@ from catalog.operations.reconciliations import NewReconciliation, Reconciliation
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-_queries = Queries("reconciliations")
+_queries = Queries("reconciliations", package=__package__)
 
 MOST_KEPT = 50
 """Reports of each outcome."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-_queries = Queries("allowances")
+_queries = Queries("allowances", package=__package__)
 
 
 async def read(connection: Connection) -> dict[str, str]:

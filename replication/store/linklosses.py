@@ -15,7 +15,7 @@ from catalog.store.entities import columns_of
 from catalog.store.links import Link, LinkReplaced
 from catalog.store.queries import Queries
 
-_queries = Queries("linklosses")
+_queries = Queries("linklosses", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

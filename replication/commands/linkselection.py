@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out, wanted
-from catalog.commands.linkcontrol import LinkId
+from replication.commands.linkcontrol import LinkId
 
 app = typer.Typer()
 

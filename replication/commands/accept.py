@@ -18,7 +18,7 @@ from catalog.commands.console import (
     table,
     wanted,
 )
-from catalog.commands.linkselection import Addresses, Names, Prefix, Scope, Types, selection_of
+from replication.commands.linkselection import Addresses, Names, Prefix, Scope, Types, selection_of
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -18,7 +18,7 @@ from catalog.store.database import Connection
 from catalog.store.logpositions import CHECKSUM_DIGITS, LogCursor
 from catalog.store.queries import Queries
 
-_queries = Queries("loghistory")
+_queries = Queries("loghistory", package=__package__)
 _NO_CHANGE = "0" * CHECKSUM_DIGITS
 _NO_INCARNATION = "0" * 8
 

@@ -14,7 +14,7 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 MOST_HISTORIES = 10_000
-_queries = Queries("trustedkeys")
+_queries = Queries("trustedkeys", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""The commands of `concord` about links, handovers, recoveries and signatures."""
