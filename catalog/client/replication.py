@@ -198,7 +198,7 @@ class ReplicationCalls(OperationCalls):
     async def change_link(
         self, id: str, changes: LinkChanges, *, force: bool = False
     ) -> LinkAnswer:
-        """Change what a link brings, under which names, from where, and its course.
+        """Change what a link brings, under which names, from where, and whether it runs.
 
         Args:
             changes: the members that are set replace those of the link.

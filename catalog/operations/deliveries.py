@@ -1,4 +1,4 @@
-"""The operations on the deliveries of a subscription: their course, attempts and dead letters."""
+"""The operations on the deliveries of a subscription: their control, attempts and dead letters."""
 
 from __future__ import annotations
 

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from catalog.http.route import Route
 from catalog.operations import deliveries, subscriptions
-from catalog.subscriptions import consents, course, deadletters, exampleevent, requests, signingkeys
+from catalog.subscriptions import (
+    consents,
+    deadletters,
+    deliverycontrol,
+    exampleevent,
+    requests,
+    signingkeys,
+)
 
 routes: Sequence[Route] = (
     Route(subscriptions.LIST_SUBSCRIPTIONS, requests.list_subscriptions),
@@ -18,9 +25,9 @@ routes: Sequence[Route] = (
     Route(deliveries.POST_CONSENT, consents.post_consent),
     Route(subscriptions.ADD_KEY, signingkeys.add_signing_key),
     Route(subscriptions.END_KEY, signingkeys.end_signing_key),
-    Route(deliveries.CHANGE_SUBSCRIPTION, course.change_subscription),
+    Route(deliveries.CHANGE_SUBSCRIPTION, deliverycontrol.change_subscription),
     Route(deliveries.SEND_EXAMPLE, exampleevent.send_example),
-    Route(deliveries.LIST_ATTEMPTS, course.list_attempts),
+    Route(deliveries.LIST_ATTEMPTS, deliverycontrol.list_attempts),
     Route(deliveries.LIST_DEAD_LETTERS, deadletters.list_dead_letters),
     Route(deliveries.DELETE_DEAD_LETTERS, deadletters.delete_dead_letters),
     Route(deliveries.REDELIVER_DEAD_LETTERS, deadletters.redeliver_dead_letters),

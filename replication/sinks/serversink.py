@@ -15,7 +15,7 @@ from catalog.store.logpositions import LogCursor
 from replication.deciding.provenance import Copy
 from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
 from replication.sinks.writebatch import WriteBatch
-from replication.sinks.writeplaces import Listing
+from replication.sinks.writeownership import Listing
 from replication.sinks.writeremoval import (
     check_absent,
     find_unwanted,

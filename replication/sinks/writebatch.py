@@ -11,12 +11,12 @@ from catalog.operations.feed import Verdict
 from catalog.store import entities
 from replication.deciding.batch import CopyFinding
 from replication.deciding.provenance import Copy
-from replication.sinks.writeplaces import OTHERS, Listing, Place, ServerPlaces
+from replication.sinks.writeownership import OTHERS, HolderState, Listing, ServerOwnership
 from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
 from replication.store import writtenentities
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import is_of_entity, said_in
-from replication.targets.target import Item, Translation, Unwritable, place_of
+from replication.targets.target import Item, Translation, Unwritable, holder_of
 from replication.transfer.linkdryrun import DryRun
 
 _SAVED_AT_ONCE = 50
@@ -46,7 +46,9 @@ class WriteBatch:
         self._noted: set[Origin] = set()
         self._created: set[Origin] = set()
         self._documents: dict[str, bytes] = {}
-        self._places = ServerPlaces(flow.target, (), (), flow.mark, listing=None, compares=False)
+        self._ownership = ServerOwnership(
+            flow.target, (), (), flow.mark, listing=None, compares=False
+        )
         self._results = Results()
         self.applied = self.conflicts = 0
 
@@ -74,10 +76,10 @@ class WriteBatch:
         for copy, reason in plan.faults:
             self._refuse(copy, Verdict.INVALID, reason)
         for item in plan.items:
-            await self._places.settle(item, plan.items)
+            await self._ownership.settle(item, plan.items)
             if await self._is_wanted(item):
                 path = (self._written.get(item.origin) or self._as_new(item)).path
-                is_there = path in (self._places[item].found or {})
+                is_there = path in (self._ownership[item].found or {})
                 outcome = "changed" if is_there else "created"
                 result.note(outcome, item.origin, item.entity.epoch, item.entity.xid)
         for refused in self._results.conflicts:
@@ -97,13 +99,13 @@ class WriteBatch:
         async with database.snapshot(database.pools.tasks) as connection:
             plan = await self._target.plan(connection, copies)
             plan.items = [item for item in plan.items if self._flow.wanted.admits(item.entity)]
-            places = {place_of(item.entity.xid) for item in plan.items}
-            places |= {str(item.xid.group) for item in plan.items}
-            rows = await writtenentities.load_at(connection, self._flow.link.id, places)
+            holders = {holder_of(item.entity.xid) for item in plan.items}
+            holders |= {str(item.xid.group) for item in plan.items}
+            rows = await writtenentities.load_at(connection, self._flow.link.id, holders)
         self._written = {row.origin: row for row in rows}
         self._paths = {row.path for row in rows}
-        self._with_versions = {item.place for item in plan.items if item.xid.vid}
-        self._places = ServerPlaces(
+        self._with_versions = {item.holder for item in plan.items if item.xid.vid}
+        self._ownership = ServerOwnership(
             self._target,
             plan.items,
             rows,
@@ -118,7 +120,7 @@ class WriteBatch:
         for start in range(0, len(items), _SAVED_AT_ONCE):
             chunk = items[start : start + _SAVED_AT_ONCE]
             for item in chunk:
-                await self._places.settle(item, items)
+                await self._ownership.settle(item, items)
             wanted = [item for item in chunk if await self._is_wanted(item)]
             noted = {i.origin: self._as_new(i) for i in wanted if i.origin not in self._written}
             await self._note(noted)
@@ -132,16 +134,16 @@ class WriteBatch:
         If the server refuses the request, the resources are written one by one, so that the
         server names each resource that it refuses.
         """
-        by_place: dict[str, list[Item]] = {}
+        by_holder: dict[str, list[Item]] = {}
         for item in items:
-            by_place.setdefault(item.place, []).append(item)
+            by_holder.setdefault(item.holder, []).append(item)
         batch: list[Item] = []
-        for members in by_place.values():
+        for members in by_holder.values():
             versions = [each for each in members if each.xid.kind == "version"]
-            await self._places.settle(members[0], versions or members)
-            place = self._places[members[0]]
+            await self._ownership.settle(members[0], versions or members)
+            owned = self._ownership[members[0]]
             is_known = any(self._is_answered(each) for each in members)
-            if place.is_there or place.fault or is_known or not self._is_complete(members[-1]):
+            if owned.is_there or owned.fault or is_known or not self._is_complete(members[-1]):
                 continue
             if not await self._are_small(members):
                 continue
@@ -155,7 +157,7 @@ class WriteBatch:
 
     def _is_complete(self, item: Item) -> bool:
         """Whether a resource can be created: a server would make up a version of its own."""
-        return item.place in self._with_versions or "xref" in item.content
+        return item.holder in self._with_versions or "xref" in item.content
 
     def _is_answered(self, item: Item) -> bool:
         written = self._written.get(item.origin)
@@ -188,7 +190,7 @@ class WriteBatch:
             return
         for item in items:
             self._created.add(item.origin)
-            self._places[item].is_there = True
+            self._ownership[item].is_there = True
             self._took(item, replace(noted[item.origin], tag=tags.get(item.entity.xid, "")))
         await self._save()
 
@@ -214,7 +216,7 @@ class WriteBatch:
             path += f"#{item.xid.vid}"
         return WrittenEntity(
             origin=item.origin,
-            place=item.place,
+            holder=item.holder,
             xid=item.entity.xid,
             target=self._target.root,
             path=path,
@@ -222,23 +224,23 @@ class WriteBatch:
 
     async def _is_wanted(self, item: Item) -> bool:
         """Whether an item is to be written, as far as the server's state is known."""
-        place, written = self._places[item], self._written.get(item.origin)
-        if item.xid.kind == "resource" and not place.is_there and not self._is_complete(item):
+        owned, written = self._ownership[item], self._written.get(item.origin)
+        if item.xid.kind == "resource" and not owned.is_there and not self._is_complete(item):
             # Its versions come with the next page, and the resource with them.
             return False
-        if place.fault:
-            is_others = place.fault == OTHERS
+        if owned.fault:
+            is_others = owned.fault == OTHERS
             verdict = Verdict.COLLIDED if is_others else Verdict.REFUSED
-            self._refuse(item.entity, verdict, place.fault)
+            self._refuse(item.entity, verdict, owned.fault)
             return False
-        if place.found is None:
+        if owned.found is None:
             is_same = written is not None and written.digest == item.digest
             if is_same:
                 self._results.settled.append(item.origin)
             return not is_same
         base = written or self._as_new(item)
-        there = place.found.get(base.path)
-        if there is None or not await self._places.is_same(item, base, there):
+        there = owned.found.get(base.path)
+        if there is None or not await self._ownership.is_same(item, base, there):
             is_others = there is not None and there.is_version and there.owner != self._flow.mark
             if written is None and is_others:
                 self._refuse(item.entity, Verdict.COLLIDED, OTHERS)
@@ -252,37 +254,37 @@ class WriteBatch:
         return False
 
     async def _write(self, item: Item, *, is_noted: bool) -> None:
-        place, written = self._places[item], self._written[item.origin]
-        if place.fault:
-            self._fail(item, place, Verdict.REFUSED, place.fault, is_noted=is_noted)
+        owned, written = self._ownership[item], self._written[item.origin]
+        if owned.fault:
+            self._fail(item, owned, Verdict.REFUSED, owned.fault, is_noted=is_noted)
             return
-        if item.xid.kind == "resource" and not place.is_there and "xref" not in item.content:
+        if item.xid.kind == "resource" and not owned.is_there and "xref" not in item.content:
             fault = "the server has none of its versions"
-            self._fail(item, place, Verdict.REFUSED, fault, is_noted=is_noted)
+            self._fail(item, owned, Verdict.REFUSED, fault, is_noted=is_noted)
             return
-        is_new = is_noted and written.path not in (place.found or {})
+        is_new = is_noted and written.path not in (owned.found or {})
         document = await self._document(item)
         if document is None and item.entity.document_sha256 is not None:
-            self._fail(item, place, Verdict.INVALID, "its document is gone", is_noted=is_noted)
+            self._fail(item, owned, Verdict.INVALID, "its document is gone", is_noted=is_noted)
             return
         try:
             answer = await self._target.write(item, document, written, is_new=is_new)
         except Unwritable as error:
-            self._fail(item, place, Verdict.INVALID, str(error), is_noted=is_noted)
+            self._fail(item, owned, Verdict.INVALID, str(error), is_noted=is_noted)
             return
         except Refused as error:
             if not is_of_entity(error, is_tolerant=self._flow.is_tolerant):
                 raise
-            self._fail(item, place, Verdict.REFUSED, said_in(error), is_noted=is_noted)
+            self._fail(item, owned, Verdict.REFUSED, said_in(error), is_noted=is_noted)
             return
-        place.is_there = True
+        owned.is_there = True
         self._took(item, replace(written, path=answer.path, tag=answer.tag))
 
     def _fail(
-        self, item: Item, place: Place, verdict: Verdict, reason: str, *, is_noted: bool
+        self, item: Item, owned: HolderState, verdict: Verdict, reason: str, *, is_noted: bool
     ) -> None:
-        if item.xid.kind == "group" and not place.is_there:
-            place.fault = reason
+        if item.xid.kind == "group" and not owned.is_there:
+            owned.fault = reason
         if is_noted:
             self._results.forgotten.append(item.origin)
         self._refuse(item.entity, verdict, reason)

@@ -17,7 +17,7 @@ from replication.sinks.writeresults import Results, WriteLink, conflict_of, save
 from replication.store import linkconflicts, writtenentities
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.requests import is_of_entity, said_in
-from replication.targets.target import Unwritable, place_of
+from replication.targets.target import Unwritable, holder_of
 
 _ROWS_AT_ONCE = 1000
 
@@ -33,10 +33,10 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
     if not gone:
         return 0
     origins = {origin_of(copy) for copy in gone}
-    places = {place_of(copy.xid) for copy in gone}
+    holders = {holder_of(copy.xid) for copy in gone}
     async with flow.context.database.acquire() as connection:
-        rows = await writtenentities.load_at(connection, flow.link.id, places)
-        for group in sorted(place for place in places if not Xid.parse(place).rid):
+        rows = await writtenentities.load_at(connection, flow.link.id, holders)
+        for group in sorted(holder for holder in holders if not Xid.parse(holder).rid):
             rows += await writtenentities.load_below(connection, flow.link.id, group)
         # What was never brought has no conflict any more, either.
         never = origins - {row.origin for row in rows}
@@ -46,7 +46,7 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
         return row.origin in origins or not row.is_here
 
     going = {row.origin: row for row in rows if is_gone(row)}
-    return await _remove_from(flow, {row.place for row in going.values()}, is_gone)
+    return await _remove_from(flow, {row.holder for row in going.values()}, is_gone)
 
 
 async def check_absent(flow: WriteLink) -> None:
@@ -84,8 +84,8 @@ async def remove_unwanted(flow: WriteLink, is_gone: IsGone) -> int:
     number = 0
     for is_resource in (True, False):
         async for rows in _pages(flow):
-            places = {row.place for row in rows if is_gone(row)}
-            chosen = {place for place in places if bool(Xid.parse(place).rid) == is_resource}
+            holders = {row.holder for row in rows if is_gone(row)}
+            chosen = {holder for holder in holders if bool(Xid.parse(holder).rid) == is_resource}
             number += await _remove_from(flow, chosen, is_gone)
     return number
 
@@ -101,18 +101,18 @@ async def _pages(flow: WriteLink) -> AsyncIterator[list[WrittenEntity]]:
         yield rows
 
 
-async def _remove_from(flow: WriteLink, places: Iterable[str], is_gone: IsGone) -> int:
+async def _remove_from(flow: WriteLink, holders: Iterable[str], is_gone: IsGone) -> int:
     number = 0
-    ordered = sorted(places, key=lambda place: (-place.count("/"), place))
-    for place in ordered:
-        number += await _remove_at(flow, place, is_gone)
+    ordered = sorted(holders, key=lambda holder: (-holder.count("/"), holder))
+    for holder in ordered:
+        number += await _remove_at(flow, holder, is_gone)
     return number
 
 
-async def _remove_at(flow: WriteLink, place: str, is_gone: IsGone) -> int:
+async def _remove_at(flow: WriteLink, holder: str, is_gone: IsGone) -> int:
     """Delete what is gone of one group or resource."""
     async with flow.context.database.acquire() as connection:
-        rows = await writtenentities.load_at(connection, flow.link.id, [place])
+        rows = await writtenentities.load_at(connection, flow.link.id, [holder])
     going = [row for row in rows if is_gone(row)]
     brought = [row for row in going if not row.is_adopted]
     results = Results(forgotten=[row.origin for row in going])
@@ -120,7 +120,7 @@ async def _remove_at(flow: WriteLink, place: str, is_gone: IsGone) -> int:
     if brought:
         try:
             is_empty = await flow.target.remove(
-                Xid.parse(place),
+                Xid.parse(holder),
                 {row.path for row in brought},
                 {row.path for row in rows if row.is_adopted},
                 is_whole=len(going) == len(rows),

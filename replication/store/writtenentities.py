@@ -18,14 +18,14 @@ _queries = Queries("writtenentities", package=__package__)
 class WrittenEntity:
     """An entity of this node that a link has written, or is about to write, to a server.
 
-    `place` is the xid of its group or resource. `target` is the server's root, `path` the
+    `holder` is the xid of its group or resource. `target` is the server's root, `path` the
     entity's path there. `digest` is that of the written content, empty until the server has
     answered; `tag` is its answer's. What `is_adopted` was there before the link. `is_here` says
     whether it still is in this catalog, and is not stored.
     """
 
     origin: Origin
-    place: str
+    holder: str
     xid: str
     target: str
     path: str
@@ -35,9 +35,9 @@ class WrittenEntity:
     is_here: bool = True
 
 
-async def load_at(connection: Connection, link: str, places: Iterable[str]) -> list[WrittenEntity]:
+async def load_at(connection: Connection, link: str, holders: Iterable[str]) -> list[WrittenEntity]:
     """Read what a link has written in groups or resources: each itself, and versions."""
-    rows = await connection.fetch(_queries.at_places, link, list(places))
+    rows = await connection.fetch(_queries.at_places, link, list(holders))
     return [_written_from(row) for row in rows]
 
 
@@ -58,7 +58,7 @@ async def save(connection: Connection, link: str, written: Sequence[WrittenEntit
         _queries.save,
         link,
         *columns_of(each.origin for each in written),
-        [each.place for each in written],
+        [each.holder for each in written],
         [each.xid for each in written],
         [each.target for each in written],
         [each.path for each in written],
@@ -86,7 +86,7 @@ async def count(connection: Connection, link: str) -> int:
 def _written_from(row: Mapping[str, Any]) -> WrittenEntity:
     return WrittenEntity(
         origin=Origin(row["authority"], row["origin"]),
-        place=row["place"],
+        holder=row["place"],
         xid=row["xid"],
         target=row["target"],
         path=row["path"],

@@ -79,9 +79,9 @@ class DiscoveryTarget:
     def path_of(self, item: Item) -> str:
         return f"{_SERVICES}/{id_of(item.entity)}"
 
-    async def find(self, place: Xid) -> Mapping[str, Found]:
+    async def find(self, holder: Xid) -> Mapping[str, Found]:
         async with self._context.database.acquire() as connection:
-            endpoint = (await entities.load(connection, [str(place)])).get(str(place))
+            endpoint = (await entities.load(connection, [str(holder)])).get(str(holder))
         if endpoint is None:
             return {}
         path = f"{_SERVICES}/{id_of(endpoint)}"
@@ -113,7 +113,7 @@ class DiscoveryTarget:
         raise BadAnswer(self.root + path, "a document")
 
     async def remove(
-        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
         for path in paths:
             await delete(self.client, path)

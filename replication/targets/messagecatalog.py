@@ -94,9 +94,9 @@ class MessageCatalogTarget:
         assert path is not None, "it was planned"
         return path.removeprefix(CATALOG_ROOT)
 
-    async def find(self, place: Xid) -> Mapping[str, Found]:
-        path = (catalog_path(place) or "").removeprefix(CATALOG_ROOT)
-        if not place.rid:
+    async def find(self, holder: Xid) -> Mapping[str, Found]:
+        path = (catalog_path(holder) or "").removeprefix(CATALOG_ROOT)
+        if not holder.rid:
             shown = await get_or_none(self.client, path)
             return {} if shown is None else {path: Found(shape=shape_of(_content_of(shown)))}
         found = {}
@@ -112,8 +112,8 @@ class MessageCatalogTarget:
         path = (catalog_path(group) or "").removeprefix(CATALOG_ROOT)
         found = {}
         for id in await self._ids(f"{path}/messagedefinitions"):
-            place = group.child(GROUP_MESSAGES, str(id))
-            found[str(place)] = await self.find(place)
+            holder = group.child(GROUP_MESSAGES, str(id))
+            found[str(holder)] = await self.find(holder)
         return found
 
     async def _numbers(self, path: str) -> list[int]:
@@ -167,10 +167,10 @@ class MessageCatalogTarget:
         raise BadAnswer(self.root + path, "a document")
 
     async def remove(
-        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        path = (catalog_path(place) or "").removeprefix(CATALOG_ROOT)
-        if not place.rid:
+        path = (catalog_path(holder) or "").removeprefix(CATALOG_ROOT)
+        if not holder.rid:
             if await self._ids(f"{path}/messagedefinitions"):
                 raise Unwritable("it stays, since it has definitions that this link did not bring")
             await delete(self.client, path)
@@ -192,7 +192,7 @@ def _content_of(shown: Mapping[str, Any]) -> JsonObject:
 
 def _by_number(item: Item) -> tuple[bool, str, int]:
     vid = item.xid.vid
-    return bool(vid), item.place if vid else "", int(vid) if vid else 0
+    return bool(vid), item.holder if vid else "", int(vid) if vid else 0
 
 
 def _ids_in(body: bytes) -> list[Any] | None:

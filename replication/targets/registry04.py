@@ -102,10 +102,10 @@ class Registry04Target:
     def path_of(self, item: Item) -> str:
         return path_of(item.xid)
 
-    async def find(self, place: Xid) -> Mapping[str, Found]:
-        path, types = path_of(place), self._types(place)
+    async def find(self, holder: Xid) -> Mapping[str, Found]:
+        path, types = path_of(holder), self._types(holder)
         assert types is not None, "it was planned"
-        if not place.rid:
+        if not holder.rid:
             shown = await get_or_none(self.client, path)
             return {} if shown is None else {path: _found(shown, types)}
         return {
@@ -118,8 +118,8 @@ class Registry04Target:
         assert types is not None, "it was planned"
         found = {}
         async for id, _ in members_of(self.client, f"{path_of(group)}/{types.resource.plural}"):
-            place = group.child(types.resource.native, id)
-            found[str(place)] = await self.find(place)
+            holder = group.child(types.resource.native, id)
+            found[str(holder)] = await self.find(holder)
         return found
 
     async def create(
@@ -209,10 +209,10 @@ class Registry04Target:
         return (await self.client.request("GET", path)).body
 
     async def remove(
-        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        path, types = path_of(place), self._types(place)
-        if not place.rid:
+        path, types = path_of(holder), self._types(holder)
+        if not holder.rid:
             if types is not None:
                 async for _ in members_of(self.client, f"{path}/{types.resource.plural}"):
                     detail = f'it stays, since it has "{types.resource.plural}" of others'
@@ -254,4 +254,4 @@ def _found(shown: Mapping[str, Any], types: Types, *, is_version: bool = False) 
 def _by_number(item: Item) -> tuple[bool, str, bool, int]:
     vid = item.xid.vid
     number = int(vid) if is_number(vid) else 0
-    return bool(vid), item.place if vid else "", is_number(vid), number
+    return bool(vid), item.holder if vid else "", is_number(vid), number

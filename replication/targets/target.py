@@ -52,12 +52,12 @@ class Item:
     @property
     def collection(self) -> str:
         """The path of the collection that its resource is in."""
-        return self.place.rpartition("/")[0]
+        return self.holder.rpartition("/")[0]
 
     @property
-    def place(self) -> str:
+    def holder(self) -> str:
         """The xid of the group, or of the resource, that the entity is or belongs to."""
-        return place_of(self.entity.xid)
+        return holder_of(self.entity.xid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Target(Protocol):
         """The path that a new entity is expected to have."""
         ...
 
-    async def find(self, place: Xid) -> Mapping[str, Found]:
+    async def find(self, holder: Xid) -> Mapping[str, Found]:
         """The entities of a group, without those below it, or of a resource: by path."""
         ...
 
@@ -153,7 +153,7 @@ class Target(Protocol):
     async def read_document(self, path: str) -> bytes: ...
 
     async def remove(
-        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
         """Delete what a link has brought to a group or resource; return whether that is gone.
 
@@ -170,7 +170,7 @@ class Target(Protocol):
         ...
 
 
-def place_of(xid: str) -> str:
+def holder_of(xid: str) -> str:
     """The xid of the group, or of the resource, that an entity is or belongs to."""
     return xid.partition("/versions/")[0] if xid.count("/") == 6 else xid
 
@@ -185,7 +185,7 @@ def in_order(items: Sequence[Item]) -> list[Item]:
     groups = [item for item in items if item.xid.kind == "group"]
     versions = [item for item in items if item.xid.kind == "version"]
     metas = [item for item in items if item.xid.kind == "resource"]
-    versions.sort(key=lambda item: (item.place, item.entity.createdat, item.xid.vid))
+    versions.sort(key=lambda item: (item.holder, item.entity.createdat, item.xid.vid))
     waiting = {item.entity.xid: item for item in versions}
     ordered: list[Item] = []
     for item in versions:
@@ -194,6 +194,6 @@ def in_order(items: Sequence[Item]) -> list[Item]:
         while following is not None and following.entity.xid in waiting:
             chain.append(waiting.pop(following.entity.xid))
             ancestor = following.entity.attributes.get("ancestorid")
-            following = waiting.get(f"{following.place}/versions/{ancestor}")
+            following = waiting.get(f"{following.holder}/versions/{ancestor}")
         ordered += reversed(chain)
     return [*groups, *ordered, *metas]

@@ -71,49 +71,49 @@ class XRegistryTarget:
     def path_of(self, item: Item) -> str:
         return item.entity.xid
 
-    async def find(self, place: Xid) -> Mapping[str, Found]:
-        xid = str(place)
-        if not place.rid:
+    async def find(self, holder: Xid) -> Mapping[str, Found]:
+        xid = str(holder)
+        if not holder.rid:
             shown = await get_or_none(self.client, xid)
-            return {} if shown is None else {xid: self._group(place, shown)}
+            return {} if shown is None else {xid: self._group(holder, shown)}
         meta = await get_or_none(self.client, f"{xid}/meta")
         if meta is None:
             return {}
         versions: JsonObject = {}
         if "xref" not in meta:
             versions = dict([each async for each in members_of(self.client, f"{xid}/versions")])
-        return self._resource(place, meta, versions)
+        return self._resource(holder, meta, versions)
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
         found: dict[str, Mapping[str, Found]] = {}
         for plural in self._model[group.groups].resources:
             async for rid, shown in members_of(self.client, f"{group}/{plural}", _INLINED):
-                place = group.child(plural, rid)
+                holder = group.child(plural, rid)
                 meta, versions = shown.get("meta"), shown.get("versions")
                 is_whole = isinstance(meta, dict) and (isinstance(versions, dict) or "xref" in meta)
-                found[str(place)] = (
-                    self._resource(place, meta, versions or {})
+                found[str(holder)] = (
+                    self._resource(holder, meta, versions or {})
                     if is_whole and isinstance(meta, dict)
-                    else await self.find(place)
+                    else await self.find(holder)
                 )
         return found
 
-    def _group(self, place: Xid, shown: Mapping[str, Any]) -> Found:
-        names = self._model[place.groups]
+    def _group(self, holder: Xid, shown: Mapping[str, Any]) -> Found:
+        names = self._model[holder.groups]
         return found_in(shown, names.links | {f"{names.singular}id"})
 
     def _resource(
-        self, place: Xid, meta: Mapping[str, Any], versions: Mapping[str, Any]
+        self, holder: Xid, meta: Mapping[str, Any], versions: Mapping[str, Any]
     ) -> dict[str, Found]:
-        kind = self._kind(place)
+        kind = self._kind(holder)
         value, encoded, _ = kind.document_names
         hidden = frozenset({f"{kind.singular}id"})
-        found = {str(place): found_in(meta, hidden)}
+        found = {str(holder): found_in(meta, hidden)}
         if "xref" not in meta:
             hidden |= {value, encoded} if kind.has_document else set()
             for vid, shown in versions.items():
                 shown = shown if isinstance(shown, dict) else {}
-                found[f"{place}/versions/{vid}"] = found_in(shown, hidden, is_version=True)
+                found[f"{holder}/versions/{vid}"] = found_in(shown, hidden, is_version=True)
         return found
 
     async def create(
@@ -154,24 +154,24 @@ class XRegistryTarget:
     def _metadata(self, xid: str, kind: ResourceNames | None) -> str:
         return f"{xid}$details" if kind is not None and kind.has_document else xid
 
-    def _kind(self, place: Xid) -> ResourceNames:
-        return self._model[place.groups].resources[place.resources]
+    def _kind(self, holder: Xid) -> ResourceNames:
+        return self._model[holder.groups].resources[holder.resources]
 
     async def read_document(self, path: str) -> bytes:
         return (await self.client.request("GET", path)).body
 
     async def remove(
-        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        if place.rid:
-            return await self._remove_resource(place, paths, adopted, is_whole=is_whole)
-        shown = await get_or_none(self.client, str(place))
+        if holder.rid:
+            return await self._remove_resource(holder, paths, adopted, is_whole=is_whole)
+        shown = await get_or_none(self.client, str(holder))
         if shown is None:
             return True
-        for plural in self._model[place.groups].resources if place.groups in self._model else ():
-            if await self._has_members(shown, f"{place}/{plural}", plural):
+        for plural in self._model[holder.groups].resources if holder.groups in self._model else ():
+            if await self._has_members(shown, f"{holder}/{plural}", plural):
                 raise Unwritable(f'it stays, since it has "{plural}" that this link did not bring')
-        await delete(self.client, str(place), _at_epoch(shown))
+        await delete(self.client, str(holder), _at_epoch(shown))
         return True
 
     async def _has_members(self, shown: Mapping[str, Any], path: str, plural: str) -> bool:
@@ -183,9 +183,9 @@ class XRegistryTarget:
         return False
 
     async def _remove_resource(
-        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        xid = str(place)
+        xid = str(holder)
         meta = await get_or_none(self.client, f"{xid}/meta")
         if meta is None:
             return True

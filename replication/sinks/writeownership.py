@@ -22,7 +22,7 @@ OTHERS = "the server has another one there, which this link did not bring"
 
 
 @dataclass(slots=True, kw_only=True)
-class Place:
+class HolderState:
     """A group or a resource at the server.
 
     Args:
@@ -44,15 +44,15 @@ class Listing:
         self._group = ""
         self._found: Mapping[str, Mapping[str, Found]] = {}
 
-    async def find(self, place: Xid) -> Mapping[str, Found]:
+    async def find(self, holder: Xid) -> Mapping[str, Found]:
         """The entities of a resource, by path."""
-        if str(place.group) != self._group:
-            self._found = await self._target.find_below(place.group)
-            self._group = str(place.group)
-        return self._found.get(str(place), {})
+        if str(holder.group) != self._group:
+            self._found = await self._target.find_below(holder.group)
+            self._group = str(holder.group)
+        return self._found.get(str(holder), {})
 
 
-class ServerPlaces:
+class ServerOwnership:
     """The groups and resources that a batch is about.
 
     Args:
@@ -74,56 +74,56 @@ class ServerPlaces:
     ) -> None:
         self._target = target
         self._mark = mark
-        self._rows = {row.place for row in rows}
+        self._rows = {row.holder for row in rows}
         self._listing = listing or Listing(target)
         self._lists_all = listing is not None
         self._listed = _groups_to_list(items, self._rows)
-        self._places = {
-            row.place: Place(is_ours=True, is_there=True)
+        self._ownership = {
+            row.holder: HolderState(is_ours=True, is_there=True)
             for row in rows
             if row.digest and not compares
         }
 
-    def __getitem__(self, item: Item) -> Place:
-        return self._places[item.place]
+    def __getitem__(self, item: Item) -> HolderState:
+        return self._ownership[item.holder]
 
     async def settle(self, item: Item, items: Sequence[Item]) -> None:
         """Find out whose the group or resource of an item is at the server, once."""
-        if item.place in self._places:
+        if item.holder in self._ownership:
             return
-        xid = Xid.parse(item.place)
-        above = self._places.get(str(xid.group)) if xid.rid else None
+        xid = Xid.parse(item.holder)
+        above = self._ownership.get(str(xid.group)) if xid.rid else None
         if above is not None and above.fault:
             fault = "its group cannot be written: " + above.fault
-            self._places[item.place] = Place(fault=fault)
+            self._ownership[item.holder] = HolderState(fault=fault)
             return
         is_absent = above is not None and not above.is_there
         found = {} if is_absent else await self._find(xid, above)
-        has_rows = item.place in self._rows
-        place = Place(is_there=bool(found), found=found, is_ours=has_rows or not found)
-        self._places[item.place] = place
-        if not place.is_ours:
-            await self._adopt(place, [each for each in items if each.place == item.place])
+        has_rows = item.holder in self._rows
+        owned = HolderState(is_there=bool(found), found=found, is_ours=has_rows or not found)
+        self._ownership[item.holder] = owned
+        if not owned.is_ours:
+            await self._adopt(owned, [each for each in items if each.holder == item.holder])
 
-    async def _find(self, place: Xid, above: Place | None) -> Mapping[str, Found]:
-        is_listed = self._lists_all or str(place.group) in self._listed
-        if is_listed and place.rid and above is not None:
-            return await self._listing.find(place)
-        return await self._target.find(place)
+    async def _find(self, holder: Xid, above: HolderState | None) -> Mapping[str, Found]:
+        is_listed = self._lists_all or str(holder.group) in self._listed
+        if is_listed and holder.rid and above is not None:
+            return await self._listing.find(holder)
+        return await self._target.find(holder)
 
-    async def _adopt(self, place: Place, items: Sequence[Item]) -> None:
+    async def _adopt(self, owned: HolderState, items: Sequence[Item]) -> None:
         """Take over what a link of this id has brought before, or what is equal."""
-        found = dict(place.found or {})
+        found = dict(owned.found or {})
         if any(each.owner == self._mark for each in found.values()):
-            place.is_ours = True
+            owned.is_ours = True
             return
         equal = [item for item in items if await self._is_adoptable(item, found)]
         paths = {self._target.path_of(item) for item in equal}
         others = {path for path, each in found.items() if each.is_version} - paths
         if equal and not others:
-            place.is_ours = True
+            owned.is_ours = True
         else:
-            place.fault = OTHERS
+            owned.fault = OTHERS
 
     async def _is_adoptable(self, item: Item, found: Mapping[str, Found]) -> bool:
         path = self._target.path_of(item)
@@ -147,6 +147,6 @@ class ServerPlaces:
 
 def _groups_to_list(items: Sequence[Item], known: Collection[str]) -> set[str]:
     """The groups of which many resources are not known to be at the server."""
-    unknown = {item.place for item in items if item.xid.rid and item.place not in known}
-    counted = Counter(str(Xid.parse(place).group) for place in unknown)
+    unknown = {item.holder for item in items if item.xid.rid and item.holder not in known}
+    counted = Counter(str(Xid.parse(holder).group) for holder in unknown)
     return {group for group, number in counted.items() if number >= _LISTED_FROM}

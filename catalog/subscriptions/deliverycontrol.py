@@ -1,4 +1,4 @@
-"""Changes the course of a subscription's delivery: pause, resume, replay; shows its attempts.
+"""Pauses, resumes and replays the delivery of a subscription, and shows its attempts.
 
 The process that delivers goes on from the row, whose revision each change raises.
 """
@@ -53,7 +53,7 @@ async def change_subscription(request: web.Request, wanted: SubscriptionChanges)
     """
     async with request[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(stored, is_moved=wanted.cursor is not None)
+        _check_delivery(stored, is_moved=wanted.cursor is not None)
         if wanted.cursor is not None:
             position = await find_position(
                 connection, wanted.cursor, stored.log, subject=request.path, name="cursor"
@@ -79,8 +79,8 @@ async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response
     return model_response(shown, headers=headers)
 
 
-def _check_course(stored: Subscription, *, is_moved: bool) -> None:
-    """Refuse to change the course of a delivery that has none.
+def _check_delivery(stored: Subscription, *, is_moved: bool) -> None:
+    """Refuse to pause, resume or replay where nothing is delivered.
 
     A pending subscription can be paused and resumed, and not moved.
 
