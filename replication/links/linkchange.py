@@ -1,4 +1,4 @@
-"""The handler that changes a link: what it brings, its names, its source, and its course."""
+"""The handler that changes a link: what it brings, its names, its peer, and whether it runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import structlog
 from aiohttp import web
 
+from catalog.client import ClientError, Credential, CursorExpired
 from catalog.context import CONTEXT, Context
-from catalog.model.concorderrors import UnresolvedConflict
-from catalog.model.errors import BadRequest
+from catalog.http.outbound import open_session
+from catalog.model.concorderrors import SourceUnusable, TargetUnusable, UnresolvedConflict
+from catalog.model.errors import BadRequest, InvalidAttribute
 from catalog.model.masking import counted
 from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
 from catalog.store import links
@@ -19,6 +22,7 @@ from catalog.store.database import Connection
 from catalog.store.links import Link
 from replication.credentials.givencredential import given_credential
 from replication.credentials.peeraccess import PeerAccess, access_of
+from replication.feed.sourceloss import loss_told, why_lost
 from replication.links.linkanswers import answer_link, present
 from replication.links.linkdefinitions import (
     check_authority,
@@ -28,7 +32,14 @@ from replication.links.linkdefinitions import (
     members_of,
 )
 from replication.links.links import check_not_paused, existing_link
-from replication.peers.movedpeer import check_moved, moved_peer
+from replication.peers.handshake import (
+    PROBE_SECONDS,
+    cause_of,
+    describe,
+    peer_at,
+    shake_hands,
+    why_own,
+)
 from replication.store import allowances, linklosses
 from replication.store.linkcommands import pause, resume
 from replication.store.linkcredentials import renew_credential, save_credential
@@ -142,3 +153,68 @@ async def _check_moved(context: Context, link: Link, body: LinkChanges, subject:
     if body.authority is not None:
         link = replace(link, authority=body.authority)
     await check_moved(context, link, definition.peer, access, subject)
+
+
+_log = structlog.get_logger(__name__)
+
+_MOVABLE = ("pull", "events", "push")
+_FORCE = (
+    "If it is the right one all the same, change the link with `?force` (`--force`): it compares "
+    "everything with what is there."
+)
+
+
+def moved_peer(body: LinkChanges, link: Link, subject: str) -> dict[str, str]:
+    """The member of the link's definition that names its peer, with another URL; empty if the body
+    has none.
+
+    Raises:
+        InvalidAttribute: the link has no such member, or begins anew where its peer is another.
+    """
+    name = "target" if link.definition.sends else "source"
+    if other := {"source", "target"} & body.model_fields_set - {name}:
+        fault = f'a link of mode "{link.definition.mode}" has none'
+        raise InvalidAttribute(subject, name=other.pop(), error_detail=fault)
+    url = getattr(body, name)
+    if url is None:
+        return {}
+    if link.definition.mode not in _MOVABLE:
+        fault = f'a link of mode "{link.definition.mode}" is removed and added anew instead'
+        raise InvalidAttribute(subject, name=name, error_detail=fault)
+    return {name: url}
+
+
+async def check_moved(
+    context: Context, link: Link, url: str, credential: Credential, subject: str
+) -> None:
+    """Check that the catalog at a URL is the one of a link, with all that the link has read.
+
+    Args:
+        credential: is shown to the catalog.
+        subject: of an error.
+
+    Raises:
+        SourceUnusable, TargetUnusable: it does not answer, is another catalog or another node, or
+            has lost data.
+    """
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(url, session, seconds, credential=credential)
+        try:
+            found = await shake_hands(peer)
+            fault = why_own(context, found)
+            if not fault and link.authority not in (None, found.authority):
+                fault = f"it is the authority {found.authority}, not {link.authority}"
+            # What was lost before is known; it does not tell the new place from the old one.
+            fault = fault or why_lost(replace(link, loss=None), found.instance)
+            if not fault and link.cursor is not None and not link.definition.sends:
+                await peer.changes(link.cursor, limit=1)
+        except CursorExpired as error:
+            fault = loss_told(error)
+        except ClientError as error:
+            _log.info("a link cannot move", link=link.id, url=url, cause=cause_of(error))
+            fault = describe(error, url, link.id).rstrip(".")
+    if fault and link.definition.sends:
+        raise TargetUnusable(subject, target=url, error_detail=fault, detail=_FORCE)
+    if fault:
+        raise SourceUnusable(subject, source=url, error_detail=fault, detail=_FORCE)

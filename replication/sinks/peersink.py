@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from catalog.client import ClientError
+from catalog.client import BadAnswer, ClientError, JsonObject
+from catalog.model.entity import Origin
 from catalog.model.masking import counted
-from catalog.operations.peers import Handshake
+from catalog.model.xid import depth
+from catalog.operations.feed import MOST_PUSHED, Verdict
+from catalog.operations.peers import MOST_NAMED, Handshake
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
+from replication.deciding.batch import origin_of
+from replication.deciding.decide import CONFLICTS
 from replication.deciding.provenance import Copy
-from replication.peers.handshake import shake_hands
-from replication.sinks.push import PushFlow, PushRequest, requests_for, why_no_target
-from replication.sinks.pushcomparison import compare_target
-from replication.sinks.pushconflicts import learn_conflicts
-from replication.sources.ownlog import SentPage
-from replication.store.digests import count_entities
+from replication.feed.feedpages import read_copies
+from replication.peers.handshake import may_pass, shake_hands
+from replication.sinks.push import PushFlow, PushRequest, requests_for, shown_detail, why_no_target
+from replication.sinks.sentcopies import conflict_with
+from replication.sources.ownlog import SentPage, sent_by
+from replication.store import digests, linkconflicts
+from replication.store.digests import DigestSelection, count_entities
+from replication.store.linkconflicts import MOST_CONFLICTS
 from replication.store.loghistory import why_lost
-from replication.transfer.comparison import DigestComparison, OriginState
+from replication.transfer.comparison import (
+    DifferingOrigin,
+    DigestComparison,
+    OriginState,
+    find_differences,
+)
 from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSink
@@ -179,3 +193,147 @@ def _outcome_of(here: OriginState, there: OriginState | None) -> str:
     if here.is_deleted:
         return "deleted" if is_there else "noted as deleted"
     return "changed" if is_there else "created"
+
+
+async def compare_target(flow: PushFlow) -> DigestComparison | None:
+    """Compare what a link sends with its target.
+
+    Returns:
+        `None` if everything has to be pushed: the target tells no digests, or has entities of this
+        node of which not even a deletion is known here. It notices these after a complete copy.
+
+    Raises:
+        ClientError: the target does not answer now.
+    """
+    database = flow.context.database
+    async with database.snapshot(database.pools.feed) as connection:
+        head = await read_head(connection)
+    found = await _compare(flow)
+    if found is None:
+        return None
+    own = database.node.authority
+    lacks = any(
+        each.here is None and each.there and not each.there.is_deleted
+        for each in found.differing
+        if each.origin.authority == own
+    )
+    if lacks:
+        return None
+    wanted = _ordered(found.differing)
+    return DigestComparison(
+        cursor=head.now, rows=found.rows, differing=found.differing, wanted=wanted
+    )
+
+
+async def _compare(flow: PushFlow) -> DigestComparison | None:
+    authorities = await _authorities(flow)
+    if not 0 < len(authorities) <= MOST_NAMED:
+        return None
+    sent = sent_by(flow.context, flow.link.definition)
+    if sent.types and "types" not in flow.target.offers:
+        return None
+    wanted = DigestSelection(authorities=authorities, scope=sent.scope, types=sent.types)
+    try:
+        return await find_differences(flow, wanted)
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return None
+
+
+async def _authorities(flow: PushFlow) -> list[str]:
+    """The authorities that the link sends; the target needs none of its own."""
+    named = sent_by(flow.context, flow.link.definition).authorities
+    if named is None:
+        database = flow.context.database
+        async with database.snapshot(database.pools.feed) as connection:
+            named = frozenset(await digests.read_authorities(connection, MOST_NAMED + 1))
+    return sorted(named - {flow.target.authority})
+
+
+def _ordered(differing: Sequence[DifferingOrigin]) -> list[Origin]:
+    """The origins to push: deletions first, the deepest first, then parents first."""
+    return [each.origin for each in sorted(filter(_is_here, differing), key=_order)]
+
+
+def _is_here(each: DifferingOrigin) -> bool:
+    return each.here is not None
+
+
+def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
+    assert each.here is not None, "it is here"
+    level = depth(each.origin.xid)
+    return not each.here.is_deleted, -level if each.here.is_deleted else level, each.origin.xid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """A copy that the target could not apply; where it came spoilt, `origin` or `xid` may be that
+    of another one."""
+
+    origin: Origin
+    xid: str
+    verdict: Verdict
+    detail: str
+
+    @property
+    def suspects(self) -> set[Origin]:
+        """The origins that the copy may have been of."""
+        return {self.origin, Origin(self.origin.authority, self.xid)}
+
+
+async def learn_conflicts(flow: PushFlow) -> list[Origin]:
+    """Ask the target how far it has come, and note the copies that it could not apply.
+
+    The copies are pushed again, as are copies whose refusal the target has answered.
+
+    Returns:
+        the origins of copies that came spoilt, where nothing here has that origin: nobody knows
+        what they were of.
+    """
+    strays: list[Origin] = []
+    after: Origin | None = None
+    for _ in range(MOST_CONFLICTS // MOST_PUSHED):
+        told = [_read(flow, line) for line in await flow.ask(after)]
+        if told:
+            strays += await _note(flow, told)
+        if len(told) < MOST_PUSHED:
+            break
+        after = told[-1].origin
+    return strays
+
+
+async def _note(flow: PushFlow, told: Sequence[_Told]) -> list[Origin]:
+    """Note the conflicts of what is here and is sent by the link; return the origins of the rest
+    that came spoilt."""
+    database = flow.context.database
+    async with database.snapshot(database.pools.feed) as connection:
+        copies = await read_copies(connection, {each for one in told for each in one.suspects})
+    sent = sent_by(flow.context, flow.link.definition)
+    held = {origin_of(c): c for c in copies if sent.admits(c) and flow.admits(c)}
+    conflicts = [
+        conflict_with(held[origin], each.verdict.value, each.detail)
+        for each in told
+        for origin in each.suspects & held.keys()
+        if each.verdict in CONFLICTS
+    ]
+    if conflicts:
+        async with database.transaction() as connection:
+            await linkconflicts.add(connection, flow.link.id, conflicts)
+    return [e.origin for e in told if e.verdict is Verdict.INVALID and e.origin not in held]
+
+
+def _read(flow: PushFlow, line: JsonObject) -> _Told:
+    try:
+        origin = Origin(line["authority"], line["origin"])
+        told = _Told(
+            origin=origin,
+            xid=line.get("xid", origin.xid),
+            verdict=Verdict(line["verdict"]),
+            detail=shown_detail(line),
+        )
+        if all(isinstance(text, str) for text in (origin.authority, origin.xid, told.xid)):
+            return told
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise BadAnswer(f"{flow.peer.url}/replication/entities", "no list of conflicts")

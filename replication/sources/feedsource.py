@@ -25,9 +25,8 @@ from replication.peers.linkerrors import class_of
 from replication.peers.trustrequests import trust_first
 from replication.signing.signaturechecks import read_trust
 from replication.sources.copypages import COPIES_OF_ONE, CopyPage, pages_of
-from replication.sources.eventtopic import wake_by_topic
 from replication.sources.labelledfeed import labelled_changes, labelled_listing
-from replication.sources.notifications import HINT_SECONDS, ensure_subscription
+from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic
 from replication.sources.sourcecomparison import SourceComparison, compare
 from replication.store import allowances
 from replication.store.linkconflicts import MOST_CONFLICTS, LinkConflict

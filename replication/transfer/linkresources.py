@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import aiohttp
 
+from catalog.config import Settings
 from catalog.context import Context
+from catalog.http.listener import most_outbound_connections
+from catalog.load.limiter import Share
 from catalog.store.links import Link
 from catalog.supervisor import LoopTiming
 from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.feed.confirmations import Confirmations
 from replication.peers.handshake import peer_at
 from replication.peers.linkbounds import LinkGate
-from replication.peers.linkconnections import LinkConnections
 from replication.peers.pacedclient import PacedClient, PeerHosts
 
 
@@ -52,3 +56,27 @@ class LinkResources:
         timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
         shown = access or access_of(link, self.context)
         return peer_at(url, self.session, timeout, self.hosts.pace_of(url), shown)
+
+
+class LinkConnections:
+    """The shares of the connections that links may use at a time.
+
+    Links whose last attempt failed share a quarter of them until they are current: a peer that
+    does not answer keeps a connection for long. Those that wait at their sources for changes share
+    half. The rest is left to those that bring something.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        most = most_outbound_connections(settings)
+        self.probation = Share(max(1, most // 4))
+        self._waiting = Share(max(1, most // 2))
+
+    @contextlib.contextmanager
+    def place_to_wait(self) -> Iterator[bool]:
+        """Take a place for a request that waits at a source; the value is whether there is one."""
+        has_place = self._waiting.take_now()
+        try:
+            yield has_place
+        finally:
+            if has_place:
+                self._waiting.give_back()
