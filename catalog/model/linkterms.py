@@ -37,6 +37,7 @@ class ModeTerms:
         is_fixed: nothing of them can be changed.
         is_nameless: the other catalog tells no authority, so that an operator may name any.
         drops: what they have brought can be dropped again.
+        moves: the other catalog may get another URL.
     """
 
     needs: Literal["source", "target", "authority"]
@@ -47,6 +48,7 @@ class ModeTerms:
     is_fixed: bool = False
     is_nameless: bool = False
     drops: bool = True
+    moves: bool = False
 
     def has(self, member: str) -> bool:
         """Whether links of the mode may have a member."""
@@ -59,14 +61,14 @@ _WALKED = _NAMED_HERE | {"authority", "trust"}
 _FOLLOWED = _WALKED | {"authorities"}
 _PUSHED = frozenset({"authority", "authorities"})
 MODE_TERMS: Mapping[Mode, ModeTerms] = {
-    "pull": ModeTerms(needs="source", members=_FOLLOWED | {"labels"}),
-    "events": ModeTerms(needs="source", members=_FOLLOWED | {"labels", "eventtopic"}),
+    "pull": ModeTerms(needs="source", members=_FOLLOWED | {"labels"}, moves=True),
+    "events": ModeTerms(needs="source", members=_FOLLOWED | {"labels", "eventtopic"}, moves=True),
     "accept": ModeTerms(
         needs="authority", members=_NAMED_HERE | {"authorities"}, is_told=True, is_fixed=True
     ),
     "kafka": ModeTerms(needs="source", members=_FOLLOWED, is_topic=True, is_told=True),
     "walk": ModeTerms(needs="source", members=_WALKED | {"dialect"}, is_nameless=True),
-    "push": ModeTerms(needs="target", members=_PUSHED, sends=True, drops=False),
+    "push": ModeTerms(needs="target", members=_PUSHED, sends=True, drops=False, moves=True),
     "publish": ModeTerms(
         needs="target",
         members=frozenset({"authorities"}),

@@ -157,7 +157,6 @@ async def _check_moved(context: Context, link: Link, body: LinkChanges, subject:
 
 _log = structlog.get_logger(__name__)
 
-_MOVABLE = ("pull", "events", "push")
 _FORCE = (
     "If it is the right one all the same, change the link with `?force` (`--force`): it compares "
     "everything with what is there."
@@ -178,7 +177,7 @@ def moved_peer(body: LinkChanges, link: Link, subject: str) -> dict[str, str]:
     url = getattr(body, name)
     if url is None:
         return {}
-    if link.definition.mode not in _MOVABLE:
+    if not link.definition.terms.moves:
         fault = f'a link of mode "{link.definition.mode}" is removed and added anew instead'
         raise InvalidAttribute(subject, name=name, error_detail=fault)
     return {name: url}

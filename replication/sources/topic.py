@@ -40,6 +40,8 @@ from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnus
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024
 _RECORDS_AT_ONCE = 1000
+# A broker answers the requests of a connection in turn, so others wait until a fetch ends.
+_LONGEST_FETCH_MS = 100
 ROOM = 64 * 1024
 """The bytes that records have beside their values."""
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
@@ -97,6 +99,7 @@ class Topic:
             enable_auto_commit=False,
             auto_offset_reset="none",
             fetch_max_bytes=_FETCH_BYTES,
+            fetch_max_wait_ms=_LONGEST_FETCH_MS,
             max_partition_fetch_bytes=_PARTITION_BYTES,
             **self._options,
         )
@@ -167,8 +170,9 @@ class Topic:
         """The bounds of the first partitions now."""
         wanted = [TopicPartition(self.address.name, each) for each in range(partitions)]
         with self.told():
-            begins = await self._consumer.beginning_offsets(wanted)
-            ends = await self._consumer.end_offsets(wanted)
+            begins, ends = await asyncio.gather(
+                self._consumer.beginning_offsets(wanted), self._consumer.end_offsets(wanted)
+            )
         return TopicBounds(
             begins=tuple(begins[each] for each in wanted),
             ends=tuple(ends[each] for each in wanted),

@@ -234,9 +234,11 @@ class TopicSource(LinkSource, LinkPeer):
             TopicUnusable
         """
         offsets = self._here.offsets
-        if await self._topic.partitions() < len(offsets):
+        partitions, bounds = await asyncio.gather(
+            self._topic.partitions(), self._topic.bounds(len(offsets))
+        )
+        if partitions < len(offsets):
             raise TopicUnusable("The topic is not there, or has fewer partitions than before.")
-        bounds = await self._topic.bounds(len(offsets))
         for each, offset in enumerate(offsets):
             if not bounds.begins[each] <= offset <= bounds.ends[each]:
                 raise TopicLost(
