@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 from catalog.client import JsonObject
 from catalog.dialects.discovery.eventlist import StoredService
 from catalog.dialects.discovery.load import ENDPOINT_MESSAGES, ENDPOINTS
 from catalog.dialects.discovery.requests import read_added
-from catalog.dialects.discovery.translate import Patch, to_entities
+from catalog.dialects.discovery.translate import to_entities
+from catalog.model.errors import XRegistryError
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from replication.readers.reader import (
@@ -72,41 +72,32 @@ class ServiceReader(WalkReader):
     def _service(self, id: str, shown: JsonObject) -> list[WalkedItem]:
         """The endpoint that a service is, with its messages."""
         self.count()
-        patches: list[Patch] = []
-        endpoint = self.item(f"/{ENDPOINTS}", id, partial(self._read, shown, patches))
-        items: list[WalkedItem] = [endpoint]
-        if not isinstance(endpoint, WalkedEntity) or not self._has_messages:
+        xid = f"/{ENDPOINTS}/{id}"
+        try:
+            [put] = read_added([shown], self._path, imports=True)
+        except XRegistryError as error:
+            return [self.malformed(xid, str(error))]
+        patch = to_entities(put.service, StoredService(id=id), "")
+        read = partial(entity_of, self.reading.authority, attributes=patch.endpoint)
+        items = [self.item(f"/{ENDPOINTS}", id, partial(read, epoch=put.least_epoch))]
+        if not isinstance(items[0], WalkedEntity) or not self._has_messages:
             return items
-        xid = endpoint.entity.path
-        self._whole.add(str(xid))
-        for rid, attributes in patches[0].messages.items():
-            path = f"{xid}/{ENDPOINT_MESSAGES}"
-            if self.reading.selects(f"{path}/{rid}"):
+        self._whole.add(xid)
+        for rid, attributes in patch.messages.items():
+            if self.reading.selects(f"{xid}/{ENDPOINT_MESSAGES}/{rid}"):
                 self.count()
-                items += self._message(path, rid, attributes)
+                items += self._message(f"{xid}/{ENDPOINT_MESSAGES}", rid, attributes)
         return items
-
-    def _read(self, shown: JsonObject, patches: list[Patch], xid: Xid) -> WalkedEntity:
-        """An endpoint; its `patches` get the one of its messages."""
-        [put] = read_added([shown], self._path, imports=True)
-        patches.append(to_entities(put.service, StoredService(id=xid.gid), ""))
-        attributes = patches[0].endpoint
-        return entity_of(self.reading.authority, xid, attributes, epoch=put.least_epoch)
 
     def _message(self, path: str, rid: str, attributes: JsonObject) -> list[WalkedItem]:
         """A message with its one version."""
         authority = self.reading.authority
-
-        def read(xid: Xid) -> WalkedEntity:
-            return entity_of(authority, xid, {**attributes, "ancestorid": _VERSION})
-
+        read = partial(entity_of, authority, attributes={**attributes, "ancestorid": _VERSION})
         version = self.item(f"{path}/{rid}/versions", _VERSION, read)
         if not isinstance(version, WalkedEntity):
             return [version]
-        return [self.item(path, rid, self._resource_of(version)), version]
-
-    def _resource_of(self, version: WalkedEntity) -> Any:
-        return partial(resource_of, self.reading.authority, versions=[version], meta={})
+        resource = partial(resource_of, authority, versions=[version], meta={})
+        return [self.item(path, rid, resource), version]
 
     async def is_gone(self, xid: str) -> bool:
         """Whether an endpoint is not there; its messages come and go with its list of events."""
