@@ -25,11 +25,20 @@ def last_number(vids: Iterable[str], deleted: Sequence[range] = ()) -> int:
 
 
 def latest_of(vids: Iterable[str]) -> str:
-    """The id of the latest of some versions.
+    """The id of the latest of some versions; see `in_order`."""
+    return max(vids, key=_order)
+
+
+def in_order(vids: Iterable[str]) -> list[str]:
+    """The ids of some versions, the latest one last.
 
     Other ids come before all numbers, ordered as if padded on the left to one length, so that
     a number which the server gives is always the largest.
 
     Source: CloudEvents Registry 0.4, "version" and "Resource: schemas".
     """
-    return max(vids, key=lambda vid: (is_number(vid), len(vid), vid))
+    return sorted(vids, key=_order)
+
+
+def _order(vid: str) -> tuple[bool, int, str]:
+    return is_number(vid), len(vid), vid

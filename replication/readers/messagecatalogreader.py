@@ -15,6 +15,7 @@ from catalog.dialects.messagecatalog.uris import (
     MESSAGE_GROUPS,
     path_of,
 )
+from catalog.dialects.versionnumbers import is_number
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from replication.readers.reader import (
@@ -71,7 +72,11 @@ class MessageCatalogReader(WalkReader):
                 yield items
 
     async def _group(self, xid: Xid) -> AsyncIterator[list[WalkedItem]]:
-        shown = await self._shown(xid)
+        try:
+            shown = await self._shown(xid)
+        except AnswerMalformed as error:
+            yield [self.malformed(str(xid), error.message)]
+            return
         if shown is None:
             return
         group = self.item(f"/{MESSAGE_GROUPS}", xid.gid, partial(self._read_group, shown))
@@ -93,12 +98,17 @@ class MessageCatalogReader(WalkReader):
         numbers = await self._members(f"{self._path(xid)}/versions")
         ancestor = ""
         for number in sorted(each for each in numbers if type(each) is int):
-            shown = await self._shown(xid.version(str(number)))
+            version = xid.version(str(number))
+            try:
+                shown = await self._shown(version) if is_number(version.vid) else None
+            except AnswerMalformed as error:
+                items.append(self.malformed(str(version), error.message))
+                continue
             if shown is not None:
-                ancestor = ancestor or str(number)
+                ancestor = ancestor or version.vid
                 read = partial(self._read_version, shown, ancestor, format)
-                items.append(self.item(f"{xid}/versions", str(number), read))
-                ancestor = str(number)
+                items.append(self.item(f"{xid}/versions", version.vid, read))
+                ancestor = version.vid
         versions = [item for item in items if isinstance(item, WalkedEntity)]
         if not versions:
             return items
@@ -129,7 +139,8 @@ class MessageCatalogReader(WalkReader):
 
     async def is_gone(self, xid: str) -> bool:
         path = Xid.parse(xid)
-        return path_of(path) is None or await self.server.is_gone(self._path(path))
+        is_shown = path.groups == MESSAGE_GROUPS and path_of(path) is not None
+        return is_shown and await self.server.is_gone(self._path(path))
 
     async def _shown(self, xid: Xid) -> JsonObject | None:
         """An entity as the server shows it; `None` if it is not there any more."""

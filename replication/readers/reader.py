@@ -127,7 +127,7 @@ class WalkReader(ABC):
 
     @abstractmethod
     async def is_gone(self, xid: str) -> bool:
-        """Whether the server says that an entity is not there."""
+        """Whether the server says that an entity is not there, which its API could show."""
 
     async def document(self, xid: str) -> bytes:
         """The document of a version that was read without it."""

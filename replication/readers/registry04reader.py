@@ -12,10 +12,10 @@ from catalog.client import JsonObject, Refused
 from catalog.dialects.registry04.address import Types, types_in
 from catalog.dialects.registry04.attributechecks import check_body, resource_attributes
 from catalog.dialects.registry04.layout import Layout
-from catalog.dialects.registry04.names import path_of
+from catalog.dialects.registry04.names import has_names, path_of
 from catalog.dialects.registry04.nativeforms import checked_group, new_meta
 from catalog.dialects.registry04.translate import to_entity
-from catalog.dialects.versionnumbers import latest_of
+from catalog.dialects.versionnumbers import in_order
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from replication.readers.reader import (
@@ -33,7 +33,7 @@ from replication.readers.walkedentities import (
     resource_of,
     with_document,
 )
-from replication.readers.walkedserver import GONE, AnswerMalformed, WalkedServer
+from replication.readers.walkedserver import GONE, AnswerMalformed, AnswerTooLarge, WalkedServer
 
 
 async def find_registry04(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
@@ -99,24 +99,26 @@ class Registry04Reader(WalkReader):
     async def _resource(self, types: Types, xid: Xid) -> list[WalkedItem]:
         """A resource with its versions; nothing if it has gone since it was listed."""
         shown = {vid: each async for vid, each in self._members(f"{path_of(xid)}/versions")}
-        ordered: list[str] = []
-        while len(ordered) < len(shown):
-            ordered.insert(0, latest_of(shown.keys() - {*ordered}))
         items: list[WalkedItem] = []
         ancestor = ""
-        for vid in ordered:
-            ancestor = ancestor or vid
+        for vid in in_order(shown):
+            ancestor, before = vid, ancestor or vid
             content: JsonObject = {}
             document = b""
             if types.has_document and is_valid_id(vid) and not shown[vid].get(types.uri):
-                answer = await self.server.document(self._path(xid.version(vid)))
+                try:
+                    answer = await self.server.document(self._path(xid.version(vid)))
+                except (Refused, AnswerMalformed, AnswerTooLarge) as error:
+                    if isinstance(error, Refused) and error.is_retryable:
+                        raise
+                    items.append(self.malformed(f"{xid}/versions/{vid}", error.message))
+                    continue
                 self.count_bytes()
                 document = answer.body
                 if document:
                     content = {"contenttype": answer.headers.get(hdrs.CONTENT_TYPE)}
-            read = partial(self._read_version, types, shown[vid], content, document, ancestor)
+            read = partial(self._read_version, types, shown[vid], content, document, before)
             items.append(self.item(f"{xid}/versions", vid, read))
-            ancestor = vid
         versions = [item for item in items if isinstance(item, WalkedEntity)]
         if not versions:
             return items
@@ -162,7 +164,8 @@ class Registry04Reader(WalkReader):
         )
 
     async def is_gone(self, xid: str) -> bool:
-        return await self.server.is_gone(self._path(Xid.parse(xid)))
+        path = Xid.parse(xid)
+        return has_names(path) and await self.server.is_gone(self._path(path))
 
     async def _members(self, path: str) -> AsyncIterator[tuple[str, JsonObject]]:
         """The members of a collection; none if it is not there."""

@@ -102,6 +102,8 @@ class ServiceReader(WalkReader):
     async def is_gone(self, xid: str) -> bool:
         """Whether an endpoint is not there; its messages come and go with its list of events."""
         path = Xid.parse(xid)
+        if path.groups != ENDPOINTS:
+            return False
         if path.rid:
             return str(path.group) in self._whole
         return await self.server.is_gone(f"{self._path}/{path.gid}")

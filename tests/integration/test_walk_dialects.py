@@ -45,11 +45,18 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
 
 
 @contextlib.asynccontextmanager
-async def server_of(node: Node, dialect: str) -> AsyncIterator[ForeignServer]:
-    """A server that has one API, which is the node's."""
+async def server_of(node: Node, *dialects: str) -> AsyncIterator[ForeignServer]:
+    """A server that has some APIs, which are the node's."""
+    async with hidden_but(node, [DIALECTS[each] for each in dialects]) as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def hidden_but(node: Node, roots: list[str]) -> AsyncIterator[ForeignServer]:
+    """A server that shows of a node what is below these paths at the time of a request."""
 
     async def forward(request: web.Request) -> web.Response:
-        if not request.path.startswith(DIALECTS[dialect]):
+        if not any(request.path.startswith(root) for root in roots):
             raise web.HTTPNotFound
         async with session.get(f"{node.url}{request.raw_path}", allow_redirects=False) as answer:
             kept = {n: answer.headers[n] for n in ("Content-Type", "Link") if n in answer.headers}
@@ -316,7 +323,12 @@ async def test_what_a_server_should_not_show_is_a_conflict_and_the_rest_flows(
         elif not path.strip("/") or last == "messagedefinitions":
             found = ["good", *ids] if not path.strip("/") or "good" in path else [*ODD]
         else:
-            found = [1, 2, None, "x"] if last == "versions" else by_id.get(last, odd[len(path)])
+            found = (
+                [1, 2, 3, -5, 10**20, None, "x"]
+                if last == "versions"
+                else by_id.get(last, odd[len(path)])
+            )
+            found = [] if last == "3" else found
         return web.json_response(found)
 
     app = web.Application()
@@ -328,3 +340,24 @@ async def test_what_a_server_should_not_show_is_a_conflict_and_the_rest_flows(
             assert await walker.conflicts()
             brought = await replicas(target, foreign.url)
             assert any(xid.endswith(str(good["id"])) for xid in brought), brought
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_what_an_api_cannot_show_is_not_gone(pair: tuple[Node, Node], dialect: str) -> None:
+    source, target = pair
+    await source.put("/messagegroups/g", {"messages": {"m": {}}})
+    await source.put("/endpoints/e", {"usage": ["producer"], "messages": {"m": {}}})
+    await source.put("/schemagroups/s")
+    roots = ["/"]
+    async with hidden_but(source, roots) as server, walking(target, server) as walker:
+        await walker.walk()
+        before = {xid for xid in await replicas(target, server.url) if xid != "/"}
+        roots[:] = [DIALECTS[dialect]]
+        await walker.walk()
+        kept = {
+            "messagecatalog": ("/endpoints", "/schemagroups"),
+            "discovery": ("/messagegroups", "/schemagroups"),
+            "registry04": ("/messagegroups", "/endpoints", "/schemagroups"),
+        }[dialect]
+        left = {*await replicas(target, server.url)}
+        assert {xid for xid in before if xid.startswith(kept)} <= left
