@@ -134,8 +134,9 @@ class NewLink(LinkTerms):
     """A link as an operator defines it.
 
     A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
-    `publish` and `kafka`, it is a topic. A link of mode `accept` has neither: it takes what its
-    `authority` pushes. Without a mode, a new link walks a source that offers no replication.
+    `publish` and `kafka`, it is a topic. A link of mode `accept` has neither: it takes the
+    copies that its `authority` pushes. Without a mode, a new link walks a source that offers no
+    replication.
     `authority` pins the other catalog to an authority; without it, a new link is pinned to the
     authority that the catalog names first, and an existing link keeps its pin. The link brings
     entities of the `authorities`; `*` stands for all authorities. `dialect` is for links that

@@ -60,7 +60,7 @@ def rotate(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Sign with a new key. The old one stands for it, so those who trust the old one trust it.
+    """Sign with a new key. The old key signs the new one, so catalogs that trust the old key do.
 
     The secret of the old key is destroyed. What it has signed stays valid, unless it is revoked:
     then everything is signed anew.

@@ -1,4 +1,4 @@
-"""The trust of a node in the keys of authorities: what it takes of those whose keys it knows."""
+"""The trust of a node in the keys of authorities: which copies of an authority it accepts."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ async def get_link(request: web.Request) -> LinkAnswer:
 async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
     """Replace a link: one that leads elsewhere begins anew.
 
-    One that selects other entities, or names them otherwise, reconsiders what is here. It stays
-    pinned to its authority unless the body names another one.
+    A link that now selects other entities, or gives them other names, drops or renames its
+    replicas. The link stays pinned to its authority unless the body names another authority.
     """
     context, id = request[CONTEXT], request.match_info["id"]
     if body.id not in (None, id):

@@ -46,6 +46,7 @@ async def find_message_catalog(server: WalkedServer, model: Model, root: str) ->
     except AnswerMalformed as error:
         raise NoCatalog(f"{server.url}{root} is no Message Catalog.", error.message) from error
     return WalkedCatalog(
+        dialect="messagecatalog",
         software="Message Catalog",
         identity="Message Catalog",
         reader=partial(MessageCatalogReader, root=root),

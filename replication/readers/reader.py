@@ -1,4 +1,4 @@
-"""What a walk needs to know of a server's catalog: its parts, their entities, and what is gone."""
+"""The readers of walks, as a walk knows them: they read the parts of a server's catalog."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from catalog.client import ClientError, JsonObject
 from catalog.model.errors import XRegistryError
+from catalog.model.linkterms import Dialect
 from catalog.model.schema import Model
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 from replication.deciding.copychecks import MalformedCopy
@@ -64,13 +65,13 @@ class ReadingLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one walk is to read of a server.
+    """The extent of one walk of a server.
 
     Args:
         model: tells which types can be taken over.
-        authority: whose the entities are.
-        scope, types: what is wanted; everything if both are empty.
-        allowance: what the server may send in the whole walk.
+        authority: the authority of the copies.
+        scope, types: the paths and types to read; everything if both are empty.
+        allowance: bounds the entities and bytes of the whole walk.
     """
 
     server: WalkedServer
@@ -127,7 +128,7 @@ class WalkReader(ABC):
 
     @abstractmethod
     async def is_gone(self, xid: str) -> bool:
-        """Whether the server says that an entity is not there, which its API could show."""
+        """Whether an entity that the API could show is missing, by the server's own word."""
 
     async def document(self, xid: str) -> bytes:
         """The document of a version that was read without it."""
@@ -146,8 +147,8 @@ class WalkReader(ABC):
         raise NotImplementedError
 
     def state_of(self, part: WalkPart | None) -> Hashable | None:
-        """What the server told of a part, or of everything, that changes whenever groups come or
-        go; `None` if it tells nothing."""
+        """A value that changes whenever groups of a part, or of the whole catalog, come or go;
+        `None` if the server tells no such value."""
         return None
 
     def is_unreadable(self, xid: str) -> bool:
@@ -207,12 +208,14 @@ class WalkedCatalog:
     """A server's catalog as the server describes it.
 
     Args:
-        software: names its API and edition.
-        identity: another one is another catalog.
+        dialect: the API by which it is read.
+        software: names the API and its edition.
+        identity: differs between catalogs that follow each other at one URL.
         faults: the types that cannot be taken over.
-        reader: makes a reader of it.
+        reader: makes a reader of the catalog.
     """
 
+    dialect: Dialect
     software: str
     identity: str
     reader: Callable[[Reading], WalkReader]

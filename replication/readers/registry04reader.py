@@ -51,6 +51,7 @@ async def find_registry04(server: WalkedServer, model: Model, root: str) -> Walk
     if not edition.startswith("0.4"):
         raise NoCatalog(f"{server.url}{root} is no CloudEvents Registry 0.4.")
     return WalkedCatalog(
+        dialect="registry04",
         software=f"CloudEvents Registry {edition}"[:64],
         identity=str(found.get("id"))[:128],
         reader=partial(Registry04Reader, root=root),

@@ -41,6 +41,7 @@ async def find_registry(server: WalkedServer, model: Model, root: str) -> Walked
     """
     registry = await describe_registry(server, model)
     return WalkedCatalog(
+        dialect="xregistry",
         software=f"xRegistry {registry.edition}",
         identity=registry.registryid,
         faults=registry.faults,

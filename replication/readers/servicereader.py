@@ -44,7 +44,10 @@ async def find_services(server: WalkedServer, model: Model, root: str) -> Walked
     except AnswerMalformed as error:
         raise NoCatalog(f"{server.url} is no Discovery endpoint.", error.message) from error
     return WalkedCatalog(
-        software="Discovery", identity="Discovery", reader=partial(ServiceReader, root=root)
+        dialect="discovery",
+        software="Discovery",
+        identity="Discovery",
+        reader=partial(ServiceReader, root=root),
     )
 
 

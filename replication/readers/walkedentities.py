@@ -27,8 +27,8 @@ _OF_VERSION = frozenset(
 )
 
 
-UNTOLD = datetime(1970, 1, 1, tzinfo=UTC)
-"""Stands for a time that the server does not tell."""
+# Stands for a time that the server does not tell.
+_UNTOLD = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +129,9 @@ def entity_of(
     """An entity of a server that tells no xids: its attributes as this node has them.
 
     Raises:
-        ValueError: a time is none.
+        ValueError: a time is malformed.
     """
-    created = UNTOLD if createdat is None else _time({"createdat": createdat}, "createdat")
+    created = _UNTOLD if createdat is None else _time({"createdat": createdat}, "createdat")
     modified = created if modifiedat is None else _time({"modifiedat": modifiedat}, "modifiedat")
     entity = Entity(
         xid=str(xid),
@@ -149,8 +149,7 @@ def entity_of(
 def resource_of(
     authority: str, xid: Xid, versions: Sequence[WalkedEntity], meta: JsonObject
 ) -> WalkedEntity:
-    """A resource of a server that tells nothing of it but its versions: the last one is its
-    default.
+    """A resource of a server that tells its versions only: the last version is the default one.
 
     Args:
         versions: there is at least one.

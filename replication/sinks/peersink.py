@@ -288,8 +288,8 @@ async def learn_conflicts(flow: PushFlow) -> list[Origin]:
     The copies are pushed again, as are copies whose refusal the target has answered.
 
     Returns:
-        the origins of copies that came spoilt, where nothing here has that origin: nobody knows
-        what they were of.
+        the origins of copies that came spoilt, where no entity here has that origin: nobody knows
+        of which entities the copies were.
     """
     strays: list[Origin] = []
     after: Origin | None = None

@@ -105,7 +105,7 @@ class Publication:
         """Tell that everything up to a position is in the topic, and save the cursor.
 
         Raises:
-            TopicLost: it has lost what was there.
+            TopicLost: the topic has lost records of the publication.
         """
         last = self._waiting.pop(CHECKPOINT_PARTITION, [])
         await self._append(self._waiting)

@@ -36,7 +36,7 @@ class ReadEpochs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMaker:
-    """Makes the copies that a batch of walked entities brings; those that are here are none.
+    """Makes the copies that a batch of walked entities brings, without the entities that are here.
 
     `arrived` gets the xids of entities that are not here yet.
     """

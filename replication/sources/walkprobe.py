@@ -50,7 +50,7 @@ async def choose_mode(
         SourceUnusable: it does not answer, cannot be followed, or is this node.
     """
     if definition.mode == "walk":
-        return definition, await _probe_server(context, definition, subject, credential)
+        return await _probe_server(context, definition, subject, credential)
     try:
         return definition, await probe(context, definition.source, subject, credential)
     except SourceUnusable as error:
@@ -61,18 +61,17 @@ async def choose_mode(
         if is_named or is_refused or not has_answered:
             raise
         try:
-            found = await _probe_server(context, definition, subject, credential)
+            return await _probe_server(context, definition, subject, credential)
         except SourceUnusable as another:
             if isinstance(another.__cause__, NoCatalog):
                 raise error from cause
             raise
-    return replace(definition, mode="walk"), found
 
 
 async def _probe_server(
     context: Context, definition: LinkDefinition, subject: str, credential: Credential | None
-) -> FoundCatalog:
-    """Find out whether a server can be walked, and describe it."""
+) -> tuple[LinkDefinition, FoundCatalog]:
+    """Describe a server that can be walked; the link reads it by the API that was found."""
     source = definition.source
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
@@ -90,10 +89,10 @@ async def _probe_server(
             raise SourceUnusable(
                 subject, source=source, error_detail=fault, detail=FORCE
             ) from error
-    return FoundCatalog(
-        authority=source,
-        software=found.software,
-        left=[fault.path for fault in found.faults],
+    left = [fault.path for fault in found.faults]
+    return (
+        replace(definition, mode="walk", dialect=found.dialect),
+        FoundCatalog(authority=source, software=found.software, left=left),
     )
 
 

@@ -88,7 +88,8 @@ async def find_differences(
     """Compare a selection here with the same at the other catalog; by digests.
 
     Args:
-        is_whole: list all that the other catalog has, if nothing is here.
+        is_whole: where this node has no entity of the selection, list every entity that the other
+            catalog has.
 
     Returns:
         `None` if nothing is here, or too much differs to be listed.
