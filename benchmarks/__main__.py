@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -47,6 +46,7 @@ from benchmarks.figure import Figure
 from benchmarks.machine import facts, is_busy
 from benchmarks.size import FULL, QUICK, Size
 from benchmarks.table import print_facts, print_figures
+from catalog.store.datadirectory import temporary_directory
 
 Benchmark = Callable[[Size, Path], Awaitable[list[Figure]]]
 
@@ -86,8 +86,7 @@ def main() -> None:
     arguments = _parse()
     console = Console()
     names = arguments.names or list(BENCHMARKS)
-    with tempfile.TemporaryDirectory(prefix="concord-bench-", ignore_cleanup_errors=True) as made:
-        directory = Path(made)
+    with temporary_directory("concord-bench-") as directory:
         about = facts(directory)
         print_facts(console, about)
         if is_busy():

@@ -275,8 +275,7 @@ def _explain(error: Exception, settings: Settings) -> None:
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node.noderuntime import AddressInUse
     from catalog.node.processes import MemberFailed
-    from catalog.store.connections import DatabaseUnusable
-    from catalog.store.postgresprocess import EmbeddedPostgresError
+    from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
 
     cause = error
     while isinstance(cause, ExceptionGroup):

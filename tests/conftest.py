@@ -95,6 +95,23 @@ def _place(item: pytest.Item) -> tuple[int, float, bool]:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _passable_root(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let the account of the embedded server pass through where root runs the tests."""
+    kept = Path(tempfile.gettempdir()).resolve()
+    directory = tmp_path_factory.getbasetemp()
+    while os.geteuid() == 0 and directory not in (kept, *kept.parents):
+        directory.chmod(directory.stat().st_mode | 0o011)
+        directory = directory.parent
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """The directory of a test: others can enter it, but not list it."""
+    tmp_path.chmod(0o711)
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
 def _plain_logs() -> None:
     """A command that ran in a test before has sent the logs to a stream that ended with it.

@@ -61,8 +61,7 @@ async def in_database(settings: Settings, call: Callable[[Connection], Awaitable
     """Call a function with a connection to the database of a node, whether or not it runs."""
     from catalog.config.keyfile import KeysUnusable
     from catalog.node.noderuntime import open_database
-    from catalog.store.connections import DatabaseUnusable
-    from catalog.store.postgresprocess import EmbeddedPostgresError
+    from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
 
     try:
         async with (
@@ -116,8 +115,8 @@ def _account() -> str:
 @asynccontextmanager
 async def dsn_of(settings: Settings) -> AsyncIterator[str]:
     """The URL of a node's database, which is left as it is; its embedded server runs meanwhile."""
+    from catalog.store.connections import EmbeddedPostgresError
     from catalog.store.embedded import start_embedded
-    from catalog.store.postgresprocess import EmbeddedPostgresError
 
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()

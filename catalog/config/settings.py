@@ -127,10 +127,21 @@ _Algorithms = tuple[Annotated[str, AfterValidator(_algorithm)], ...]
 FEED_CONNECTIONS = 3
 
 
+# The file systems' standard has the state of services there (FHS 3.0, "/var/lib").
+SYSTEM_DATA_DIR = Path("/var/lib/concord")
+
+
 def _default_data_dir() -> Path:
+    """The user's own directory; root's is one of the system, unless root's own is in use already.
+
+    PostgreSQL does not run as root, and its account cannot enter the home directory of root.
+    """
     home = Path(os.environ.get("XDG_DATA_HOME", ""))
     # A relative path is invalid, and ignored (XDG Base Directory, "Basics").
-    return (home if home.is_absolute() else Path.home() / ".local" / "share") / "concord"
+    if home.is_absolute():
+        return home / "concord"
+    own = Path.home() / ".local" / "share" / "concord"
+    return SYSTEM_DATA_DIR if os.geteuid() == 0 and not own.exists() else own
 
 
 class Settings(Limits):
@@ -155,7 +166,7 @@ class Settings(Limits):
     port: int = Field(8080, ge=0, le=65535)
     """Port to listen on; 0 is any free one"""
     data_dir: Path = Field(default_factory=_default_data_dir)
-    """Directory of the embedded PostgreSQL and of the encryption key; follows `XDG_DATA_HOME`"""
+    """Directory of the embedded PostgreSQL and the encryption key; `/var/lib/concord` for root"""
     database_url: SecretStr | None = None
     """PostgreSQL to use, its standbys among the hosts; unset starts one in the data directory"""
     encryption_key: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(

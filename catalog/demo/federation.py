@@ -9,12 +9,12 @@ import random
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.client import Client
+from catalog.store.datadirectory import temporary_directory
 from catalog.store.embedded import start_embedded
 
 NAMES = ("eu", "us", "hub", "edge")
@@ -131,10 +131,7 @@ async def open_federation(
         settings: those that a node has beside the ones of every node, by its name.
     """
     async with contextlib.AsyncExitStack() as stack:
-        made = tempfile.TemporaryDirectory(prefix="concord-demo-", ignore_cleanup_errors=True)
-        directory = Path(stack.enter_context(made))
-        # If root runs the demo, PostgreSQL's own account must be able to enter.
-        os.chmod(directory, 0o711)
+        directory = stack.enter_context(temporary_directory("concord-demo-"))
         federation = Federation(directory=directory)
         for name, port in zip(names, free_ports(len(names)), strict=True):
             server = await start_embedded(directory / "postgresql", database=name)

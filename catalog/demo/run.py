@@ -22,7 +22,7 @@ from catalog.demo.outage import survive_outage
 from catalog.demo.output import Screen, Unexpected
 from catalog.demo.setup import Demo, import_documents, link_nodes, start_nodes
 from catalog.demo.wide import WideDemo, open_sources, run_wide_steps
-from catalog.store.postgresprocess import EmbeddedPostgresError
+from catalog.store.connections import EmbeddedPostgresError
 
 INTERRUPTED = 130
 STEPS = 7

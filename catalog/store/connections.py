@@ -62,6 +62,16 @@ class DatabaseUnusable(Exception):
     """A node cannot start with this database, for the reason that the text gives."""
 
 
+class EmbeddedPostgresError(DatabaseUnusable):
+    """The embedded server cannot run. The message says what to do about it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"The embedded PostgreSQL cannot be used: {problem.rstrip('.')}. "
+            "Set CONCORD_DATABASE_URL to use a PostgreSQL server that runs already."
+        )
+
+
 class StatementsOutdated(DatabaseUnavailable):
     """Another version of Concord has changed a table, so what is prepared does not fit any more.
 

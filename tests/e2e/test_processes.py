@@ -30,7 +30,9 @@ CONNECTIONS = 8
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NodeProcess]:
-    node = node_at(tmp_path_factory.mktemp("node"), CONCORD_PROCESSES=str(PROCESSES))
+    directory = tmp_path_factory.mktemp("node")
+    directory.chmod(0o711)  # The account of the server passes through.
+    node = node_at(directory, CONCORD_PROCESSES=str(PROCESSES))
     async with running(node):
         await until(lambda: "Concord serves" in node.log.read_text(), seconds=90)
         yield node

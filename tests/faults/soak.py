@@ -140,6 +140,7 @@ def main(
 ) -> None:
     """Run federations under faults, and hold them to what replication promises."""
     directory = Path(tempfile.mkdtemp(prefix="concord-soak-"))
+    directory.chmod(0o711)  # The account of the server passes through.
     with _broker(directory / "kafka") as broker:
         broken = asyncio.run(soak(minutes, seed, directory, broker))
     if not broken:

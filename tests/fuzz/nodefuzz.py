@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated
 
 import aiohttp
@@ -23,6 +21,7 @@ import typer
 import yarl
 from rich.progress import track
 
+from catalog.store.datadirectory import temporary_directory
 from tests.e2e.nodes import NodeProcess, node_at, running
 from tests.fuzz.nodenames import NodeNames
 from tests.fuzz.requests import FuzzedRequest, RequestGenerator, routes_of
@@ -122,8 +121,8 @@ def main(
 ) -> None:
     """Fuzz every route of a node."""
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as directory:
-        node = node_at(Path(directory))
+    with temporary_directory("concord-fuzz-") as directory:
+        node = node_at(directory)
 
         async def run() -> FuzzResult:
             async with running(node):

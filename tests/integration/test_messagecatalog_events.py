@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from catalog.store.changes import read_newest
 from tests.integration.conftest import Node, start_node
-from tests.integration.test_dispatcher import Sink, delivering
+from tests.integration.test_dispatcher import Sink, delivering, readable
 
 EVENT = {"id": "e", "definition": {"attributes": {"type": {"value": "e"}}}}
 SEED = "application/cloudevents-subscription+json"
@@ -31,6 +32,10 @@ async def sink() -> AsyncIterator[Sink]:
 
 
 async def subscribe(node: Node, **definition: Any) -> dict[str, Any]:
+    """Subscribe to what comes after the changes so far."""
+    async with node.context.database.acquire() as connection:
+        newest = await read_newest(connection)
+    await readable(node.context, newest)
     answer = await node.send(
         "POST", "/subscriptions", {"protocol": "HTTP", **definition}, Content_Type=SEED
     )

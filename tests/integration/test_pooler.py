@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import tempfile
 from pathlib import Path
 
 import asyncpg
@@ -16,6 +15,7 @@ from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.connections import DatabaseUnusable
 from catalog.store.database import SETTINGS, Database
+from catalog.store.datadirectory import temporary_directory
 from catalog.store.embedded import start_embedded
 from catalog.store.postgresaccount import hand_over
 from catalog.store.postgresprocess import PORT, Server
@@ -64,9 +64,9 @@ async def listens(socket: Path) -> bool:
 
 @pytest.mark.skipif(POOLER is None, reason="needs Debian's package pgbouncer")
 async def test_a_pooler_that_keeps_no_sessions_is_refused() -> None:
-    with tempfile.TemporaryDirectory(prefix="concord-pooler-") as made:
-        server = await start_embedded(Path(made) / "node")
-        source = Server.at(Path(made) / "node" / "data")
+    with temporary_directory("concord-pooler-") as made:
+        server = await start_embedded(made / "node")
+        source = Server.at(made / "node" / "data")
         try:
             (source.data / "pg_hba.conf").write_text("local all postgres trust\n")
             connection = await asyncpg.connect(server.dsn)
@@ -77,7 +77,7 @@ async def test_a_pooler_that_keeps_no_sessions_is_refused() -> None:
                 ("transaction", EVERY_SETTING),
                 ("session", EVERY_SETTING),
             ):
-                sockets = Path(made) / f"{mode}{len(ignored)}"
+                sockets = made / f"{mode}{len(ignored)}"
                 sockets.mkdir()
                 url = await start_pooler(source, sockets, mode, ignored)
                 try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.store.datadirectory import temporary_directory
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -33,8 +33,8 @@ FAILOVER_SECONDS = 10.0
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="concord-pair-") as made:
-        yield Path(made)
+    with temporary_directory("concord-pair-") as made:
+        yield made
 
 
 @pytest.fixture

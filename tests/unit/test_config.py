@@ -63,7 +63,20 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("home", ["", "relative"])
 def test_an_unusable_xdg_data_home_is_ignored(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", home)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert Settings().data_dir == Path.home() / ".local" / "share" / "concord"
+
+
+def test_root_has_a_directory_of_the_system_unless_it_used_its_own_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert Settings().data_dir == Path("/var/lib/concord")
+    own = tmp_path / ".local" / "share" / "concord"
+    own.mkdir(parents=True)
+    assert Settings().data_dir == own
 
 
 def test_settings_cannot_be_changed() -> None:

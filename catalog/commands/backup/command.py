@@ -205,9 +205,8 @@ async def _restore(
 def _expected_errors() -> Iterator[None]:
     from catalog.commands.backup.archive import ArchiveUnusable
     from catalog.store.backups import DatabaseInTheWay
-    from catalog.store.connections import DatabaseUnusable
+    from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
     from catalog.store.dumpedrows import RowsUnusable
-    from catalog.store.postgresprocess import EmbeddedPostgresError
     from catalog.store.postgrestools import ToolFailed
     from catalog.store.schemamigration import OfAnotherVersion
 
