@@ -145,7 +145,7 @@ def _default_data_dir() -> Path:
 
 
 class Settings(Limits):
-    """The settings of a node; those that bound others are in `Limits`.
+    """The settings of a node; `Limits` has the sizes, counts and times.
 
     `Settings()` reads the environment; only the command line does that. An empty variable
     counts as not set. docs/settings.md shows each field's description.
@@ -176,7 +176,7 @@ class Settings(Limits):
         "first start; a node with processes on several machines needs the setting",
     )
     public_url: Annotated[str, AfterValidator(_public_url)] | None = None
-    """URL that others reach this node at; becomes a fresh node's authority"""
+    """URL at which clients and peers reach this node; becomes a fresh node's authority"""
     authority: str | None = Field(
         None,
         max_length=1024,

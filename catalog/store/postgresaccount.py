@@ -48,8 +48,8 @@ class Account:
 def account_of(data: Path) -> Account | None:
     """The account for a data directory; `None` where the processes are the caller's.
 
-    The owner of the data keeps it. New data belongs to `postgres`; on a machine without that
-    account, to a user id that nobody else has. `nobody` would share it with other services.
+    Data that exists stays with its owner. New data belongs to `postgres`; on a machine without that
+    account, to an unused user id. The account `nobody` is not used: other services run under it.
 
     Raises:
         EmbeddedPostgresError: there is no account; the message says how to create one.

@@ -144,7 +144,7 @@ class MessageCatalogReader(WalkReader):
         return is_shown and await self.server.is_gone(self._path(path))
 
     async def _shown(self, xid: Xid) -> JsonObject | None:
-        """An entity as the server shows it; `None` if it is not there any more."""
+        """An entity as the server shows it; `None` if the server has the entity no more."""
         self.count()
         try:
             page = await self.server.read(self._path(xid))

@@ -264,7 +264,7 @@ class RegistryReader(WalkReader):
         return page
 
     async def is_gone(self, xid: str) -> bool:
-        """Whether an entity is gone: neither it nor, if it may have one, its document is there."""
+        """Whether the server has neither the entity nor a document of the entity."""
         path = Xid.parse(xid)
         kind = self.reading.model.resource_type(path.groups, path.resources)
         if (

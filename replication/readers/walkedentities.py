@@ -126,7 +126,7 @@ def entity_of(
     createdat: str | None = None,
     modifiedat: str | None = None,
 ) -> WalkedEntity:
-    """An entity of a server that tells no xids: its attributes as this node has them.
+    """An entity of a server without xids; `attributes` are in the form of xRegistry 1.0.
 
     Raises:
         ValueError: a time is malformed.

@@ -70,7 +70,7 @@ class PeerSink(LinkSink, LinkPeer):
         """The identity of the target; another instance gets a complete copy.
 
         Raises:
-            ClientError: it claims another authority, or another link pushes to it.
+            ClientError: the target claims another authority, or another link pushes to the target.
         """
         target = self._target
         if link.authority not in (None, target.authority):

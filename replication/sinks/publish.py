@@ -187,7 +187,7 @@ def why_anew(
     """The reason why a topic has to be written from the beginning; "" if it has everything.
 
     Args:
-        written: what this node has written there, as it knows.
+        written: the last write of this node to the topic, as its link has stored it.
         checkpoint: the newest one in the topic.
         own: the instance of this node.
     """
