@@ -42,6 +42,7 @@ _PARTITION_BYTES = 1024 * 1024
 _RECORDS_AT_ONCE = 1000
 # A broker answers the requests of a connection in turn, so others wait until a fetch ends.
 _LONGEST_FETCH_MS = 100
+_PATIENCE_SECONDS = 1.0
 ROOM = 64 * 1024
 """The bytes that records have beside their values."""
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
@@ -132,7 +133,6 @@ class Topic:
             TopicLost: the topic does not have the offsets that were asked for.
             TopicUnusable: it cannot be read or written for another reason.
         """
-        name = self.address.name
         try:
             yield
         except OffsetOutOfRangeError as error:
@@ -141,7 +141,7 @@ class Topic:
             cause = (guard or self._guard).failure or error
             reasons = (text for types, text in _REASONS if isinstance(cause, types))
             reason = next(reasons, f"{self.address.brokers} {why_unreachable(cause)}")
-            raise TopicUnusable(f'The topic "{name}" cannot be used: {reason}.') from error
+            raise self._unusable(reason) from error
 
     async def partitions(self) -> int:
         """The number of partitions; 0 if there is no such topic, which is not created.
@@ -167,16 +167,37 @@ class Topic:
         return found
 
     async def bounds(self, partitions: int) -> TopicBounds:
-        """The bounds of the first partitions now."""
+        """The bounds of the first partitions now.
+
+        Raises:
+            TopicUnusable: the topic is not there, or has fewer partitions.
+        """
         wanted = [TopicPartition(self.address.name, each) for each in range(partitions)]
-        with self.told():
-            begins, ends = await asyncio.gather(
-                self._consumer.beginning_offsets(wanted), self._consumer.end_offsets(wanted)
-            )
+        asking = (
+            asyncio.create_task(self._consumer.beginning_offsets(wanted)),
+            asyncio.create_task(self._consumer.end_offsets(wanted)),
+        )
+        try:
+            # aiokafka asks for missing partitions again and again, for the time of a request.
+            while not wanted or (await asyncio.wait(asking, timeout=_PATIENCE_SECONDS))[1]:
+                await self._check_partitions(partitions)
+            with self.told():
+                begins, ends = [each.result() for each in asking]
+        finally:
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
         return TopicBounds(
             begins=tuple(begins[each] for each in wanted),
             ends=tuple(ends[each] for each in wanted),
         )
+
+    async def _check_partitions(self, partitions: int) -> None:
+        found = await self.partitions()
+        if not found:
+            raise self._unusable("the cluster has no topic of this name")
+        if found < partitions:
+            raise self._unusable(f"it has {found} partitions, and {partitions} were there before")
 
     def seek(self, offsets: Mapping[int, int]) -> None:
         """Read on from these offsets, by partition."""
@@ -207,24 +228,39 @@ class Topic:
     async def read_range(
         self, begins: Mapping[int, int], ends: Mapping[int, int]
     ) -> AsyncIterator[list[TopicRecord]]:
-        """Read the records between offsets, which are as far as the topic reaches now."""
+        """Read the records between offsets, which are as far as the topic reaches now.
+
+        Raises:
+            TopicUnusable: the topic no longer reaches as far, or does not deliver what it has.
+        """
         left = {each for each, end in ends.items() if begins[each] < end}
         if not left:
             return
         self.seek({each: begins[each] for each in sorted(left)})
+        loop, patience = asyncio.get_running_loop(), self._settings.request_timeout_seconds
+        waited, checked = 0.0, loop.time()
         while left:
-            wanted = [*left]
-            records = await self.read(self._settings.request_timeout_seconds)
-            reached = dict(
-                zip((each.partition for each in self._partitions), self.offsets, strict=True)
-            )
-            left = {each for each in wanted if reached[each] < ends[each]}
-            if not records and left:
-                raise TopicUnusable(
-                    f'The topic "{self.address.name}" cannot be used: '
-                    f"{self.address.brokers} {why_unreachable(self._guard.failure)}."
+            began = loop.time()
+            records = await self.read(min(_PATIENCE_SECONDS, patience))
+            if left.isdisjoint(each.partition for each in records):
+                waited += loop.time() - began
+            else:
+                waited = 0.0
+            offsets = zip((each.partition for each in self._partitions), self.offsets, strict=True)
+            left = {each for each, offset in offsets if offset < ends[each]}
+            if left and waited >= patience:
+                raise self._unusable(
+                    f"{self.address.brokers} {why_unreachable(self._guard.failure)}"
                 )
+            # A topic that was created anew may grow up to the same offsets, slowly.
+            if left and loop.time() - checked >= _PATIENCE_SECONDS:
+                bounds, checked = await self.bounds(max(ends) + 1), loop.time()
+                if any(bounds.ends[each] < end for each, end in ends.items()):
+                    raise self._unusable("it lost records while it was read")
             yield [each for each in records if each.offset < ends[each.partition]]
+
+    def _unusable(self, reason: str) -> TopicUnusable:
+        return TopicUnusable(f'The topic "{self.address.name}" cannot be used: {reason}.')
 
     @asynccontextmanager
     async def administration(self) -> AsyncIterator[AIOKafkaAdminClient]:

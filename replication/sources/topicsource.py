@@ -189,7 +189,7 @@ class TopicSource(LinkSource, LinkPeer):
             if page is None:
                 raise TopicUnusable(f"{self._run.peer.url} did not answer in time.")
             yield page
-        self._check_publication()
+            self._check_publication()
 
     async def _wait(self) -> AsyncGenerator[CopyPage]:
         """Read what comes until nothing does for a while, or the link is woken."""
@@ -234,11 +234,7 @@ class TopicSource(LinkSource, LinkPeer):
             TopicUnusable
         """
         offsets = self._here.offsets
-        partitions, bounds = await asyncio.gather(
-            self._topic.partitions(), self._topic.bounds(len(offsets))
-        )
-        if partitions < len(offsets):
-            raise TopicUnusable("The topic is not there, or has fewer partitions than before.")
+        bounds = await self._topic.bounds(len(offsets))
         for each, offset in enumerate(offsets):
             if not bounds.begins[each] <= offset <= bounds.ends[each]:
                 raise TopicLost(

@@ -16,9 +16,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from catalog.config import Settings
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
-from replication.sources.topic import open_topic
+from replication.sources.topic import Topic, open_topic
 from replication.sources.topicrecords import CHECKPOINT_KEY, read_checkpoint
-from replication.transfer.topicaddress import address_of
+from replication.transfer.topicaddress import TopicUnusable, address_of
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
@@ -223,6 +223,53 @@ async def test_a_topic_that_was_deleted_is_written_anew(
         await settled(late, source)
     assert "resynchronise" in await events_of(target, "in")
     assert (await shown(target, "in"))["conflicts"] == 0
+
+
+async def _ask_for_bounds(reader: Topic, partitions: int) -> None:
+    """Ask until the cluster, which deletes a topic a little later than it says, has none."""
+    while True:
+        await reader.bounds(partitions)
+
+
+async def _read_up_to(reader: Topic, end: int) -> None:
+    async for records in reader.read_range({0: 0}, {0: end}):
+        assert all(each.offset < end for each in records)
+
+
+async def test_a_topic_deleted_between_two_questions_is_told_at_once(
+    kafka: KafkaBroker, topic: str
+) -> None:
+    await kafka.create_topic(topic)
+    settings = Settings(request_timeout_seconds=60)
+    async with open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
+        partitions = await reader.partitions()
+        assert (await reader.bounds(partitions)).is_empty
+        await administer(kafka, "delete_topics", [topic])
+        for asked in (partitions, 0):
+            async with asyncio.timeout(20):
+                with pytest.raises(TopicUnusable, match="no topic of this name"):
+                    await _ask_for_bounds(reader, asked)
+
+
+async def test_a_topic_that_grows_to_the_offsets_of_a_lost_one_is_not_waited_for(
+    kafka: KafkaBroker, topic: str
+) -> None:
+    """It was created anew while it was read, and its source writes a checkpoint now and then."""
+    await kafka.create_topic(topic)
+    settings = Settings()
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.address)
+
+    async def grow() -> None:
+        while True:
+            await producer.send_and_wait(topic, b"checkpoint", partition=0)
+            await asyncio.sleep(0.1)  # as a source does, between two checkpoints
+
+    async with producer, open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
+        growing = asyncio.create_task(grow())
+        async with asyncio.timeout(20):
+            with pytest.raises(TopicUnusable, match="lost records"):
+                await _read_up_to(reader, 1000)
+        growing.cancel()
 
 
 async def test_a_topic_that_lost_records_is_written_anew(
