@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
-from catalog.client import Client, JsonObject, Params
+from catalog.client import Client, JsonObject, Params, Refused
 from catalog.load.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
@@ -140,15 +141,23 @@ class XRegistryTarget:
         entity, xid = item.entity, item.entity.xid
         kind = check_types(item.xid, self._model)
         body = body_of(entity, item.content, document, kind, self._mark)
-        headers = {"If-None-Match": "*"} if is_new else {}
         path = xid
         if entity.kind == "version":
             path = self._metadata(xid, kind)
         elif entity.kind == "resource":
-            path, headers = f"{xid}/meta", {}
+            # Its versions were written before.
+            path, is_new = f"{xid}/meta", False
             if "xref" in body:
                 path, body = self._metadata(xid, kind), {"meta": body}
-        answer = await self.client.request("PUT", path, body=body, headers=headers)
+        # So a change that arrives late, after a deletion, does not bring the entity back.
+        condition = "If-None-Match" if is_new else "If-Match"
+        try:
+            answer = await self.client.request("PUT", path, body=body, headers={condition: "*"})
+        except Refused as error:
+            if is_new or error.problem.status != HTTPStatus.PRECONDITION_FAILED:
+                raise
+            # The server has lost the entity.
+            answer = await self.client.request("PUT", path, body=body)
         return Answered(path=xid, tag="" if "xref" in item.content else tag_of(object_in(answer)))
 
     def _metadata(self, xid: str, kind: ResourceNames | None) -> str:

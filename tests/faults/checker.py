@@ -295,13 +295,14 @@ def _restoration(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("a restored peer is noticed", f"not by the link {link}")
     authority = evidence.authorities[restoration.node]
     own = _newest(restoration.before.get(restoration.node, []), authority)
-    for link, ahead in restoration.ahead.items():
+    for link, reported in restoration.reported.items():
         for origin, row in _newest(restoration.before[link.target], authority).items():
-            known = own.get(origin)
+            known, verdict = own.get(origin), reported.get(origin)
+            found = f"{link}: {row}; its authority has {known}; reported as {verdict}"
             if known is not None and known.epoch > row.epoch:
-                yield Violation("every replica equals its authority in the end", f"{link}: {row}")
-            elif known is not None and known.epoch < row.epoch and origin not in ahead:
-                yield Violation("a replica that is ahead is reported", f"{link}: {row}")
+                yield Violation("every replica equals its authority in the end", found)
+            elif known is not None and known.epoch < row.epoch and verdict != "ahead":
+                yield Violation("a replica that is ahead is reported", found)
 
 
 def _newest(rows: Iterable[DigestRow], authority: str) -> dict[str, DigestRow]:

@@ -92,6 +92,12 @@ class RunDatabases:
         async with self.connect(name) as connection:
             return bool(await connection.fetchval(_IS_READABLE))
 
+    async def has_cursor(self, name: str, link: str) -> bool:
+        """Whether a link of a node has copied, and knows how far."""
+        query = "SELECT cursor IS NOT NULL FROM links WHERE id = $1"
+        async with self.connect(name) as connection:
+            return bool(await connection.fetchval(query, link))
+
     async def cut_log(self, name: str) -> list[LogRow]:
         """Drop all of a node's log that retention may ever drop; return what was there."""
         async with self.connect(name) as connection, connection.transaction():

@@ -52,18 +52,20 @@ class Restoration:
     Args:
         backed_up: when the backup began.
         restored: when the node began to go on from it.
-        noticed: whether each link from it noticed.
+        followers: the links that had copied from it before.
+        noticed: whether each follower noticed.
         before: what each node held of its authority before an operator had the links copy
             everything again, and what the authority held.
-        ahead: the origins that each link reported as ahead of the authority.
+        reported: the verdict on each origin that each link reported as a conflict.
     """
 
     node: int
     backed_up: float
     restored: float = 0.0
+    followers: set[Follows] = field(default_factory=set)
     noticed: dict[Follows, bool] = field(default_factory=dict)
     before: dict[int, list[DigestRow]] = field(default_factory=dict)
-    ahead: dict[Follows, set[str]] = field(default_factory=dict)
+    reported: dict[Follows, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -279,6 +279,10 @@ class Run:
                         await self.broker.delete_topic(self.topic_of(step.node))
             self.note("the broker is as it should be")
 
+    async def _has_copied(self, link: Follows) -> bool:
+        end = self.federation.incoming(link)
+        return await self.databases.has_cursor(end.node.database, end.id)
+
     async def _restore(self, node: FaultyNode) -> None:
         assert self.restoration is not None
         assert self.backup is not None
@@ -286,6 +290,11 @@ class Run:
         async with self.databases.lock:
             self.kept[node.number][-1] += await self.databases.read_log(node.database)
             self.kept[node.number].append([])
+            self.restoration.followers = {
+                link
+                for link in self.plan.topology.links
+                if link.source == node.number and await self._has_copied(link)
+            }
             await self.databases.restore(node.database, self.backup)
         self.restoration.restored = self.clock()
         await node.start()

@@ -108,9 +108,9 @@ async def _look_at(run: Run, restoration: Restoration) -> None:
             continue
         end = run.federation.incoming(link)
         history = (await end.shown()).history
-        restoration.noticed[link] = any(event.event in _NOTICES for event in history)
-        conflicts = await end.conflicts()
-        restoration.ahead[link] = {c.origin for c in conflicts if c.verdict == "ahead"}
+        if link in restoration.followers:
+            restoration.noticed[link] = any(event.event in _NOTICES for event in history)
+        restoration.reported[link] = {c.origin: c.verdict for c in await end.conflicts()}
 
 
 async def _recover(run: Run, evidence: Evidence, restoration: Restoration) -> None:

@@ -28,12 +28,14 @@ class ForeignTarget:
     Args:
         fault: answers a request in the node's place.
         loses: whether the answer to a request that the node carried out gets lost.
+        carried: all that the node carried out, each with its method, path, headers and body.
     """
 
     node: Node
     session: aiohttp.ClientSession
     url: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
+    carried: list[tuple[str, str, list[tuple[str, str]], bytes]] = field(default_factory=list)
     fault: Fault | None = None
     loses: Callable[[web.Request], bool] | None = None
 
@@ -48,11 +50,13 @@ class ForeignTarget:
         answer = self.fault(request) if self.fault is not None else None
         if answer is not None:
             return answer
+        headers, sent = _passed_on(request.headers), await request.read()
+        self.carried.append((request.method, request.raw_path, headers, sent))
         async with self.session.request(
             request.method,
             f"{self.node.url}{request.raw_path}",
-            data=await request.read(),
-            headers=_passed_on(request.headers),
+            data=sent,
+            headers=headers,
             allow_redirects=False,
             skip_auto_headers=[hdrs.CONTENT_TYPE],
         ) as found:
@@ -61,6 +65,17 @@ class ForeignTarget:
                 assert request.transport is not None, "it is connected"
                 request.transport.close()
             return web.Response(body=body, status=found.status, headers=_passed_on(found.headers))
+
+    async def carry_again(self, method: str) -> list[int]:
+        """Send requests of a method to the node once more, as if they came late; return the status
+        of each answer."""
+        statuses = []
+        for each, path, headers, body in self.carried:
+            if each == method:
+                url = f"{self.node.url}{path}"
+                async with self.session.request(each, url, data=body, headers=headers) as answer:
+                    statuses.append(answer.status)
+        return statuses
 
 
 def _passed_on(headers: Any) -> list[tuple[str, str]]:

@@ -287,7 +287,8 @@ async def test_a_reset_writes_only_what_differs(pair: tuple[Node, ForeignTarget]
         assert sorted(target.writes) == [
             ("PUT", "/messagegroups/g/messages/m0/versions/1"),
             ("PUT", "/messagegroups/g/messages/m1/meta"),
-            ("PUT", "/messagegroups/g/messages/m1/versions/1"),
+            # It was to be changed only, and since the server has lost it, is created.
+            *[("PUT", "/messagegroups/g/messages/m1/versions/1")] * 2,
             ("PUT", "/schemagroups/g/schemas/s/versions/1$details"),
         ]
         document = await target.node.send("GET", "/schemagroups/g/schemas/s")
@@ -333,6 +334,43 @@ async def test_a_link_deletes_what_this_node_deletes_and_takes_all_back_when_it_
 
         await eventually(is_removed)
     assert [*await target.node.get("/messagegroups")] == ["theirs"]
+
+
+async def test_changes_that_arrive_late_bring_nothing_back(
+    pair: tuple[Node, ForeignTarget],
+) -> None:
+    source, target = pair
+    path = "/messagegroups/g/messages/m"
+    await source.put("/messagegroups/g", {"messages": {"m": {"versions": {"1": {}}}}})
+    await write_to(source, target.url)
+    async with running(source):
+        await has_written_all(source)
+        target.carried.clear()
+        await source.put("/messagegroups/g", {"name": "changed"})
+        await source.put(f"{path}/versions/1", {"name": "changed"})
+        await source.send("PATCH", f"{path}/meta", {"deprecated": {}})
+        await has_written_all(source)
+        assert (await source.send("DELETE", "/messagegroups/g")).status == 204
+        await has_written_all(source)
+        assert (await target.carry_again("PUT")).count(412) == 3
+        assert await conflicts(source) == {}
+    assert [*await target.node.get("/messagegroups")] == ["last"]
+
+
+async def test_what_the_server_has_lost_is_written_again_when_it_changes(
+    pair: tuple[Node, ForeignTarget],
+) -> None:
+    source, target = pair
+    path = "/messagegroups/g/messages/m"
+    await source.put("/messagegroups/g", {"messages": {"m": {"versions": {"1": {}}}}})
+    await write_to(source, target.url)
+    async with running(source):
+        await has_written_all(source)
+        assert (await target.node.send("DELETE", path)).status == 204
+        await source.put(f"{path}/versions/1", {"name": "changed"})
+        await has_written_all(source)
+        assert await conflicts(source) == {}
+    assert (await target.node.get(f"{path}/versions/1"))["name"] == "changed"
 
 
 @pytest.mark.parametrize(
