@@ -68,6 +68,8 @@ class TopicSource(LinkSource, LinkPeer):
         # The newest checkpoint among the records that were read, and its offset.
         self._checkpoint: Checkpoint | None = None
         self._checkpointed = -1
+        # When the source wrote it, by this node's clock.
+        self._written_at = datetime.min.replace(tzinfo=UTC)
         # For each partition, the offset where the publication begins, and that of the next record.
         self._begins: tuple[int, ...] = ()
         self._offsets: TopicOffsets | None = None
@@ -179,7 +181,17 @@ class TopicSource(LinkSource, LinkPeer):
         checkpoint, checkpointed, _ = self._met
         self._offsets, self._checkpoint, self._checkpointed = at, None, -1
         if checkpointed < at.offsets[0]:
-            self._checkpoint, self._checkpointed = checkpoint, checkpointed
+            self._note(checkpoint, checkpointed, is_new=False)
+
+    def _note(self, checkpoint: Checkpoint, offset: int, *, is_new: bool) -> None:
+        """Note the newest checkpoint.
+
+        Args:
+            is_new: it has just been written, whatever the clock of its source says.
+        """
+        now = datetime.now(UTC)
+        self._checkpoint, self._checkpointed = checkpoint, offset
+        self._written_at = now if is_new else min(checkpoint.at, now)
 
     async def _read_on(self, *, is_bulk: bool = False) -> AsyncGenerator[CopyPage]:
         """Read all that the topic has now."""
@@ -198,7 +210,7 @@ class TopicSource(LinkSource, LinkPeer):
         ends, told = loop.time() + seconds, loop.time() - _REPORT_SECONDS
         while run.requested == run.retried and loop.time() < ends:
             began = loop.time()
-            page = await until_woken(self._next(seconds), run.wakeup)
+            page = await until_woken(self._next(seconds, is_new=True), run.wakeup)
             if page is None and loop.time() - began < _WHOLE_WAIT * seconds:
                 # An operator wants what was refused to be tried again.
                 run.requested += 1
@@ -216,8 +228,7 @@ class TopicSource(LinkSource, LinkPeer):
         checkpoint = self._checkpoint
         if checkpoint is None or not self._is_current(checkpoint):
             return CopyPage(is_last=True, is_behind=True)
-        # The clock of the source must not put this into the future.
-        return CopyPage(is_last=True, currentat=min(checkpoint.at, datetime.now(UTC)))
+        return CopyPage(is_last=True, currentat=self._written_at)
 
     def _is_current(self, checkpoint: Checkpoint) -> bool:
         """Whether the source had nothing further when it wrote what was read last."""
@@ -243,8 +254,14 @@ class TopicSource(LinkSource, LinkPeer):
                 )
         return bounds
 
-    async def _next(self, seconds: float, *, is_bulk: bool = False) -> CopyPage | None:
-        """Read what comes next; `None` if nothing came."""
+    async def _next(
+        self, seconds: float, *, is_bulk: bool = False, is_new: bool = False
+    ) -> CopyPage | None:
+        """Read what comes next; `None` if nothing came.
+
+        Args:
+            is_new: everything before has been read, so that what comes has just been written.
+        """
         at = self._here
         if self._topic.offsets != at.offsets:
             self._topic.seek(dict(enumerate(at.offsets)))
@@ -254,7 +271,7 @@ class TopicSource(LinkSource, LinkPeer):
             return None
         copies, checkpoint, checkpointed = self._sort(records)
         if checkpoint is not None:
-            self._checkpoint, self._checkpointed = checkpoint, checkpointed
+            self._note(checkpoint, checkpointed, is_new=is_new)
         self._offsets = _moved(at, offsets, self._checkpoint)
         for record in records:
             if record.partition != CHECKPOINT_PARTITION or record.offset > checkpointed:

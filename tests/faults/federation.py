@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from catalog.client import DigestRow
+from catalog.client import ClientError, DigestRow
 from tests.faults.contents import Contents, among, read_contents
 from tests.faults.linkmodes import MODES, JoinedNode, LinkEnd
 from tests.faults.topologies import Follows, Topology
@@ -114,6 +114,20 @@ class Federation:
         if not are:
             await self.hurry()
         return are
+
+    async def states(self) -> str:
+        """What each link says of itself, in words."""
+        told = []
+        for link, ends in self.ends.items():
+            for end in ends:
+                try:
+                    shown = await end.shown()
+                except ClientError as error:
+                    told.append(f"{link}: {error}")
+                    continue
+                rest = f"{shown.conflicts} conflicts, current at {shown.currentat}"
+                told.append(f"{link} {end.id}: {shown.state}, {rest}, {shown.error or 'no error'}")
+        return "; ".join(told)
 
     async def have_all_looked(self) -> bool:
         """Wait until each link has looked since the call, and found that there is nothing new."""

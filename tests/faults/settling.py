@@ -36,18 +36,21 @@ async def settle(run: Run) -> Evidence:
         line.mend()
     restoration = run.restoration
     if restoration is not None:
-        await _await(evidence, "a log without hidden changes", lambda: _are_readable(run))
+        await _await(run, evidence, "a log without hidden changes", lambda: _are_readable(run))
         await _await(
-            evidence, "a look at the restored node by every link", run.federation.have_all_looked
+            run,
+            evidence,
+            "a look at the restored node by every link",
+            run.federation.have_all_looked,
         )
         await _look_at(run, restoration)
         await _recover(run, evidence, restoration)
-    await _await(evidence, "agreement of all nodes", run.federation.agree)
-    await _await(evidence, "every link current without conflicts", run.federation.are_current)
+    await _await(run, evidence, "agreement of all nodes", run.federation.agree)
+    await _await(run, evidence, "every link current without conflicts", run.federation.are_current)
     if restoration is None:
-        await _await(evidence, "the arrival of every event", lambda: _have_arrived(run))
+        await _await(run, evidence, "the arrival of every event", lambda: _have_arrived(run))
     before = [len(log) for log in await _logs(run)]
-    await _await(evidence, "another look by every link", run.federation.have_all_looked)
+    await _await(run, evidence, "another look by every link", run.federation.have_all_looked)
     if run.accident is not None:
         await run.accident(run)
     evidence.logs = [
@@ -61,7 +64,9 @@ async def settle(run: Run) -> Evidence:
     return evidence
 
 
-async def _await(evidence: Evidence, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+async def _await(
+    run: Run, evidence: Evidence, what: str, condition: Callable[[], Awaitable[bool]]
+) -> None:
     """Wait until a condition is true; if it does not become true, that is evidence."""
     try:
         async with asyncio.timeout(SETTLE_SECONDS):
@@ -73,7 +78,7 @@ async def _await(evidence: Evidence, what: str, condition: Callable[[], Awaitabl
                     pass  # A node is about to be back.
                 await asyncio.sleep(LOOK_SECONDS)  # between two looks
     except TimeoutError:
-        evidence.unsettled.append(what)
+        evidence.unsettled.append(f"{what} ({await run.federation.states()})")
 
 
 async def _have_arrived(run: Run) -> bool:
@@ -125,6 +130,7 @@ async def _recover(run: Run, evidence: Evidence, restoration: Restoration) -> No
         for link in wave:
             run.note(f"{link} copies the entities of the restored node again")
             await _await(
+                run,
                 evidence,
                 f"agreement of {link.target} with {author}",
                 lambda link=link: run.federation.agrees(link.target, author),

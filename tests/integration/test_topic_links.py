@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import uuid
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from catalog.config import Settings
+from catalog.model.timestamps import format_time
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from replication.sources.topic import Topic, open_topic
@@ -374,6 +376,29 @@ async def test_a_forged_mark_stops_nobody_for_long(
         await source.put("/messagegroups/h", {})
         await settled(target, source)
         await link_is(target, "in", "current")
+
+
+async def test_a_link_is_current_whatever_the_clock_of_its_source_says(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await copy_once(source, target, kafka, topic)
+    records = await kafka.records(topic, 1)
+    newest = orjson.loads([r.value for r in records if r.key == CHECKPOINT_KEY][-1])
+    async with running(target):
+        await link_is(target, "in", "current")
+        for skew in (timedelta(hours=-5), timedelta(hours=5)):
+            began = datetime.now(UTC)
+            told = newest | {"at": format_time(began + skew)}
+
+            async def is_confirmed(began: datetime = began, told: Any = told) -> bool:
+                await append(kafka, topic, CHECKPOINT_KEY, orjson.dumps(told))
+                link = await shown(target, "in")
+                confirmed = datetime.fromisoformat(link["currentat"])
+                return link["state"] == "current" and began < confirmed <= datetime.now(UTC)
+
+            await eventually(is_confirmed)
 
 
 async def test_what_a_source_deletes_goes_over_a_topic_and_what_it_lost_is_asked_about(
