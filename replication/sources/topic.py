@@ -14,6 +14,7 @@ from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     CorruptRecordException,
     InvalidReplicationFactorError,
+    InvalidTimestampError,
     KafkaError,
     MessageSizeTooLargeError,
     OffsetOutOfRangeError,
@@ -55,6 +56,7 @@ _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((MessageSizeTooLargeError,), "the cluster takes no batch of records as large as this"),
     ((InvalidReplicationFactorError, PolicyViolationError), "the cluster does not create it so"),
     ((CorruptRecordException,), "it has a record that is damaged"),
+    ((InvalidTimestampError,), "the cluster refuses the time of this node's clock"),
 )
 
 

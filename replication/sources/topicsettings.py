@@ -21,6 +21,8 @@ _SETTINGS = {
     "max.message.bytes": str(LARGEST_RECORD + ROOM),
     # Whatever others write arrives uncompressed: readers need not guard against bombs.
     "compression.type": "uncompressed",
+    # Brokers refuse the times of a clock that is an hour ahead.
+    "message.timestamp.type": "LogAppendTime",
 }
 _UNCOMPRESSED = ("uncompressed", "producer", "none")
 

@@ -401,6 +401,22 @@ async def test_a_link_is_current_whatever_the_clock_of_its_source_says(
             await eventually(is_confirmed)
 
 
+async def test_a_source_whose_clock_is_hours_ahead_publishes(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source = nodes[0]
+    await publish(source, kafka, topic)
+    tomorrow = int((datetime.now(UTC) + timedelta(days=1)).timestamp() * 1000)
+    async with AIOKafkaProducer(bootstrap_servers=kafka.address) as producer:
+        await producer.send_and_wait(topic, b"{}", b"key", timestamp_ms=tomorrow)
+        elsewhere = f"{topic}-of-others"
+        await kafka.create_topic(elsewhere)
+        settings = Settings()
+        async with open_topic(address_of(url_of(kafka, elsewhere), settings), settings) as other:
+            with pytest.raises(TopicUnusable, match="the time of this node's clock"), other.told():
+                await producer.send_and_wait(elsewhere, b"{}", b"key", timestamp_ms=tomorrow)
+
+
 async def test_what_a_source_deletes_goes_over_a_topic_and_what_it_lost_is_asked_about(
     nodes: list[Node], kafka: KafkaBroker, topic: str
 ) -> None:
