@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,8 @@ from catalog.commands.console import (
     table,
     wanted,
 )
-from replication.commands.linkselection import Addresses, Names, Prefix, Scope, Types, selection_of
+from catalog.commands.optionsets import with_options
+from replication.commands.linkselection import selection_in
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,16 +28,14 @@ app = typer.Typer(
 
 
 @app.command()
+@with_options(selection=selection_in)
 def add(
     authority: Annotated[
         str, typer.Argument(metavar="URI", help="The authority of the catalog that pushes.")
     ],
     id: Annotated[str | None, typer.Option("--id", help="A name for what is accepted.")] = None,
-    scope: Scope = None,
-    types: Types = None,
-    prefix: Prefix = None,
-    names: Names = None,
-    addresses: Addresses = None,
+    *,
+    selection: dict[str, Any],
     relay: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,7 +57,6 @@ def add(
 
     relays = relay or []
     authorities = relays if relays in ([], ["*"]) else [authority, *relays]
-    selection = selection_of(scope, types, None, prefix, names, addresses)
     link = wanted(
         NewLink, id=id, mode="accept", authority=authority, authorities=authorities, **selection
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out, wanted
+from catalog.commands.optionsets import with_options
 from catalog.commands.secretsource import SOURCE, secret_from, text_of
 from replication.commands.linkcontrol import LinkId
 
@@ -110,41 +111,6 @@ CaCert = Annotated[
 
 
 def credential_in(
-    token_from: str | None,
-    tokenurl: str | None,
-    clientid: str | None,
-    secret_source: str | None,
-    scope: str | None,
-    resource: str | None,
-    audience: str | None,
-    authentication: str | None,
-    chain: str | None,
-    key: str | None,
-    authority: str | None,
-) -> dict[str, Any]:
-    """The member of a definition for the options that were given; without any, there is none."""
-    credential: dict[str, Any] = {}
-    if token_from:
-        credential["token"] = secret_from(token_from)
-    names = ("tokenurl", "clientid", "clientsecret", "scope", "resource", "audience")
-    values = (tokenurl, clientid, secret_source, scope, resource, audience)
-    given = dict(zip(names, values, strict=True)) | {"authentication": authentication}
-    client = {name: value for name, value in given.items() if value is not None}
-    if secret_source is not None:
-        client["clientsecret"] = secret_from(secret_source)
-    if client:
-        credential["oauth"] = client
-    parts = {"chain": chain, "key": key}
-    if certificate := {name: text_of(file) for name, file in parts.items() if file is not None}:
-        credential["certificate"] = certificate
-    if authority is not None:
-        credential["cacertificate"] = text_of(authority)
-    return {"credential": credential} if credential else {}
-
-
-@app.command()
-def credential(
-    id: LinkId,
     token_from: TokenFrom = None,
     oauth_token_url: OAuthTokenUrl = None,
     oauth_client_id: OAuthClientId = None,
@@ -156,6 +122,35 @@ def credential(
     client_cert: ClientCert = None,
     client_key: ClientKey = None,
     ca_cert: CaCert = None,
+) -> dict[str, Any]:
+    """The member of a definition for the options that were given; without any, there is none."""
+    credential: dict[str, Any] = {}
+    if token_from:
+        credential["token"] = secret_from(token_from)
+    given = {
+        "tokenurl": oauth_token_url,
+        "clientid": oauth_client_id,
+        "clientsecret": oauth_client_secret_from and secret_from(oauth_client_secret_from),
+        "scope": oauth_scope,
+        "resource": oauth_resource,
+        "audience": oauth_audience,
+        "authentication": oauth_authentication,
+    }
+    if client := {name: value for name, value in given.items() if value is not None}:
+        credential["oauth"] = client
+    parts = {"chain": client_cert, "key": client_key}
+    if certificate := {name: text_of(file) for name, file in parts.items() if file is not None}:
+        credential["certificate"] = certificate
+    if ca_cert is not None:
+        credential["cacertificate"] = text_of(ca_cert)
+    return {"credential": credential} if credential else {}
+
+
+@app.command()
+@with_options(shown=credential_in)
+def credential(
+    id: LinkId,
+    shown: dict[str, Any],
     none: Annotated[bool, typer.Option("--none", help="Let the link show nothing.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -166,26 +161,13 @@ def credential(
 
     Example: concord link credential eu --token-from EU_TOKEN
     """
-    given = credential_in(
-        token_from,
-        oauth_token_url,
-        oauth_client_id,
-        oauth_client_secret_from,
-        oauth_scope,
-        oauth_resource,
-        oauth_audience,
-        oauth_authentication,
-        client_cert,
-        client_key,
-        ca_cert,
-    )
-    if bool(given) == none:
+    if bool(shown) == none:
         fail("Say what the link shows, or --none.", "See `concord link credential --help`.")
     from catalog.operations.links import LinkChanges
 
-    changes = wanted(LinkChanges, **(given or {"credential": {}}))
+    changes = wanted(LinkChanges, **(shown or {"credential": {}}))
     on_node(url, lambda client: client.change_link(id, changes))
-    out.print(f"Link [bold]{cell(id)}[/] shows another credential." if given else _NOTHING)
+    out.print(f"Link [bold]{cell(id)}[/] shows another credential." if shown else _NOTHING)
 
 
 _NOTHING = "The link shows no credential any more."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,34 +21,14 @@ from catalog.commands.console import (
     table,
     wanted,
 )
+from catalog.commands.optionsets import with_options
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
 from replication.commands import linkcontrol, linkcredential, linkselection
 from replication.commands.dryrunresult import DryRun, print_dry_run
 from replication.commands.linkcontrol import LinkId
-from replication.commands.linkcredential import (
-    CaCert,
-    ClientCert,
-    ClientKey,
-    OAuthAudience,
-    OAuthAuthentication,
-    OAuthClientId,
-    OAuthClientSecretFrom,
-    OAuthResource,
-    OAuthScope,
-    OAuthTokenUrl,
-    TokenFrom,
-    credential_in,
-)
-from replication.commands.linkselection import (
-    Addresses,
-    Labels,
-    Names,
-    Prefix,
-    Scope,
-    Types,
-    selection_of,
-)
+from replication.commands.linkcredential import credential_in
+from replication.commands.linkselection import labels_in, selection_in
 from replication.commands.topicoptions import topic_url
 
 if TYPE_CHECKING:
@@ -76,9 +57,20 @@ _VERBS = {
 
 
 @app.command()
+@with_options(selection=selection_in, labels=labels_in, credential=credential_in)
 def add(
     source: Annotated[
         str | None, typer.Argument(help="URL of the catalog to follow.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            "-f",
+            help="A file with the definition of the link in YAML or JSON, as `link show` names its "
+            "members; - is standard input. Other options replace members.",
+            metavar="FILE",
+        ),
     ] = None,
     mode: Annotated[
         Literal["events", "pull", "walk"] | None,
@@ -150,23 +142,10 @@ def add(
             metavar="URI",
         ),
     ] = None,
-    scope: Scope = None,
-    types: Types = None,
-    label: Labels = None,
-    prefix: Prefix = None,
-    names: Names = None,
-    addresses: Addresses = None,
-    token_from: TokenFrom = None,
-    oauth_token_url: OAuthTokenUrl = None,
-    oauth_client_id: OAuthClientId = None,
-    oauth_client_secret_from: OAuthClientSecretFrom = None,
-    oauth_scope: OAuthScope = None,
-    oauth_resource: OAuthResource = None,
-    oauth_audience: OAuthAudience = None,
-    oauth_authentication: OAuthAuthentication = None,
-    client_cert: ClientCert = None,
-    client_key: ClientKey = None,
-    ca_cert: CaCert = None,
+    *,
+    selection: dict[str, Any],
+    labels: dict[str, Any],
+    credential: dict[str, Any],
     trust: Annotated[
         list[str] | None,
         typer.Option(
@@ -198,42 +177,36 @@ def add(
     publishes to it, and any number of catalogs follow it.
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
+
+    From a file: concord link add -f eu.yaml
     """
+    definition = {} if file is None else _read_definition(file)
     if kafka is not None and event_topic is not None:
         fail("A link leads to one topic.", "Give --kafka or --event-topic.")
     named = topic_url(kafka or event_topic, brokers, publish=publish)
     topic = named if event_topic is None else None
-    if sum(each is not None for each in (source, push, write, topic)) != 1:
+    ends = sum(each is not None for each in (source, push, write, topic))
+    if ends > 1 or not (ends or definition):
         fail(
             "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
-            "See `concord link add --help`.",
+            "A file with --file may do so, too. See `concord link add --help`.",
         )
     from catalog.operations.links import NewLink
 
-    new = wanted(
-        NewLink,
+    given = {
         **_ends(source, mode or ("walk" if dialect else None), push, write, topic, publish=publish),
-        **selection_of(scope, types, label, prefix, names, addresses),
-        **credential_in(
-            token_from,
-            oauth_token_url,
-            oauth_client_id,
-            oauth_client_secret_from,
-            oauth_scope,
-            oauth_resource,
-            oauth_audience,
-            oauth_authentication,
-            client_cert,
-            client_key,
-            ca_cert,
-        ),
-        id=id,
-        authority=pin,
-        authorities=["*"] if relay else authority or [],
-        dialect=dialect,
-        trust=trust,
-        eventtopic=named if event_topic is not None else None,
-    )
+        **selection,
+        **labels,
+        **credential,
+        "id": id,
+        "authority": pin,
+        "authorities": ["*"] if relay else authority,
+        "dialect": dialect,
+        "trust": trust,
+        "eventtopic": named if event_topic is not None else None,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    new = wanted(NewLink, **definition | given)
     if dry_run:
         print_dry_run(on_node(url, lambda client: client.try_link(new)), as_json=as_json)
         return
@@ -243,10 +216,10 @@ def add(
         return
     shown, found = f"Link [bold]{cell(link.id)}[/]", link.found
     peer, (verb, verbs) = link.source or link.target, _VERBS.get(link.mode, _FOLLOWS)
-    if found is None and (force or not publish):
+    if found is None and (force or link.mode != "publish"):
         out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
         return
-    if write is not None and found is not None:
+    if link.mode == "write" and found is not None:
         out.print(f"{shown} writes to {cell(found.authority)} ({cell(found.software)}).")
         return
     out.print(f"{shown} {verbs} {cell(peer)}.")
@@ -258,8 +231,17 @@ def add(
         return
     versions = f"{found.software}, digests of version {found.digestversion}"
     out.print(cell(f"It is the authority {found.authority} ({versions}{held})."))
-    for other in () if push else found.followedby:
+    for other in () if link.mode == "push" else found.followedby:
         out.print(cell(f"Note: link {other} follows this authority already."))
+
+
+def _read_definition(file: Path) -> dict[str, Any]:
+    from catalog.documents.serialization import SourceFileError, read_object_file
+
+    try:
+        return read_object_file(file)
+    except SourceFileError as error:
+        fail(error.message, error.hint)
 
 
 def _ends(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out, wanted
+from catalog.commands.optionsets import with_options
 from replication.commands.linkcontrol import LinkId
 
 app = typer.Typer()
@@ -65,20 +65,24 @@ _PAIRS = {
 }
 
 
-def selection_of(
-    scope: Sequence[str] | None,
-    types: Sequence[str] | None,
-    labels: Sequence[str] | None,
-    prefix: str | None,
-    names: Sequence[str] | None,
-    addresses: Sequence[str] | None,
+def labels_in(label: Labels = None) -> dict[str, Any]:
+    """The member of a link's definition for `--label`; an empty text stands for none."""
+    return {} if label is None else {"labels": [each for each in label if each]}
+
+
+def selection_in(
+    scope: Scope = None,
+    types: Types = None,
+    prefix: Prefix = None,
+    names: Names = None,
+    addresses: Addresses = None,
 ) -> dict[str, Any]:
     """The members of a link's definition for the options that were given.
 
     An empty text stands for none.
     """
-    given: dict[str, Any] = {"scope": scope, "types": types, "labels": labels}
-    given |= {"prefix": prefix, "map": names, "addresses": addresses}
+    given: dict[str, Any] = {"scope": scope, "types": types, "prefix": prefix}
+    given |= {"map": names, "addresses": addresses}
     selection = {name: value for name, value in given.items() if value is not None}
     for name in selection.keys() - {"prefix"}:
         selection[name] = [each for each in selection[name] if each]
@@ -88,14 +92,11 @@ def selection_of(
 
 
 @app.command("set")
+@with_options(selection=selection_in, labels=labels_in)
 def set_(
     id: LinkId,
-    scope: Scope = None,
-    types: Types = None,
-    label: Labels = None,
-    prefix: Prefix = None,
-    names: Names = None,
-    addresses: Addresses = None,
+    selection: dict[str, Any],
+    labels: dict[str, Any],
     source: Annotated[
         str | None, typer.Option(help="The URL that the catalog of the link has moved to.")
     ] = None,
@@ -117,14 +118,14 @@ def set_(
 
     Example: concord link set eu --type messagegroups --prefix eu-
     """
-    selection = selection_of(scope, types, label, prefix, names, addresses)
+    selection |= labels
     if not (selection or source):
         fail("Nothing is to be changed.", "See `concord link set --help`.")
     from catalog.operations.links import LinkChanges, LinkSelection
 
     before = on_node(url, lambda client: client.link(id))
-    for name, given in (("map", names), ("addresses", addresses)):
-        if given and "" not in given:
+    for name in _PAIRS:
+        if selection.get(name):
             selection[name] = {**getattr(before, name), **selection[name]}
     if source:
         selection["target" if before.target else "source"] = source

@@ -1,0 +1,46 @@
+"""Sets of options that several commands have."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Command: TypeAlias = Callable[..., None]
+
+
+def with_options(**sets: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Give a command the options of functions, each of which makes one value of its options.
+
+    Args:
+        sets: the functions, by the names of the command's parameters that take their results. In
+            `--help`, the options of a function stand in the place of that parameter.
+    """
+    options = {name: inspect.signature(make, eval_str=True) for name, make in sets.items()}
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True)
+        parameters = [
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in own.parameters.values()
+            for each in (
+                options[parameter.name].parameters.values()
+                if parameter.name in options
+                else (parameter,)
+            )
+        ]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            made = {
+                name: make(**{option: given.pop(option) for option in options[name].parameters})
+                for name, make in sets.items()
+            }
+            command(**given, **made)
+
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
