@@ -88,9 +88,10 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
-    *(verification.app, migrate.app, backup_app, settings_app, tokens.single, audit.app),
+    *(migrate.app, backup_app, settings_app, tokens.single, audit.app),
 ):
     app.add_typer(single)
+signing.app.add_typer(verification.app)
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, or push to them."),
     ("accept", accept.app, "Accept what other catalogs push."),
@@ -103,7 +104,7 @@ for name, group, short_help in (
     ("subscription", subscriptions.app, "Send changes as events."),
     ("token", tokens.app, "Let machines and people into a node."),
     ("access", access.app, "Give roles in groups."),
-    ("key", keys.app, "Encrypt the secrets in a database."),
+    ("encryption", keys.app, "Encrypt the secrets in a database."),
 ):
     app.add_typer(group, name=name, short_help=short_help)
 
@@ -295,7 +296,7 @@ def _explain(error: Exception, settings: Settings) -> None:
         fail(
             f"Nobody could use this node: {cause}, so it asks who sends a request, and it knows "
             "nobody yet.",
-            "Make a token with `concord token create --role admin`, on this machine and with the "
+            "Make a token with `concord token add --role admin`, on this machine and with the "
             "same data directory or database, and start the node again. Or let it know others: "
             "CONCORD_OIDC_ISSUERS, CONCORD_TLS_CLIENT_CA, CONCORD_ANONYMOUS_ROLE. If really "
             "everybody who reaches it may do everything, set CONCORD_OPEN=true.",

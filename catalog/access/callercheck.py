@@ -56,7 +56,7 @@ def ways_in(settings: Settings) -> list[str]:
         is_local = is_loopback(settings.host) and (public is None or is_loopback(public))
         who = "everybody on this machine" if is_local else "all who reach it, or a proxy before it"
         return [f"It is open to {who}; CONCORD_OPEN=false asks who they are."]
-    ways = ["its own tokens (`concord token create`)"]
+    ways = ["its own tokens (`concord token add`)"]
     if settings.oidc_issuers:
         ways.append(f"tokens of {', '.join(settings.oidc_issuers)}")
     if settings.tls_client_ca is not None:

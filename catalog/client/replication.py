@@ -206,10 +206,6 @@ class ReplicationCalls(OperationCalls):
         """
         return await self.call(links.CHANGE_LINK, changes, query=ForceQuery(force=force), id=id)
 
-    async def pin_link(self, id: str, authority: str) -> LinkAnswer:
-        """Believe from now on that the source of a link is this authority."""
-        return await self.change_link(id, LinkChanges(authority=authority))
-
     async def reset_link(self, id: str, extent: LinkReset | None = None) -> LinkAnswer:
         """Let a link compare all that it brings with its source, and bring again what differs."""
         return await self.call(links.RESET_LINK, extent or LinkReset(), id=id)

@@ -1,4 +1,4 @@
-"""The commands `access list`, `show`, `grant` and `revoke`: roles in groups."""
+"""The commands `access list`, `show`, `add` and `remove`: roles in groups."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def list_(
         groups = f"{listed} and {more} more" if more else listed
         values = (rule.id, rule.role, rule.who, groups)
         shown.add_row(*map(cell, (*values, format_time(rule.createdat), rule.createdby)))
-    out.print(shown if rules else "There are no rules; make one with `concord access grant`.")
+    out.print(shown if rules else "There are no rules; make one with `concord access add`.")
 
 
 @app.command()
@@ -109,7 +109,7 @@ def show(
 
 
 @app.command()
-def grant(
+def add(
     role: Annotated[
         str,
         typer.Argument(
@@ -135,14 +135,14 @@ def grant(
 ) -> None:
     """Give a role in groups. It takes effect within two seconds, and in groups to come as well.
 
-    Example: concord access grant writer --to token=3f0c9d51aa --group '/schemagroups/contoso.*'
+    Example: concord access add writer --to token=3f0c9d51aa --group '/schemagroups/contoso.*'
 
-    Example: concord access grant reader --to anonymous --group '/*/public.*'
+    Example: concord access add reader --to anonymous --group '/*/public.*'
     """
     from catalog.operations.access import NewRule
 
     rule = wanted(NewRule, who=to, role=role, paths=group)
-    place = ("grant", url, data_dir, database_url)
+    place = ("add", url, data_dir, database_url)
     made = _do(
         place,
         lambda client: client.grant(rule),
@@ -158,7 +158,7 @@ def grant(
 
 
 @app.command()
-def revoke(
+def remove(
     id: RuleId,
     group: Annotated[
         list[str] | None,
@@ -170,13 +170,13 @@ def revoke(
 ) -> None:
     """Take back what a rule gives, within two seconds: all of it, or some of its groups.
 
-    Example: concord access revoke 5be21f09aa
+    Example: concord access remove 5be21f09aa
 
-    Example: concord access revoke 5be21f09aa --group /schemagroups/contoso.old
+    Example: concord access remove 5be21f09aa --group /schemagroups/contoso.old
     """
     from catalog.operations.access import RuleChanges
 
-    place = ("revoke", url, data_dir, database_url)
+    place = ("remove", url, data_dir, database_url)
     rule = _do(place, lambda client: client.rule(id), lambda connection, _: _show(connection, id))
     left = _without(rule.paths, group) if group else []
     if left:

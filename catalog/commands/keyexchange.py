@@ -57,7 +57,7 @@ def list_(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -
 
 
 @app.command()
-def exchange(
+def rotate(
     id: SubscriptionId,
     overlap: Annotated[
         int | None,
@@ -73,7 +73,7 @@ def exchange(
 ) -> None:
     """Make a new key, and let the old one sign beside it until receivers have the new one.
 
-    Example: concord subscription keys exchange 8f2c --overlap 3600
+    Example: concord subscription keys rotate 8f2c --overlap 3600
     """
     key = on_node(url, lambda client: client.exchange_signing_key(id, overlap))
     if as_json:
@@ -84,7 +84,7 @@ def exchange(
 
 
 @app.command()
-def end(
+def remove(
     id: SubscriptionId,
     key: Annotated[
         str,
@@ -94,7 +94,7 @@ def end(
 ) -> None:
     """Let an old key sign no more; the current one is exchanged instead.
 
-    Example: concord subscription keys end 8f2c 6d1a
+    Example: concord subscription keys remove 8f2c 6d1a
     """
     on_node(url, lambda client: client.end_signing_key(id, key))
     out.print(f"Key [bold]{cell(key)}[/] signs no more.")

@@ -1,4 +1,4 @@
-"""The commands `key new`, `list` and `rotate`."""
+"""The commands `encryption key`, `list` and `rotate`."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ app = typer.Typer(
 
 
 @app.command()
-def new() -> None:
+def key() -> None:
     """Print a new key for CONCORD_ENCRYPTION_KEY. Nothing else knows it: keep it.
 
-    Example: export CONCORD_ENCRYPTION_KEY=$(concord key new)
+    Example: export CONCORD_ENCRYPTION_KEY=$(concord encryption key)
     """
     from catalog.keys.keyring import EncryptionKey
 
@@ -65,7 +65,7 @@ def list_(
     The ids are no secrets; the keys are not shown. Secrets whose key the node does not have
     cannot be used until it has the key again, or they are stored again.
 
-    Example: concord key list --data-dir ./second
+    Example: concord encryption list --data-dir ./second
     """
     from catalog.store.keyrotation import count_secrets
 
@@ -97,7 +97,7 @@ def rotate(
     it first (`new,old`), restart them again, and run this command with the same setting. When it
     says that all is done, leave the old key out. Keep it for backups that were made before.
 
-    Example: concord key rotate --data-dir ./second
+    Example: concord encryption rotate --data-dir ./second
 
     Exit codes: 0 all done; 1 some secrets cannot be decrypted, and stay; 2 it could not work.
     """
@@ -121,7 +121,8 @@ def rotate(
     if rotation.unreadable:
         err.print(
             f"{counted(rotation.unreadable, 'secrets')} cannot be decrypted with the keys that the "
-            "node has, and stay as they are: `concord key list` names the keys that they need."
+            "node has, and stay as they are: `concord encryption list` names the keys that they "
+            "need."
         )
         raise typer.Exit(NO)
 
@@ -146,7 +147,7 @@ async def _rotate(settings: Settings) -> Rotation:
     async def rotate_and_note(connection: Connection) -> Rotation:
         rotation = await rotate(connection)
         # The keys were exchanged whether or not there were secrets to encrypt.
-        await note_author(connection, operator_of("concord key rotate"), has_written=True)
+        await note_author(connection, operator_of("concord encryption rotate"), has_written=True)
         return rotation
 
     try:

@@ -1,4 +1,4 @@
-"""The commands `model get`, `model put`, `capabilities get` and `capabilities set`."""
+"""The commands `model show`, `model set`, `capabilities show` and `capabilities set`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ File = Annotated[
 ]
 
 
-@model_app.command("get")
-def get_model(
+@model_app.command("show")
+def show_model(
     source: Annotated[
         bool,
         typer.Option("--source", help="As it was written, without the standard's additions."),
@@ -42,16 +42,16 @@ def get_model(
 ) -> None:
     """Print the model of a catalog as JSON.
 
-    Example: concord model get --source > model.json
+    Example: concord model show --source > model.json
     """
     print_json(on_node(url, lambda client: client.modelsource() if source else client.model()))
 
 
-@model_app.command("put")
-def put_model(file: File, url: Url = DEFAULT_URL) -> None:
+@model_app.command("set")
+def set_model(file: File, url: Url = DEFAULT_URL) -> None:
     """Replace the model. The node refuses it if an entity would not comply with it.
 
-    Example: concord model put model.json
+    Example: concord model set model.json
 
     Exit codes: 0 replaced; 1 the node refuses, and lists the reasons; 2 the command could not do
     its work.
@@ -62,8 +62,8 @@ def put_model(file: File, url: Url = DEFAULT_URL) -> None:
     out.print(f"The model is replaced. It has {', '.join(map(cell, groups)) or 'no groups'}.")
 
 
-@capabilities_app.command("get")
-def get_capabilities(
+@capabilities_app.command("show")
+def show_capabilities(
     offered: Annotated[
         bool, typer.Option("--offered", help="Show the values that could be set, as JSON.")
     ] = False,
@@ -72,7 +72,7 @@ def get_capabilities(
 ) -> None:
     """Show the capabilities of a node.
 
-    Example: concord capabilities get --offered
+    Example: concord capabilities show --offered
     """
     found = on_node(
         url, lambda client: client.offered_capabilities() if offered else client.capabilities()

@@ -82,7 +82,7 @@ async def in_audited_transaction(
     """As `in_database`, in one transaction with the entry of the audit that names the operator.
 
     Args:
-        command: what the operator runs, as `concord token create`.
+        command: what the operator runs, as `concord token add`.
         call: names what it makes or changes as targets of the author, the operator.
     """
     from catalog.store.auditnotes import note_author

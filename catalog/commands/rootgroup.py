@@ -13,6 +13,19 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from catalog.commands.console import EXIT_CODES, cell, err
 from catalog.commands.nodetokens import FILE_VARIABLE, TOKEN_VARIABLE, give_token
 
+_PANELS = {
+    "Publish": (
+        *("import", "apply", "diff", "delete", "lint", "validate"),
+        *("model", "subscription"),
+    ),
+    "Find": ("get", "list", "export"),
+    "Federate": ("link", "accept", "reconcile", "recover", "handover", "signing", "trust"),
+    "Operate": (
+        *("serve", "demo", "doctor", "settings", "capabilities", "migrate", "backup", "restore"),
+        "encryption",
+    ),
+    "Give access": ("token", "access", "whoami", "audit"),
+}
 _OF_CLIENTS = frozenset({"CONCORD_URL", TOKEN_VARIABLE, FILE_VARIABLE})
 # Users have variables of their own, such as those of credentials: only what is near is misspelt.
 _NEARNESS = 0.835
@@ -61,6 +74,12 @@ class RootGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        panels = {name: panel for panel, names in _PANELS.items() for name in names}
+        commands: dict[str, Any] = {name: self.commands[name] for name in panels}
+        commands |= self.commands
+        for name, command in commands.items():
+            command.rich_help_panel = panels.get(name)
+        self.commands = commands
         options = {each.name: each for each in self.params}
         for command in _below(self):
             taken = {each.name for each in command.params}

@@ -1,4 +1,4 @@
-"""The commands `token create`, `list`, `show`, `revoke`, and `whoami`."""
+"""The commands `token add`, `list`, `show`, `remove`, and `whoami`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ single = typer.Typer()
 
 
 @app.command()
-def create(
+def add(
     role: Annotated[
         list[str],
         typer.Option(
@@ -93,9 +93,9 @@ def create(
 ) -> None:
     """Make a token, and print it this once: the node keeps only its digest.
 
-    Example: export CONCORD_TOKEN=$(concord token create --role admin --name me --expires 90d)
+    Example: export CONCORD_TOKEN=$(concord token add --role admin --name me --expires 90d)
 
-    Example: concord token create --role writer --group '/schemagroups/contoso.*' --name contoso
+    Example: concord token add --role writer --group '/schemagroups/contoso.*' --name contoso
     """
     from catalog.operations.access import NewToken
 
@@ -110,7 +110,7 @@ def create(
         made = run(
             lambda: in_audited_transaction(
                 settings,
-                "concord token create",
+                "concord token add",
                 lambda connection, operator: _create(connection, operator, token),
             )
         )
@@ -148,7 +148,7 @@ def list_(
     for token in tokens:
         times = map(_time, (token.createdat, token.expiresat, token.usedat))
         shown.add_row(*map(cell, (token.id, token.name, _roles(token.grants), *times)))
-    out.print(shown if tokens else "There are no tokens; make one with `concord token create`.")
+    out.print(shown if tokens else "There are no tokens; make one with `concord token add`.")
 
 
 @app.command()
@@ -183,7 +183,7 @@ def show(
 
 
 @app.command()
-def revoke(
+def remove(
     id: TokenId,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
@@ -191,7 +191,7 @@ def revoke(
 ) -> None:
     """End a token: within two seconds, nobody gets in by it any more.
 
-    Example: concord token revoke 3f0c9d51aa
+    Example: concord token remove 3f0c9d51aa
     """
     if url is not None:
         on_node(url, lambda client: client.revoke_token(id))
@@ -200,7 +200,7 @@ def revoke(
         is_revoked = run(
             lambda: in_audited_transaction(
                 settings,
-                "concord token revoke",
+                "concord token remove",
                 lambda connection, operator: _revoke(connection, operator, id),
             )
         )

@@ -37,7 +37,7 @@ def verify(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     falsely, or damaged. Authorities without trusted keys are held to the keys that they, or
     relays, have told.
 
-    Example: concord verify
+    Example: concord signing verify
 
     Exit codes: 0 nothing is wrong; 1 something is false or damaged, or is not signed although its
     authority is trusted by its keys; 2 it could not work.

@@ -71,7 +71,7 @@ class KeyFile:
             raise KeysUnusable(
                 f"cannot use {self.path}: {error.strerror}. Set CONCORD_DATA_DIR to a directory "
                 "that the node may write to, or CONCORD_ENCRYPTION_KEY to a key "
-                "(`concord key new` prints one)"
+                "(`concord encryption key` prints one)"
             ) from error
         return self._keys
 
@@ -134,7 +134,7 @@ class KeyFile:
         if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise KeysUnusable(
                 f"other users may read {self.path}: run `chmod 600 {self.path}`, and then "
-                "`concord key rotate`, since its keys may be known"
+                "`concord encryption rotate`, since its keys may be known"
             )
 
 

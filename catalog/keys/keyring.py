@@ -83,7 +83,7 @@ class EncryptionKey:
         except (binascii.Error, ValueError):
             secret = b""
         if len(secret) != _KEY_BYTES:
-            raise ValueError("a key is 32 bytes in base64, as `concord key new` prints one")
+            raise ValueError("a key is 32 bytes in base64, as `concord encryption key` prints one")
         return cls.of(secret)
 
     @property

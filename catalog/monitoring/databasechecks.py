@@ -109,7 +109,7 @@ async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
         node = await read_node(connection)
     if node is not None and node["gate"] != "open":
         text = "the node takes no writes, as it has yet to recover its own entities"
-        advice = "`concord recover --from URL`; `concord recover status` tells how far it is."
+        advice = "`concord recover --from URL`; `concord recover show` tells how far it is."
         return [Diagnosis(subject="schema", level="error", text=text, advice=advice)]
     return [Diagnosis(subject="schema", level="ok", text="it is that of this version")]
 

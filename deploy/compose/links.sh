@@ -13,7 +13,7 @@ add_link() {
     id=${2%%=*} at=${1#*=} source=${2#*=} name=${1%%=*}
     shift 2
     concord link show "$id" --url "$at" >/dev/null 2>&1 && return
-    LINK_TOKEN=$(concord token create --role replicator --name "$name" --url "$source")
+    LINK_TOKEN=$(concord token add --role replicator --name "$name" --url "$source")
     export LINK_TOKEN
     concord link add "$source" --id "$id" --url "$at" --token-from LINK_TOKEN "$@"
 }

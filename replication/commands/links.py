@@ -1,4 +1,4 @@
-"""The command group `link`, and its commands `add`, `list`, `show`, `pin`, `reset`, `remove`."""
+"""The command group `link`, and its commands `add`, `list`, `show`, `reset`, `remove`."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def add(
     """Follow a catalog: copy its entities, and then each of their changes. Or push them to one.
 
     The node asks the source who it is, and refuses a source that it cannot follow. From then on
-    the source is pinned to its authority: only you can change that, by `concord link pin`. An
+    the source is pinned to its authority: only you can change that, by `concord link set --pin`. An
     xRegistry server of another make is walked; its authority is its URL, unless --pin names one.
 
     With --push, this node sends its entities to the other catalog, whose operator has to accept
@@ -366,24 +366,6 @@ def _print_question(question: LinkQuestion) -> None:
     out.print(shown)
     if number > len(first):
         out.print(cell(f"and {number - len(first):,} more"))
-
-
-@app.command()
-def pin(
-    id: LinkId,
-    authority: Annotated[
-        str, typer.Argument(metavar="URI", help="The authority that the source speaks for.")
-    ],
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Believe that the source of a link is another authority than before, and copy it anew.
-
-    The replicas of the former authority stay; `concord link reset --drop` drops replicas.
-
-    Example: concord link pin eu https://eu.example.com
-    """
-    link = on_node(url, lambda client: client.pin_link(id, authority))
-    out.print(f"Link [bold]{cell(id)}[/] is pinned to {cell(link.authority)}.")
 
 
 @app.command()

@@ -97,6 +97,10 @@ def set_(
     id: LinkId,
     selection: dict[str, Any],
     labels: dict[str, Any],
+    pin: Annotated[
+        str | None,
+        typer.Option(help="The authority that the source of the link speaks for.", metavar="URI"),
+    ] = None,
     source: Annotated[
         str | None, typer.Option(help="The URL that the catalog of the link has moved to.")
     ] = None,
@@ -116,10 +120,13 @@ def set_(
     --source is for a catalog that answers at another URL now (of a link that pushes, its target):
     the link goes on from where it is if the same node answers there, with all that it has read.
 
+    --pin believes that the source is another authority than before, and copies that one anew. The
+    replicas of the former authority stay; `concord link reset --drop` drops replicas.
+
     Example: concord link set eu --type messagegroups --prefix eu-
     """
     selection |= labels
-    if not (selection or source):
+    if not (selection or source or pin):
         fail("Nothing is to be changed.", "See `concord link set --help`.")
     from catalog.operations.links import LinkChanges, LinkSelection
 
@@ -129,11 +136,13 @@ def set_(
             selection[name] = {**getattr(before, name), **selection[name]}
     if source:
         selection["target" if before.target else "source"] = source
-    changes = wanted(LinkChanges, **selection)
+    changes = wanted(LinkChanges, **selection, authority=pin)
     link = on_node(url, lambda client: client.change_link(id, changes, force=force))
     members = LinkSelection.model_fields
     shown = ", ".join(f"{name}: {cell(getattr(link, name) or None)}" for name in members)
     out.print(f"Link [bold]{cell(id)}[/] is changed. {shown}.")
+    if pin:
+        out.print(f"It is pinned to {cell(link.authority)}.")
     if source:
         out.print(f"It goes on at {cell(source)}.")
 

@@ -98,7 +98,7 @@ def recover(
     ] = None,
     detach: Annotated[
         bool,
-        typer.Option("--detach", help="Do not wait for the end; see `concord recover status`."),
+        typer.Option("--detach", help="Do not wait for the end; see `concord recover show`."),
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -130,10 +130,10 @@ def recover(
 
 
 @app.command()
-def status(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show the recovery under way or the last one, and what needs an operator.
 
-    Example: concord recover status
+    Example: concord recover show
     """
     _conclude(url, on_node(url, lambda client: client.recovery()), as_json=as_json)
 
@@ -146,7 +146,7 @@ def resume(
 ) -> None:
     """Go on now, and try again what could not be taken.
 
-    Types that the model lacks can be added meanwhile: `concord model put` is allowed while a
+    Types that the model lacks can be added meanwhile: `concord model set` is allowed while a
     recovery is blocked.
 
     Example: concord recover resume
@@ -288,7 +288,7 @@ def _advice(found: RecoveryAnswer) -> str:
             return "It was ended before everything was here. The node takes writes."
         case "blocked":
             return (
-                "[yellow]The node takes no writes yet.[/] Remove the causes (`concord model put` "
+                "[yellow]The node takes no writes yet.[/] Remove the causes (`concord model set` "
                 "is allowed) and go on with `concord recover resume`, or delete what is refused "
                 "everywhere with `concord recover bury`."
             )

@@ -42,7 +42,7 @@ def add(
     """Trust a key of an authority, and take nothing more of it that is not signed.
 
     Get the key from the operator of that catalog, by a way that you trust. What is here stays;
-    `concord verify` checks it.
+    `concord signing verify` checks it.
 
     Example: concord trust add https://eu.example.com ed25519:1:S0mEkEy…
     """

@@ -147,4 +147,4 @@ def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
 
 def _advice(link: str, authority: str) -> str:
     # The authority is another party's text, and operators copy commands into their shells.
-    return f"If it is, run `concord link pin {link} {shlex.quote(authority)}`."
+    return f"If it is, run `concord link set {link} --pin {shlex.quote(authority)}`."

@@ -35,7 +35,7 @@ def access_advice(problem: Problem, link: str = "ID") -> str:
         return _SHOW
     if problem.status == HTTPStatus.UNAUTHORIZED:
         return (
-            "Give the link a token that its other end knows (`concord token create --role "
+            "Give the link a token that its other end knows (`concord token add --role "
             f"replicator` there), or another credential: {another_credential(link)}."
         )
     if is_refused:

@@ -19,7 +19,7 @@ RETRY = Retry(attempts=3, backoff=Backoff(initial=0.5, factor=2, cap=60, jitter=
 _HINTS = {
     **dict.fromkeys(
         (401, 403),
-        "Give a token for this catalog that has the role replicator (`concord token create --role "
+        "Give a token for this catalog that has the role replicator (`concord token add --role "
         "replicator` there): --token-from NAME=VARIABLE, or --tokens FILE.",
     ),
     404: "Check that the URL is the base URL of a Concord node that offers replication.",

@@ -153,7 +153,7 @@ class RecoveryRunner:
         async with self._database.transaction() as connection:
             await lock_and_load(connection, _LOCKED)
             await recoveries.move_on(connection, recovery, "blocked", "model")
-        _log.warning("recovery blocked", hint="concord recover status")
+        _log.warning("recovery blocked", hint="concord recover show")
 
     async def _end(self, recovery: Recovery) -> None:
         async with self._database.transaction() as connection:

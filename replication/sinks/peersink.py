@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from catalog.client import BadAnswer, ClientError, JsonObject
 from catalog.model.entity import Origin
@@ -77,7 +78,7 @@ class PeerSink(LinkSink, LinkPeer):
             raise ClientError(
                 f"The target is pinned to the authority {link.authority}, and claims to be "
                 f"{target.authority}.",
-                f"If it is, pin the link to it with `concord link pin {link.id}`.",
+                f"If it is, run `concord link set {link.id} --pin {quote(target.authority)}`.",
             )
         if other := await links.find_pushing(connection, target.instance, link):
             raise ClientError(

@@ -29,7 +29,7 @@ SHELL = ("bash", "-euo", "pipefail", "-c")
 LASTING = {"concord serve": "Concord serves", "concord subscription listen": "Listening to"}
 # A replica has what its source has a moment later, and what a revoked key has signed is signed
 # anew; a reader who is too early looks again.
-EVENTUAL = ("concord get", "concord link list", "concord verify")
+EVENTUAL = ("concord get", "concord link list", "concord signing verify")
 EVENTUAL_SECONDS = 30
 # A first start, and Spark, on a busy machine.
 START_SECONDS = 180

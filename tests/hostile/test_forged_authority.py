@@ -153,7 +153,7 @@ async def test_a_source_may_not_introduce_itself_as_an_authority_that_is_known_h
         async with running(members.edge):
             await link_is(members.edge, "evil", "refused")
         error = (await members.edge.get("/replication/links/evil")).get("error")
-        assert f"concord link pin evil {members.authority}" in error
+        assert f"concord link set evil --pin {members.authority}" in error
     assert await members.wrong_at(members.hub) == {}
     assert {row[0] for row in (await members.wrong_at(members.edge)).values()} <= {-1, 0, 1, 2, 3}
 

@@ -1,4 +1,4 @@
-"""A token of the node's own lives from `concord token create` to `concord token revoke`."""
+"""A token of the node's own lives from `concord token add` to `concord token remove`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_token_lets_in_until_it_is_revoked_and_only_its_digest_is_kept(
 ) -> None:
     async with start_node(database_url, open=False) as node:
         made = await concord(
-            *("token", "create", "--role", "writer", "--name", "ci", "--expires", "12h"),
+            *("token", "add", "--role", "writer", "--name", "ci", "--expires", "12h"),
             CONCORD_DATABASE_URL=database_url,
         )
         assert made.exit_code == 0, made.output
@@ -56,12 +56,12 @@ async def test_a_token_lets_in_until_it_is_revoked_and_only_its_digest_is_kept(
         shown = await concord("whoami", "--url", node.url, CONCORD_TOKEN=text)
         assert f"You are {id} (token)." in shown.stdout
         assert "writer" in shown.stdout
-        ended = await concord("token", "revoke", id, CONCORD_DATABASE_URL=database_url)
+        ended = await concord("token", "remove", id, CONCORD_DATABASE_URL=database_url)
         assert ended.exit_code == 0
         async with asyncio.timeout(30):
             while (await node.send("GET", "/", **bearer(text))).status == 200:
                 await asyncio.sleep(0.05)  # between two looks, for up to two seconds
-        assert (await concord("token", "revoke", id, CONCORD_DATABASE_URL=database_url)).exit_code
+        assert (await concord("token", "remove", id, CONCORD_DATABASE_URL=database_url)).exit_code
 
 
 async def stored(node: Node) -> list[str]:
@@ -78,7 +78,7 @@ async def test_an_admin_makes_and_ends_tokens_over_the_api(database_url: str) ->
             grants = (Grant("admin"),)
             _, admin = await make_token(connection, name="", grants=grants, expiresat=None)
         made = await concord(
-            *("--token", admin, "token", "create", "--role", "reader", "--json"),
+            *("--token", admin, "token", "add", "--role", "reader", "--json"),
             CONCORD_URL=node.url,
         )
         assert made.exit_code == 0, made.output
@@ -198,7 +198,7 @@ async def test_a_node_that_nobody_could_use_does_not_start(node: Node) -> None:
     assert "on this machine" in ways_in(Settings(public_url="http://localhost:1"))[0]
     assert "a proxy before it" in ways_in(Settings(public_url="https://a.example"))[0]
     assert "all who reach it" in ways_in(Settings(host="0.0.0.0", open=True))[0]
-    assert "concord token create" in ways_in(Settings(host="0.0.0.0"))[0]
+    assert "concord token add" in ways_in(Settings(host="0.0.0.0"))[0]
 
 
 async def test_an_open_node_asks_nobody_and_believes_nobody(node: Node) -> None:

@@ -151,13 +151,13 @@ async def test_operators_and_commands_are_told_and_shown(
     node: Node, admin: Caller, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = {"CONCORD_DATABASE_URL": database_url}
-    made = await concord("token", "create", "--role", "writer", **here)
+    made = await concord("token", "add", "--role", "writer", **here)
     token = made.stdout.strip()
     assert made.exit_code == 0, made.output
-    assert (await concord("token", "revoke", "none", **here)).exit_code == 1
+    assert (await concord("token", "remove", "none", **here)).exit_code == 1
     [entry] = await admin.audit("?identity=operator")
     assert entry["identity"] == {"kind": "operator", "name": getpass.getuser()}
-    assert entry["path"] == "concord token create"
+    assert entry["path"] == "concord token add"
     assert entry["targets"][0]["path"].startswith("/access/tokens/")
     await Caller(node, "", token).send("PUT", "/messagegroups/g", {})
     await Caller(node, "", token).send("PUT", "/modelsource", {})

@@ -514,7 +514,7 @@ def test_a_link_is_pinned_to_the_authority_that_is_named(concord, node) -> None:
     assert concord("link", "add", "http://hub", "--pin", "urn:hub").exit_code == 0
     assert node.links[0]["authority"] == "urn:hub"
     assert "authorities" not in node.links[0]
-    assert "pinned to urn:other" in concord("link", "pin", "eu", "urn:other").stdout
+    assert "pinned to urn:other" in concord("link", "set", "eu", "--pin", "urn:other").stdout
     assert node.changed_links == [("PATCH /replication/links/eu", {"authority": "urn:other"})]
 
 
@@ -807,6 +807,13 @@ def test_the_help_of_each_command_has_one_paragraph_about_exit_codes(command: li
     assert "--token" in result.stdout
 
 
+def test_every_command_stands_in_a_panel_of_the_help() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
+    assert "─ Commands ─" not in shown
+    for command in get_command(app).commands:  # type: ignore[attr-defined]
+        assert re.search(rf"^│ {command} ", shown, re.MULTILINE), command
+
+
 def test_every_option_has_its_name_in_small_letters() -> None:
     """Some editions of the parser name an option without a name as its metavar."""
 
@@ -838,8 +845,8 @@ def test_reconcile_refuses_what_names_no_catalog() -> None:
 
 
 def test_the_model_is_printed_in_full_or_as_it_was_given(concord) -> None:
-    assert orjson.loads(concord("model", "get").stdout) == MODEL
-    assert orjson.loads(concord("model", "get", "--source").stdout) == {"groups": {}}
+    assert orjson.loads(concord("model", "show").stdout) == MODEL
+    assert orjson.loads(concord("model", "show", "--source").stdout) == {"groups": {}}
 
 
 @pytest.mark.parametrize(
@@ -848,7 +855,7 @@ def test_the_model_is_printed_in_full_or_as_it_was_given(concord) -> None:
 def test_a_model_is_put_from_a_file(concord, node, tmp_path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    result = concord("model", "put", str(path))
+    result = concord("model", "set", str(path))
     assert result.exit_code == 0
     assert node.models == [{"groups": {"dirs": {}}}]
     assert "dirs" in result.stdout
@@ -857,7 +864,7 @@ def test_a_model_is_put_from_a_file(concord, node, tmp_path, name: str, text: st
 def test_what_does_not_comply_with_a_model_is_listed(concord, node, tmp_path) -> None:
     path = tmp_path / "m.json"
     path.write_text('{"groups": {"bad": {}}}')
-    result = concord("model", "put", str(path))
+    result = concord("model", "set", str(path))
     assert result.exit_code == 1
     assert "Some do not comply." in result.stderr
     assert "An unknown attribute (x)." in result.stderr
@@ -865,7 +872,7 @@ def test_what_does_not_comply_with_a_model_is_listed(concord, node, tmp_path) ->
 
 
 def test_a_model_that_cannot_be_read_is_not_sent(concord, node, tmp_path) -> None:
-    result = concord("model", "put", str(tmp_path / "nope.json"))
+    result = concord("model", "set", str(tmp_path / "nope.json"))
     assert result.exit_code == 2
     assert "cannot be read" in result.stderr
 
@@ -875,10 +882,10 @@ def test_capabilities_are_shown_and_changed(concord, node, tmp_path) -> None:
     path.write_text('{"flags": ["inline"]}')
     assert concord("capabilities", "set", str(path)).exit_code == 0
     assert node.capabilities == {"pagination": True, "flags": ["inline"]}
-    shown = concord("capabilities", "get", "--json")
+    shown = concord("capabilities", "show", "--json")
     assert orjson.loads(shown.stdout) == node.capabilities
-    assert "pagination" in concord("capabilities", "get").stdout
-    assert orjson.loads(concord("capabilities", "get", "--offered").stdout)["flags"]
+    assert "pagination" in concord("capabilities", "show").stdout
+    assert orjson.loads(concord("capabilities", "show", "--offered").stdout)["flags"]
 
 
 @pytest.mark.parametrize(

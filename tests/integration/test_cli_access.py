@@ -1,4 +1,4 @@
-"""The commands `access …`, and `token create --group`, on a node's database and over its API."""
+"""The commands `access …`, and `token add --group`, on a node's database and over its API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
         there = {"CONCORD_URL": node.url, "CONCORD_TOKEN": admin}
         for place in (here, there):
             created = await concord(
-                *("token", "create", "--role", "writer", "--group", "/schemagroups/Contoso.*"),
+                *("token", "add", "--role", "writer", "--group", "/schemagroups/Contoso.*"),
                 *("--group", "/messagegroups/contoso", "--json"),
                 **place,
             )
@@ -36,7 +36,7 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
             roles = "Roles: writer in /messagegroups/contoso, /schemagroups/contoso.*"
             assert roles in " ".join(told.stdout.split())
             granted = await concord(
-                *("access", "grant", "admin", "--to", who, "--group", "/endpoints/a"),
+                *("access", "add", "admin", "--to", who, "--group", "/endpoints/a"),
                 *("--group", "/endpoints/b", "--json"),
                 **place,
             )
@@ -53,25 +53,25 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
             assert told.stdout.splitlines()[0] == made["id"]
             assert "admin in /endpoints/b" in told.stdout.splitlines()
             fewer = await concord(
-                "access", "revoke", rule["id"], "--group", "/endpoints/A", **place
+                "access", "remove", rule["id"], "--group", "/endpoints/A", **place
             )
             assert fewer.exit_code == 0, fewer.output
             left = await concord("access", "show", rule["id"], **place)
             assert left.stdout.splitlines()[1:] == ["/endpoints/b"]
             for wrong in (
-                ("access", "revoke", rule["id"], "--group", "/endpoints/a"),
+                ("access", "remove", rule["id"], "--group", "/endpoints/a"),
                 ("access", "show", "none"),
-                ("access", "revoke", "none"),
+                ("access", "remove", "none"),
                 ("token", "show", "none"),
-                ("access", "grant", "boss", "--to", who, "--group", "/endpoints/b"),
-                ("access", "grant", "reader", "--to", "token=x", "--group", "/endpoints/b"),
-                ("access", "grant", "reader", "--to", who, "--group", "/endpoints"),
+                ("access", "add", "boss", "--to", who, "--group", "/endpoints/b"),
+                ("access", "add", "reader", "--to", "token=x", "--group", "/endpoints/b"),
+                ("access", "add", "reader", "--to", who, "--group", "/endpoints"),
             ):
                 refused = await concord(*wrong, **place)
                 assert refused.exit_code in (1, 2), wrong
                 assert "Error" in refused.stderr
-            assert (await concord("access", "revoke", rule["id"], **place)).exit_code == 0
-            assert (await concord("token", "revoke", made["id"], **place)).exit_code == 0
+            assert (await concord("access", "remove", rule["id"], **place)).exit_code == 0
+            assert (await concord("token", "remove", made["id"], **place)).exit_code == 0
             empty = await concord("access", "list", **place)
             assert "There are no rules" in empty.stdout
 
@@ -107,7 +107,7 @@ async def test_a_rule_is_a_way_in_if_somebody_can_meet_it(node: Node) -> None:
     assert await may_start()
 
 
-@pytest.mark.parametrize("command", ["list", "show", "grant", "revoke"])
+@pytest.mark.parametrize("command", ["list", "show", "add", "remove"])
 async def test_each_command_has_an_example(command: str) -> None:
     shown = await concord("access", command, "--help")
     assert f"concord access {command}" in shown.stdout

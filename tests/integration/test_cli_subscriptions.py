@@ -111,18 +111,18 @@ async def test_keys_are_exchanged_listed_and_ended(node: Node) -> None:
     add = ("add", "--sink", "http://127.0.0.1:9/")
     made = await json_of(node, *add, "--signature", "hmac-sha256")
     id, [old] = made["id"], made["signingkeys"]
-    said = await printed(node, "keys", "exchange", id, "--overlap", "3600")
+    said = await printed(node, "keys", "rotate", id, "--overlap", "3600")
     [secret] = re.findall(r"whsec_\S+", said)
     assert secret != old["secret"]
     new, former = await json_of(node, "keys", "list", id)
     assert (former["id"], "secret" in new) == (old["id"], False)
     assert "endsat" in former
     assert secret not in await printed(node, "keys", "list", id)
-    current = await concord(node, "keys", "end", id, new["id"])
+    current = await concord(node, "keys", "remove", id, new["id"])
     assert (current.exit_code, "it is the current key" in current.stderr) == (1, True)
-    assert "signs no more" in await printed(node, "keys", "end", id, old["id"])
+    assert "signs no more" in await printed(node, "keys", "remove", id, old["id"])
     assert await json_of(node, "keys", "list", id) == [new]
-    ended = await json_of(node, "keys", "exchange", id, "--overlap", "0")
+    ended = await json_of(node, "keys", "rotate", id, "--overlap", "0")
     assert [key["id"] for key in await json_of(node, "keys", "list", id)] == [ended["id"]]
     unsigned = (await json_of(node, *add))["id"]
     assert "signs nothing" in await printed(node, "keys", "list", unsigned)

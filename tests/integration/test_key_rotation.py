@@ -245,7 +245,7 @@ async def test_the_file_is_rotated_under_deliveries(database_url: str, data_dir:
         await node.put("/messagegroups/before")
         await until(lambda: "/messagegroups/before" in server.subjects)
         named = ("--data-dir", str(data_dir), "--database-url", database_url)
-        code, output = await concord("key", "rotate", "--json", *named)
+        code, output = await concord("encryption", "rotate", "--json", *named)
         assert code == 0, output
         [after] = KeyFile(data_dir / KEY_FILE).read()
         assert orjson.loads(output) == {"key": after.id, "encrypted": 1, "unreadable": 0}
@@ -271,7 +271,7 @@ async def test_the_setting_is_rotated_by_the_operator(
     await store(database, ring(old), "a")
     named = ("--data-dir", str(tmp_path), "--database-url", database_url)
     both = {"CONCORD_ENCRYPTION_KEY": f"{new.text},{old.text}"}
-    code, output = await concord("key", "rotate", *named, **both)
+    code, output = await concord("encryption", "rotate", *named, **both)
     assert code == 0, output
     assert "No secret needs another key" in output
     assert await opened(database, ring(new)) == 1
@@ -287,13 +287,13 @@ async def test_secrets_whose_key_is_lost_are_told_and_stay(
     await store(database, ring(here), "b")
     named = ("--data-dir", str(tmp_path), "--database-url", database_url)
     setting = {"CONCORD_ENCRYPTION_KEY": here.text}
-    code, output = await concord("key", "list", "--json", *named, **setting)
+    code, output = await concord("encryption", "list", "--json", *named, **setting)
     assert code == 0, output
     assert orjson.loads(output) == [
         {"key": here.id, "use": "in use", "secrets": 1},
         {"key": lost.id, "use": "missing", "secrets": 1},
     ]
-    code, output = await concord("key", "rotate", *named, **setting)
+    code, output = await concord("encryption", "rotate", *named, **setting)
     assert code == 1
     assert "1 secret cannot be decrypted" in output
     assert await opened(database, ring(lost, here)) == 2
@@ -303,7 +303,7 @@ async def test_a_directory_without_a_key_is_not_made_by_a_rotation(
     data_dir: Path, database_url: str
 ) -> None:
     named = ("--data-dir", str(data_dir), "--database-url", database_url)
-    code, output = await concord("key", "rotate", *named)
+    code, output = await concord("encryption", "rotate", *named)
     assert code == 2
     assert "There is no key" in output
     assert KEY_FILE not in os.listdir(data_dir.parent)

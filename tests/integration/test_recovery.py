@@ -411,7 +411,7 @@ async def test_a_fresh_node_may_wait_for_its_recovery_and_tells_no_follower_that
         async with start_as(urls[2], awaits_recovery=True) as fresh:
             refused = await fresh.send("PUT", "/messagegroups/g", {})
             assert (refused.status, refused.error) == (503, "catalog_recovering")
-            status = await concord(fresh, "recover", "status")
+            status = await concord(fresh, "recover", "show")
             assert (status.exit_code, "takes no writes until" in status.output) == (1, True)
             for path in ("snapshot", "digests?bits=8", "digests?format=csv&ranges=0-65536"):
                 answer = await fresh.send("GET", f"/replication/{path}")

@@ -47,7 +47,7 @@ async def test_what_the_first_version_has_stored_is_all_there_after_an_upgrade(
         await link(node, source, id="from")
         body = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}
         assert (await node.send("POST", "/subscriptions", body)).status == 201
-        await concord("token", "create", "--role", "reader", "--name", "ci", url=newest)
+        await concord("token", "add", "--role", "reader", "--name", "ci", url=newest)
         digests, message = await digest_rows(node, verify=True), await node.get(MESSAGE)
     columns = await write_as_first(first, newest)
     before = await contents_of(first, columns)

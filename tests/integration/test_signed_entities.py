@@ -101,7 +101,7 @@ async def signatures(node: Node) -> Signatures:
 
 
 async def audit(node: Node) -> dict[str, dict[str, int]]:
-    """What `concord verify` counts, by authority."""
+    """What `concord signing verify` counts, by authority."""
     counts: dict[str, dict[str, int]] = {}
     after: str | None = ""
     while after is not None:

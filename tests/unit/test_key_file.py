@@ -142,5 +142,5 @@ def test_the_setting_comes_before_the_file(settings: Settings, path: Path) -> No
 def test_a_setting_that_is_no_key_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(encryption_key=SecretStr(text))
-    assert "concord key new" in str(caught.value)
+    assert "concord encryption key" in str(caught.value)
     assert "s3cret" not in str(caught.value)

@@ -264,7 +264,7 @@ def _next_steps(settings: Settings, catalog: DumpedCatalog, *, is_alone: bool) -
         yield (
             f"[yellow]Its secrets need the keys {cell(', '.join(lacking))}[/]: before the node "
             f"starts, put the copy of its key file at {cell(_where_keys_are(settings))}, or set "
-            "CONCORD_ENCRYPTION_KEY. `concord key list` shows what is missing."
+            "CONCORD_ENCRYPTION_KEY. `concord encryption list` shows what is missing."
         )
     yield "Start the node: `concord serve`, with the public URL that it had."
     if is_alone:
@@ -278,7 +278,7 @@ def _next_steps(settings: Settings, catalog: DumpedCatalog, *, is_alone: bool) -
     if catalog.contents.tokens:
         yield (
             "Tokens that were revoked since are [yellow]valid again[/]: `concord token list`, and "
-            "`concord token revoke`."
+            "`concord token remove`."
         )
 
 
