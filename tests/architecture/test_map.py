@@ -7,8 +7,6 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("catalog", "replication")
 MODULES = [
@@ -58,12 +56,15 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_paths_that_a_document_names_exist(document: Path) -> None:
-    text = document.read_text()
-    paths = {*_PATH.findall(text), *_MODULE.findall(text)}
-
-    assert {path for path in paths if not (ROOT / path).exists()} == set()
+def test_the_paths_that_documents_name_exist() -> None:
+    found = {
+        f"{document.relative_to(ROOT)}: {path}"
+        for document in DOCUMENTS
+        for pattern in (_PATH, _MODULE)
+        for path in pattern.findall(document.read_text())
+        if not (ROOT / path).exists()
+    }
+    assert found == set()
 
 
 def test_the_architecture_names_every_room() -> None:

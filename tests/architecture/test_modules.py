@@ -5,38 +5,33 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
-MODULES = sorted(
-    path.relative_to(ROOT)
+MODULES = {
+    str(path.relative_to(ROOT)): path.read_text()
     for package in ("catalog", "replication")
-    for path in (ROOT / package).rglob("*.py")
-)
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
 MOST_LINES = 500
 SAY_NOTHING = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
-each_module = pytest.mark.parametrize("module", MODULES, ids=str)
+
+def test_a_module_has_at_most_500_lines() -> None:
+    lines = {module: len(text.splitlines()) for module, text in MODULES.items()}
+    assert {module: number for module, number in lines.items() if number > MOST_LINES} == {}
 
 
-@each_module
-def test_a_module_has_at_most_500_lines(module: Path) -> None:
-    assert len((ROOT / module).read_text().splitlines()) <= MOST_LINES
+def test_a_module_is_named_after_what_it_defines() -> None:
+    words = {
+        module: {*module.removesuffix(".py").replace("_", "/").split("/")} for module in MODULES
+    }
+    assert [module for module, found in words.items() if found & SAY_NOTHING] == []
 
 
-@each_module
-def test_a_module_is_named_after_what_it_defines(module: Path) -> None:
-    words = {word for part in module.with_suffix("").parts for word in part.split("_")}
-    assert not words & SAY_NOTHING
+def test_a_module_says_what_it_owns() -> None:
+    assert [m for m, text in MODULES.items() if not ast.get_docstring(ast.parse(text))] == []
 
 
-@each_module
-def test_a_module_says_what_it_owns(module: Path) -> None:
-    assert ast.get_docstring(ast.parse((ROOT / module).read_text()))
-
-
-@each_module
-def test_a_module_with_code_has_postponed_annotations(module: Path) -> None:
-    tree = ast.parse((ROOT / module).read_text())
-    if len(tree.body) > 1:
-        assert ast.unparse(tree.body[1]) == "from __future__ import annotations"
+def test_a_module_with_code_has_postponed_annotations() -> None:
+    postponed = "from __future__ import annotations"
+    bodies = {module: ast.parse(text).body for module, text in MODULES.items()}
+    assert [m for m, body in bodies.items() if body[1:] and ast.unparse(body[1]) != postponed] == []

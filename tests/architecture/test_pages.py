@@ -6,6 +6,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,57 +23,79 @@ _CODE = re.compile(r"`([^`]+)`")
 _TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
 _TYPED = re.compile(r"(\$ |make |concord |curl |git |pip |pytest |\.venv/)")
 
-each_page = pytest.mark.parametrize("page", pages(), ids=name_of)
-each_block = pytest.mark.parametrize(
-    "block", [block for page in pages() for block in blocks(page)], ids=str
-)
+PAGES = list(pages())
 
 
-@each_block
-def test_a_block_is_of_a_kind_that_a_test_runs_or_reads(block: Block) -> None:
+@pytest.mark.parametrize("language", [*COMMANDS, *DRAWINGS, "python", "json", "yaml"])
+def test_blocks_are_of_a_kind_that_a_test_runs_or_reads(language: str) -> None:
+    found = [block for page in PAGES for block in blocks(page) if block.language == language]
+    assert [str(block) for block in found if not _is_known(block)] == []
+
+
+def test_there_are_no_blocks_of_other_languages() -> None:
+    known = {*COMMANDS, *DRAWINGS, "python", "json", "yaml"}
+    found = [str(each) for page in PAGES for each in blocks(page) if each.language not in known]
+    assert found == []
+
+
+def _is_known(block: Block) -> bool:
     if block.language in COMMANDS:
-        assert block.not_run or name_of(block.page) in FOLLOWED
-    elif block.language == "python":
-        assert block.not_run or name_of(block.page) == PROGRAM
-    elif block.language == "json":
-        json.loads(block.text)
-    elif block.language == "yaml":
-        yaml.safe_load(block.text)
-    else:
-        assert block.language in DRAWINGS
-        assert not any(_TYPED.match(line) for line in block.text.splitlines())
+        return block.not_run or name_of(block.page) in FOLLOWED
+    if block.language == "python":
+        return block.not_run or name_of(block.page) == PROGRAM
+    if block.language in DRAWINGS:
+        return not any(_TYPED.match(line) for line in block.text.splitlines())
+    read = json.loads if block.language == "json" else yaml.safe_load
+    return read(block.text) is not None
 
 
-@each_page
-def test_a_page_has_no_indented_blocks(page: Path) -> None:
+def test_pages_have_no_indented_blocks() -> None:
     """They are no fenced ones, so no test would see the commands in them."""
-    assert not re.search(r"\n\n    \S", page.read_text())
+    assert [name_of(page) for page in PAGES if re.search(r"\n\n    \S", page.read_text())] == []
 
 
-@each_page
-def test_the_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
-    for link in _LINK.findall(page.read_text()):
-        path, _, anchor = link.partition("#")
-        if "://" in link:
-            continue
-        target = (page.parent / path).resolve() if path else page
-        assert target.exists(), link
-        assert not anchor or anchor in _anchors(target), link
+def test_the_links_of_pages_lead_to_files_and_headings() -> None:
+    links = [(page, link) for page in PAGES for link in _LINK.findall(page.read_text())]
+    broken = [f"{name_of(page)}: {link}" for page, link in links if not _leads(page, link)]
+    assert broken == []
 
 
-@each_page
-def test_the_targets_of_make_that_a_page_names_are_there(page: Path) -> None:
+def _leads(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    if "://" in link:
+        return True
+    target = (page.parent / path).resolve() if path else page
+    return target.exists() and (not anchor or anchor in _anchors(target))
+
+
+def test_the_targets_of_make_that_pages_name_are_there() -> None:
     targets = {*_TARGET.findall((ROOT / "Makefile").read_text())}
-    for command in _named(page, "make"):
-        named = [word for word in command if re.fullmatch(r"[a-z]+", word)]
-        assert {*named} <= targets, command
+    named = [(page, command) for page in PAGES for command in _named(page, "make")]
+    missing = [
+        f"{name_of(page)}: {word}"
+        for page, command in named
+        for word in command
+        if re.fullmatch(r"[a-z]+", word) and word not in targets
+    ]
+    assert missing == []
 
 
-@each_page
-def test_the_commands_of_concord_that_a_page_names_are_there(page: Path) -> None:
-    for command in _named(page, "concord"):
-        if command and re.fullmatch(r"[a-z]+", command[0]):
-            assert command[0] in get_command(app).commands, command
+def test_the_commands_of_concord_that_pages_name_are_there() -> None:
+    named = [(page, command) for page in PAGES for command in _named(page, "concord")]
+    root = get_command(app)
+    missing = [f"{name_of(page)}: {words}" for page, words in named if not _is_there(root, words)]
+    assert missing == []
+
+
+def _is_there(command: Any, words: list[str]) -> bool:
+    """Whether the first words name a command, or the whole of a group."""
+    for word in words:
+        if not hasattr(command, "commands") or not re.fullmatch(r"[a-z]+", word):
+            return True
+        if word not in command.commands:
+            return False
+        command = command.commands[word]
+    return True
 
 
 def _named(page: Path, program: str) -> list[list[str]]:
