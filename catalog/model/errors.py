@@ -32,7 +32,10 @@ class XRegistryError(Exception):
         detail: what the user can do about it, a sentence.
         violations: every error of the request, where more than one was found.
         allow: the methods that are supported, for the header Allow.
-        args: the values of the title's placeholders.
+        args: the values of the title's placeholders, and further facts for programs.
+
+    Raises:
+        TypeError: a placeholder has no value.
     """
 
     name: ClassVar[str] = ""
@@ -58,6 +61,9 @@ class XRegistryError(Exception):
         self.detail = shortened(detail)
         self.violations = tuple(violations)
         self.arguments = {name: shortened(value) for name, value in args.items()}
+        missing = {*_PLACEHOLDER.findall(self.template)} - {"subject", *args}
+        if missing:
+            raise TypeError(f"{type(self).__name__} needs {', '.join(sorted(missing))}")
         self.request_path = ""
         if allow is not None:
             self.headers = {"Allow": ", ".join(allow)}
@@ -80,7 +86,7 @@ class XRegistryError(Exception):
     def title_about(self, subject: str) -> str:
         """The title with another subject than the error's own."""
         values = {"subject": subject, **self.arguments}
-        return _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), self.template)
+        return _PLACEHOLDER.sub(lambda found: values[found[1]], self.template)
 
 
 def shortened(text: str) -> str:
