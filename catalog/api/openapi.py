@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +20,7 @@ from catalog.api.openapi_operations import (
     operation_on,
     refusals,
 )
-from catalog.api.openapi_positions import (
-    position_components,
-    position_headers,
-    wait_parameters,
-)
-from catalog.api.openapi_protocols import name_protocols
+from catalog.api.openapi_positions import position_components, position_headers, wait_parameters
 from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.requesttarget import RequestTarget, TargetKind, methods_of, methods_of_route
 from catalog.context import CONTEXT
@@ -37,6 +33,9 @@ from catalog.model.roles import Permission
 from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 from catalog.operations.operation import Operation
+from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswer
+from catalog.subscriptions.sinks.protocol import DeliveryProtocol
+from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 
 _WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"{(\w+)}")
@@ -78,7 +77,7 @@ def describe(configuration: Configuration, routes: Sequence[Route], base: str) -
             "schemas": {
                 **schemas.components(configuration.model),
                 **models,
-                **name_protocols(models),
+                **_name_protocols(models),
             },
             "responses": {
                 "Refused": {
@@ -233,3 +232,42 @@ def _path(path: str, operations: Json) -> Json:
         for method, operation in operations.items()
     }
     return {**({"parameters": parameters} if parameters else {}), **named}
+
+
+def _name_protocols(models: Mapping[str, Json]) -> dict[str, Json]:
+    """Say in the schemas of subscriptions which protocols there are, and which settings each has.
+
+    The schema of settings says beside them, as `x-delivery-protocol`, whether the protocol is
+    installed on this node, how to install it otherwise, and the schemes of its URLs.
+
+    Returns:
+        the schemas of the settings.
+    """
+    for model in (NewSubscription, SubscriptionAnswer):
+        if (found := models.get(model.__name__)) is not None:
+            members = found["properties"]
+            members["protocol"]["enum"] = [*PROTOCOLS]
+            members["protocolsettings"] = {
+                "anyOf": [reference(_name_of(each)) for each in PROTOCOLS]
+            }
+    return {_name_of(name): _settings_of(name, protocol) for name, protocol in PROTOCOLS.items()}
+
+
+def _name_of(protocol: str) -> str:
+    return f"protocolsettings.{protocol}"
+
+
+def _settings_of(name: str, protocol: DeliveryProtocol) -> Json:
+    schema = protocol.settings.model_json_schema()
+    missing = why_missing(protocol)
+    about: Json = {
+        "name": name,
+        "installed": missing is None,
+        "schemes": list(protocol.schemes[name]),
+    }
+    return {
+        **schema,
+        "title": f"{name} settings",
+        "description": inspect.cleandoc(schema["description"]),
+        "x-delivery-protocol": about if missing is None else {**about, "missing": missing},
+    }

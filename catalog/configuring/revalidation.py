@@ -7,11 +7,10 @@ stay as they are, since `formatvalidated` says whether they were (core/spec.md).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from catalog.configuring.adaptation import displaced, has_rules, review_group, review_resource
-from catalog.configuring.modelimpact import ModelImpact
 from catalog.keys.entitysignature import EntitySigner
 from catalog.model.attributes import check_attributes
 from catalog.model.author import Author
@@ -29,6 +28,7 @@ from catalog.model.errors import (
     UnknownResourceType,
     XRegistryError,
 )
+from catalog.model.modelreferences import points_to_types
 from catalog.model.schema import GroupType, Model, ResourceType
 from catalog.model.xid import Xid
 from catalog.store import configuration as store
@@ -205,3 +205,60 @@ class Revalidation:
         outcome = outcome_of(drafts, self.interaction, self.author)
         if outcome.after:
             await write(self.connection, outcome, signer=self.signer)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelImpact:
+    """The impact of a new model on the entities of types that stay."""
+
+    old: Model
+    new: Model
+
+    @property
+    def lost(self) -> bool:
+        """Whether a type is removed: then every type whose attributes point to types is checked."""
+        return not _types(self.old) <= _types(self.new)
+
+    @property
+    def registry(self) -> bool:
+        old, new = self.old, self.new
+        differs = (old.own_attributes, old.managed) != (new.own_attributes, new.managed)
+        return differs or self.lost
+
+    @property
+    def references(self) -> bool:
+        """Whether targets of cross references may have another type now, or none."""
+        return self.old.groups != self.new.groups
+
+    def group(self, name: str) -> bool:
+        old, new = self.old.groups[name], self.new.groups[name]
+        differs = (
+            (old.own_attributes, old.managed) != (new.own_attributes, new.managed)
+            or old.narrowed != new.narrowed
+            or old.constraints != new.constraints
+            or any(_differ(old, new, plural) for plural in old.resources.keys() & new.resources)
+        )
+        return differs or (self.lost and points_to_types(new.own_attributes))
+
+    def resource(self, group: GroupType, kind: ResourceType) -> bool:
+        """Whether resources of this type of the new model have to be checked."""
+        old = self.old.groups[group.plural]
+        before = replace(old.resources[kind.plural], about={})
+        differs = before != replace(kind, about={}) or old.constraints != group.constraints
+        return differs or (self.lost and _points(kind))
+
+
+def _differ(old: GroupType, new: GroupType, plural: str) -> bool:
+    """Whether attributes that groups' own constraints may name are defined otherwise."""
+    before, after = old.resources[plural], new.resources[plural]
+    return before.version_attributes != after.version_attributes
+
+
+def _types(model: Model) -> set[tuple[str, str]]:
+    return {
+        (name, plural) for name, group in model.groups.items() for plural in ("", *group.resources)
+    }
+
+
+def _points(kind: ResourceType) -> bool:
+    return points_to_types(kind.version_attributes) or points_to_types(kind.meta_attributes)

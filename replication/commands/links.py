@@ -29,10 +29,10 @@ from replication.commands.dryrunresult import DryRun, print_dry_run
 from replication.commands.linkcontrol import LinkId
 from replication.commands.linkcredential import credential_in
 from replication.commands.linkselection import labels_in, selection_in
-from replication.commands.topicoptions import topic_url
 
 if TYPE_CHECKING:
     from catalog.operations.links import FoundCatalog, LinkAnswer, LinkQuestion
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,6 +45,7 @@ app.add_typer(linkcredential.app)
 
 
 _MOST_ADVICE = 5
+_SCHEMES = ("kafka://", "kafkas://")
 
 
 # How a link is told of, by its mode: "to follow", "follows".
@@ -183,7 +184,7 @@ def add(
     definition = {} if file is None else _read_definition(file)
     if kafka is not None and event_topic is not None:
         fail("A link leads to one topic.", "Give --kafka or --event-topic.")
-    named = topic_url(kafka or event_topic, brokers, publish=publish)
+    named = _topic_url(kafka or event_topic, brokers, publish=publish)
     topic = named if event_topic is None else None
     ends = sum(each is not None for each in (source, push, write, topic))
     if ends > 1 or not (ends or definition):
@@ -416,3 +417,22 @@ def remove(
     on_node(url, lambda client: client.remove_link(id, drop=drop))
     when = "as soon as its replicas are dropped" if drop else ""
     out.print(f"Link [bold]{cell(id)}[/] is removed {when}".rstrip() + ".")
+
+
+def _topic_url(topic: str | None, brokers: str | None, *, publish: bool) -> str | None:
+    """The URL of the topic of a link, which may be given as a whole; `None` without a topic.
+
+    Without brokers, it is a topic of the cluster that the settings of the node name.
+    """
+    if topic is None:
+        if brokers is not None or publish:
+            fail("The topic is missing.", "Name it by --kafka TOPIC or --event-topic TOPIC.")
+        return None
+    if topic.startswith(_SCHEMES):
+        if brokers is not None:
+            fail("The topic is a URL, which names the brokers already.", "Leave --brokers out.")
+        return topic
+    if brokers is None:
+        return f"{_SCHEMES[0]}/{topic}"
+    scheme = next((each for each in _SCHEMES if brokers.startswith(each)), _SCHEMES[0])
+    return f"{scheme}{brokers.removeprefix(scheme)}/{topic}"

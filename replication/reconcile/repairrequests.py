@@ -7,18 +7,18 @@ the whole link is reset.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
 from catalog.client import Client
 from catalog.model.entity import Origin
+from catalog.operations.links import LinkReset
 from catalog.operations.peers import MOST_ORIGINS, Repairs, UnresolvedOrigin, WantedOrigins
-from replication.reconcile.catalogs import SurveyedCatalog
-from replication.reconcile.findings import Findings
-from replication.reconcile.linkresets import reset_links, spoilt_catalogs
-from replication.reconcile.topology import Topology
+from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
+from replication.reconcile.findings import SIGNATURE_FINDINGS, Findings
+from replication.reconcile.topology import Places, Topology
 
 MOST_UNRESOLVED = 20
 
@@ -51,6 +51,16 @@ class RepairOutcome:
         )
 
 
+_RESETTABLE = frozenset({"kafka", "push", "walk"})
+_STATES = {
+    "new": "is copying everything already",
+    "copying": "is copying everything already",
+    "asking": "stays: it asks whether it may delete much",
+    "paused": "stays: it is paused",
+}
+"""The states in which a link is not reset."""
+
+
 def repair(
     findings: Findings,
     topology: Topology,
@@ -79,9 +89,9 @@ def repair(
         withheld = findings.withheld(remote.name, authorities, sources)
         outcome = outcomes[remote.name]
         outcomes[remote.name] = replace(outcome, withheld=outcome.withheld + withheld)
-    spoilt = spoilt_catalogs(findings)
+    spoilt = _spoilt_catalogs(findings)
     for catalog in catalogs:
-        resets = reset_links(catalog, missed[catalog.name], catalogs, spoilt, progress)
+        resets = _reset_links(catalog, missed[catalog.name], catalogs, spoilt, progress)
         outcomes[catalog.name] = replace(outcomes[catalog.name], resets=tuple(resets))
     return tuple(one for one in outcomes.values() if one.requested or one.withheld)
 
@@ -107,3 +117,56 @@ async def _ask(client: Client, origins: Sequence[Origin]) -> Repairs:
 
 def _text(unresolved: UnresolvedOrigin) -> str:
     return f"{unresolved.authority} {unresolved.origin} ({unresolved.reason})"
+
+
+def _spoilt_catalogs(findings: Findings) -> set[str]:
+    """The catalogs that have unsigned or forged copies."""
+    counts = findings.counts()
+    return {name for finding in SIGNATURE_FINDINGS for name in counts.get(finding, ())}
+
+
+def _reset_links(
+    catalog: SurveyedCatalog,
+    authorities: Collection[str],
+    catalogs: Sequence[SurveyedCatalog],
+    spoilt: Collection[str],
+    progress: Callable[[str], None],
+) -> Iterator[str]:
+    """Reset the links that bring authorities to a catalog; tell what became of each.
+
+    A link is not reset while it copies anyway or waits for an operator, nor if its source is
+    spoilt.
+
+    Raises:
+        ReconcileError: a catalog refuses, or can't be reached.
+    """
+    places = Places(catalogs)
+    for reporter in catalogs:
+        for link in reporter.links:
+            target, source = places.target(link), places.source(link)
+            if link.mode not in _RESETTABLE or target is None or catalogs[target] != catalog:
+                continue
+            given = None if source is None else catalogs[source]
+            if not any(_brings(link, given, each) for each in authorities):
+                continue
+            place = f"{link.id} at {reporter.name}"
+            if given is not None and given.name in spoilt:
+                yield f"{place} stays: {given.name} has unsigned or forged copies"
+                continue
+            progress(f"resetting {place}")
+            reset = partial(_reset, id=link.id, is_full=link.mode == "walk")
+            yield f"{place} {reporter.remote.call(reset)}"
+
+
+def _brings(link: ReportedLink, source: SurveyedCatalog | None, authority: str) -> bool:
+    own = source.authority if source is not None else link.pinned
+    return authority in (link.authorities or (own,)) or "*" in link.authorities
+
+
+async def _reset(client: Client, *, id: str, is_full: bool) -> str:
+    """Reset a link if that helps; say what becomes of it."""
+    state = (await client.link(id)).state
+    if (why_not := _STATES.get(state)) is not None:
+        return why_not
+    await client.reset_link(id, LinkReset(full=is_full))
+    return "brings everything again"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import cesql
-from catalog.cesql.pattern import compile_pattern
+from catalog.cesql.operators import compile_pattern
 
 FACTS = json.loads(Path(__file__).with_name("cesql_facts.json").read_text())
 # The specification's own files, where somebody has them beside this checkout.
