@@ -68,8 +68,9 @@ class TopicSource(LinkSource, LinkPeer):
         # The newest checkpoint among the records that were read, and its offset.
         self._checkpoint: Checkpoint | None = None
         self._checkpointed = -1
-        # When the source wrote it, by this node's clock.
-        self._written_at = datetime.min.replace(tzinfo=UTC)
+        # When the source wrote it, and when the link had last read all of the topic, both by this
+        # node's clock.
+        self._written_at = self._read_all_at = datetime.min.replace(tzinfo=UTC)
         # For each partition, the offset where the publication begins, and that of the next record.
         self._begins: tuple[int, ...] = ()
         self._offsets: TopicOffsets | None = None
@@ -181,20 +182,16 @@ class TopicSource(LinkSource, LinkPeer):
         checkpoint, checkpointed, _ = self._met
         self._offsets, self._checkpoint, self._checkpointed = at, None, -1
         if checkpointed < at.offsets[0]:
-            self._note(checkpoint, checkpointed, is_new=False)
+            self._note(checkpoint, checkpointed)
 
-    def _note(self, checkpoint: Checkpoint, offset: int, *, is_new: bool) -> None:
-        """Note the newest checkpoint.
-
-        Args:
-            is_new: it has just been written, whatever the clock of its source says.
-        """
-        now = datetime.now(UTC)
+    def _note(self, checkpoint: Checkpoint, offset: int) -> None:
+        """Note the newest checkpoint. The clock of its source may be wrong."""
         self._checkpoint, self._checkpointed = checkpoint, offset
-        self._written_at = now if is_new else min(checkpoint.at, now)
+        self._written_at = min(max(checkpoint.at, self._read_all_at), datetime.now(UTC))
 
     async def _read_on(self, *, is_bulk: bool = False) -> AsyncGenerator[CopyPage]:
         """Read all that the topic has now."""
+        began = datetime.now(UTC)
         ends = (await self._bounds()).ends
         while any(at < end for at, end in zip(self._here.offsets, ends, strict=True)):
             page = await self._next(self._run.settings.request_timeout_seconds, is_bulk=is_bulk)
@@ -202,6 +199,7 @@ class TopicSource(LinkSource, LinkPeer):
                 raise TopicUnusable(f"{self._run.peer.url} did not answer in time.")
             yield page
             self._check_publication()
+        self._read_all_at = began
 
     async def _wait(self) -> AsyncGenerator[CopyPage]:
         """Read what comes until nothing does for a while, or the link is woken."""
@@ -210,7 +208,7 @@ class TopicSource(LinkSource, LinkPeer):
         ends, told = loop.time() + seconds, loop.time() - _REPORT_SECONDS
         while run.requested == run.retried and loop.time() < ends:
             began = loop.time()
-            page = await until_woken(self._next(seconds, is_new=True), run.wakeup)
+            page = await until_woken(self._next(seconds), run.wakeup)
             if page is None and loop.time() - began < _WHOLE_WAIT * seconds:
                 # An operator wants what was refused to be tried again.
                 run.requested += 1
@@ -254,14 +252,8 @@ class TopicSource(LinkSource, LinkPeer):
                 )
         return bounds
 
-    async def _next(
-        self, seconds: float, *, is_bulk: bool = False, is_new: bool = False
-    ) -> CopyPage | None:
-        """Read what comes next; `None` if nothing came.
-
-        Args:
-            is_new: everything before has been read, so that what comes has just been written.
-        """
+    async def _next(self, seconds: float, *, is_bulk: bool = False) -> CopyPage | None:
+        """Read what comes next; `None` if nothing came."""
         at = self._here
         if self._topic.offsets != at.offsets:
             self._topic.seek(dict(enumerate(at.offsets)))
@@ -271,7 +263,7 @@ class TopicSource(LinkSource, LinkPeer):
             return None
         copies, checkpoint, checkpointed = self._sort(records)
         if checkpoint is not None:
-            self._note(checkpoint, checkpointed, is_new=is_new)
+            self._note(checkpoint, checkpointed)
         self._offsets = _moved(at, offsets, self._checkpoint)
         for record in records:
             if record.partition != CHECKPOINT_PARTITION or record.offset > checkpointed:
