@@ -78,7 +78,7 @@ class RememberedCallers:
         return found.identity
 
     def was_right(self, credential: str) -> bool:
-        """Whether it was verified before, so that nobody guesses who shows it."""
+        """Whether a credential was verified before: its bearer is not guessing."""
         return credential in self._found
 
     def keep(self, credential: str, identity: Identity, seconds: float) -> None:

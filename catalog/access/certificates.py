@@ -35,7 +35,7 @@ def server_tls(settings: Settings) -> ssl.SSLContext | None:
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
     context.set_alpn_protocols(["http/1.1"])
     try:
-        # Without a passphrase: nobody is there to type one.
+        # An empty passphrase keeps OpenSSL from asking for a passphrase at the terminal.
         context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
         if settings.tls_client_ca is not None:
             context.load_verify_locations(settings.tls_client_ca)

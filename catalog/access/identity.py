@@ -106,9 +106,9 @@ def identity_of(request: web.Request) -> Identity:
 
 
 def demand(request: web.Request, permission: Permission) -> None:
-    """Refuse a request whose caller may do this nowhere.
+    """Refuse a request whose caller has the permission in no group.
 
-    Where it may do it in some groups only, those who do it ask for which.
+    A caller may have the permission in some groups only: the handler asks in which.
 
     Raises:
         Unauthenticated: the caller has shown no credential.

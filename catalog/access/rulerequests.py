@@ -1,7 +1,7 @@
 """Handlers of `/access/rules`: who has which role in which groups.
 
-An admin of the whole catalog manages all rules. An admin of some groups manages those that are for
-these groups only; for it, there are no others.
+An admin of the whole catalog manages all rules. An admin of some groups sees and manages only the
+rules whose groups are all among its own.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class EntityRenderer:
         try:
             shown = {_id(entity.xid): self.show(entity, inline) for entity in entities}
             return orjson.Fragment(to_json(shown)), 0
-        # One by one takes longer, and tells which of them it is.
+        # To write each entity alone takes longer, and tells which entity cannot be shown.
         except Exception:
             texts = ((_id(entity.xid), self.text(entity, inline)) for entity in entities)
             left = {id: text for id, text in texts if text is not None}

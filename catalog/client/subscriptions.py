@@ -109,13 +109,13 @@ class SubscriptionCalls(OperationCalls):
         return await _first((page.root async for page in pages), most)
 
     async def dead_letter(self, id: str, number: int) -> WholeDeadLetter:
-        """One of them, with its `event`."""
+        """A dead letter with its `event`."""
         return await self.call(deliveries.GET_DEAD_LETTER, id=id, number=str(number))
 
     async def redeliver(
         self, id: str, number: int | None = None, *, since: datetime | None = None
     ) -> Redelivered:
-        """Deliver again one of them, those since a time, or all; and those that wait for them.
+        """Deliver dead letters again: one, those since a time, or all; and what waits for them.
 
         The answer, which does not wait for the delivery, has the number of events `accepted`.
         """

@@ -64,7 +64,7 @@ async def ensure_registry(database: Database, registry_id: str) -> None:
     """Create the registry entity if this database has none yet.
 
     Args:
-        registry_id: the `registryid` of a fresh node; one that exists keeps its own.
+        registry_id: the `registryid` of a fresh node. An existing registry keeps its id.
     """
     now = datetime.now(UTC)
     async with database.transaction() as connection:

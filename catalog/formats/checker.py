@@ -39,7 +39,7 @@ class Checker:
     they are cached.
 
     Args:
-        processes: for one client at a time; there is one more in all.
+        processes: the processes that work for one client at a time. There are `processes` + 1.
 
     It counts the checks that were `done`, that were `known` from before and that were `unfinished`
     when their time was over, and the `spent` seconds.
@@ -109,7 +109,7 @@ class Checker:
                 found[key] = await self._answer(key, check, budget, client)
 
         async with asyncio.TaskGroup() as tasks:
-            # This task is one of them: most requests have one check.
+            # This task runs checks, too: most requests have one check.
             for _ in range(min(self._at_once, len(due)) - 1):
                 tasks.create_task(run_due())
             await run_due()

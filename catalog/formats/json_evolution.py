@@ -29,7 +29,7 @@ from catalog.formats.json_assertions import (
 from catalog.formats.json_keywords import CHECKS, Path, shown
 from catalog.formats.json_sameness import same
 
-# That who reads with a schema accepts all that has some facts.
+# A reader's schema accepts every value that satisfies some facts.
 Claim = tuple[frozenset[SchemaPart], SchemaPart]
 ONE_TYPE = {name: {"type": name} for name in TYPES}
 

@@ -27,11 +27,11 @@ class Turns:
     """The turns of clients to occupy a place.
 
     A place goes to the waiting client that has used the least time, so that a client with long
-    turns delays another by one turn at most, however many of them wait. A client that comes
-    begins where that one is that had the last turn: it has saved nothing up.
+    turns delays another client by one turn at most, however many turns it waits for. A new client
+    begins with the time of the client that had the last turn: it has saved nothing up.
 
     Args:
-        each: the places that one client may occupy at a time; there is one more in all.
+        each: the places that one client may occupy at a time. There are `each` + 1 places.
     """
 
     def __init__(self, each: int) -> None:

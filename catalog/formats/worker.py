@@ -107,7 +107,8 @@ def _take_standard_output() -> BinaryIO:
 def confine(memory: int) -> None:
     """Limit the memory of this process in bytes, and forbid the network and other programs.
 
-    The libraries are told not to fetch what documents refer to; this holds where one forgets it.
+    The libraries are told not to fetch the references of documents. The limits hold where a library
+    fetches a reference all the same.
     """
     _limit(resource.RLIMIT_AS, memory)
     _limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)

@@ -147,7 +147,7 @@ class Listener:
     """Accepts connections on one socket.
 
     uvloop closes a listening socket, and says nothing, once `accept` fails for lack of
-    descriptors; asyncio logs it again and again. This listener waits until there are some.
+    descriptors; asyncio logs it again and again. This listener waits until descriptors are free.
     """
 
     def __init__(

@@ -33,10 +33,10 @@ _MOST_KNOWN = 4096
 class NameLookup:
     """Looks up names in threads of its own.
 
-    A lookup cannot be cancelled, and one of a name whose servers do not answer lasts for many
-    seconds. Those of the event loop share a few threads with all else that looks up names, which
-    such names would take. Here, names that were not found last, or never looked up, have half of
-    the lookups that there may be; those who want the same name share one.
+    A lookup cannot be cancelled, and lasts for many seconds if the servers of the name do not
+    answer. Such lookups would take all threads of the event loop, which every user of names shares.
+    Here, names that were not found last, or never looked up, may take half of the lookups. Callers
+    that want the same name share a lookup.
     """
 
     def __init__(self) -> None:

@@ -178,10 +178,10 @@ class Things(NamedTuple):
 
 
 class Share:
-    """So many at once: places, of which each key may have some.
+    """A bounded number of places; each key may hold a bounded part of them.
 
-    Who waits holds no place. A place that becomes free goes to the key whose turn it is, since keys
-    take turns, and there to the one that has waited longest.
+    A waiting task holds no place. Keys take turns: a free place goes to the next key, and among the
+    tasks of that key to the task that has waited longest.
 
     Args:
         most: the places in all.

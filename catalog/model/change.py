@@ -12,9 +12,9 @@ from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Kind, depth
 
-# What is signed later than it was written, or anew, stays what it is. What was handed over is what
-# another authority has in its place, so its end is for catalogs that follow this one. Neither is
-# an event.
+# `signed`: an entity got a signature, and is otherwise as it was. `handed`: an entity was handed
+# over to another authority, so that only the catalogs that follow this one are told of its end
+# here. Neither is an event.
 Action = Literal["created", "updated", "deleted", "signed", "handed"]
 UNTOLD = frozenset({"signed", "handed"})
 """Actions that subscribers are not told."""

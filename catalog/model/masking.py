@@ -79,7 +79,7 @@ def printable_json(text: str) -> str:
 
 
 def counted(number: int, nouns: str) -> str:
-    """A number with its nouns, which are one noun if it is one: "1 copy", "1,200 copies"."""
+    """A number with its noun, in the singular for 1: "1 copy", "1,200 copies"."""
     one = nouns.removesuffix("ies") + "y" if nouns.endswith("ies") else nouns.removesuffix("s")
     return f"{number:,} {one if number == 1 else nouns}"
 

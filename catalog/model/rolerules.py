@@ -87,7 +87,7 @@ class Who:
         if TOKEN in names:
             return cls("token", conditions)
         if ISSUER in names:
-            # What one issuer calls somebody says nothing about what another one does.
+            # Two issuers may give the same claim to different people.
             if (ISSUER, ANY) in conditions or len(names) < 2:
                 raise ValueError("iss=ISSUER needs one issuer, and a claim of its tokens beside it")
             return cls("jwt", conditions)

@@ -176,9 +176,9 @@ class _Supervised:
 
 
 def _forget_gauges(process: BaseProcess) -> None:
-    """Have the node's metrics tell no longer what a process that has ended had in use.
+    """Take the gauges of a process that has ended out of the node's metrics.
 
-    What it counted stays, so that no counter falls.
+    The counters of the process stay, so that no counter falls.
     """
     if process.pid is not None:
         mark_process_dead(process.pid, os.environ["PROMETHEUS_MULTIPROC_DIR"])  # type: ignore[no-untyped-call]

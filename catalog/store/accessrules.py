@@ -95,7 +95,7 @@ async def list_rules(
     """Read a page of the rules, by their ids.
 
     Args:
-        within: rules; only those are read of which these name all paths.
+        within: ids of rules; only the rules whose paths are all named by these rules are read.
     """
     if within is None:
         rows = await connection.fetch(_queries.page, after, limit)
@@ -176,7 +176,7 @@ async def covered_groups(
 
 
 def _pattern(path: str) -> str:
-    """A path for LIKE; no character of one but these means anything there."""
+    """A path as a pattern of LIKE. Paths have no other characters that LIKE interprets."""
     return path.replace("_", r"\_").replace("*", "%")
 
 

@@ -72,12 +72,12 @@ class LinkDefinition:
 
     @property
     def terms(self) -> ModeTerms:
-        """What is so of all links of its mode."""
+        """The facts that all links of its mode share."""
         return MODE_TERMS[self.mode]
 
     @property
     def sends(self) -> bool:
-        """Whether the link sends what is here; the others bring what is elsewhere."""
+        """Whether the link sends entities of this node; other links bring entities here."""
         return self.terms.sends
 
 
@@ -185,9 +185,9 @@ async def replace(
 ) -> Link | None:
     """Replace the definition of a link and its pin; `None` if there is no such link.
 
-    One that leads elsewhere, or brings other authorities, begins anew. One that selects other
-    entities compares them with its source, and reconsiders what is here, as it does if it gives
-    other names or addresses. One whose catalog `is_moved` to another URL goes on from its cursor.
+    A link with another source or other authorities begins anew. A link with another selection, or
+    with other names or addresses, compares with its source and reconsiders its replicas. A link
+    whose catalog `is_moved` to another URL goes on from its cursor.
     """
     is_other = _flow(before.definition) != _flow(definition) or before.authority != authority
     leads_elsewhere = is_other and not is_moved

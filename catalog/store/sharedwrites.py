@@ -14,8 +14,8 @@ _BYTES = 8
 class SharedWrites:
     """Memory that the processes of one host share: each counts its writes in a cell of its own.
 
-    A process counts a write before it answers; one that answers from what it remembers looks
-    first whether others have written. No lock is needed, as each cell has one writer, and the
+    A process counts a write before it answers. A process that answers from its cache looks first
+    whether other processes have written. No lock is needed, as each cell has one writer, and the
     machine stores an aligned cell at once.
 
     Args:

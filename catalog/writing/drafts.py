@@ -146,7 +146,7 @@ class Drafts:
     Args:
         model: the registry's model.
         before: the registry, and every group, resource and version that is touched.
-        authority: this node's, which owns all that it creates or may write.
+        authority: this node's, which owns the entities that the node creates or may write.
         now: the time of the interaction, one for all its entities.
         referred: the entities that touched cross references show now, by xid.
         writes_only_changes: leave entities alone that the interaction does not change.

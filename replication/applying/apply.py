@@ -315,7 +315,7 @@ async def write_decision(
 
     Args:
         before: the entities before, with the registry if groups may come or go.
-        signer: that of this authority, if some of it becomes its own.
+        signer: the signer of this authority, if entities become its own.
         retold: completes the changes.
         on_loop: as in `write`.
     """

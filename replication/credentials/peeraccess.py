@@ -116,7 +116,7 @@ class PeerAccess:
         return True
 
     def forget(self, refused: Mapping[str, str] | None = None) -> None:
-        """Fetch another token next time, unless another one than this is there already."""
+        """Fetch a new token next time, unless the token has changed since `refused` was shown."""
         shown = {hdrs.AUTHORIZATION: f"Bearer {self._token}"}
         if refused is None or refused == shown:
             self._fetchat = None

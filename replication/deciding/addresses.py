@@ -125,7 +125,7 @@ class AddressRules:
         return shown
 
     def _entry(self, entry: Any) -> Any:
-        """An entry of an endpoint's list of addresses. Nobody has checked what is in it."""
+        """An entry of an endpoint's list of addresses, rewritten. The entry may be malformed."""
         if isinstance(entry, str):
             return self.address(entry)
         if not isinstance(entry, dict):

@@ -1,7 +1,8 @@
 """Selects entities by their labels. Pure.
 
 A group is selected with all below it if it has the labels, and a resource with all its versions if
-its default version has them, which is what a resource shows. What is above it comes with it.
+its default version has them, since a resource shows its default version. The group of a selected
+resource comes with it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class LabelSieve:
     _left_out: list[Entity] = field(default_factory=list)
 
     def take(self, copy: Incoming) -> Iterator[Incoming]:
-        """The copies that pass now that another one has come."""
+        """The copies that pass, given all copies so far and this one."""
         if not isinstance(copy, Entity):
             yield copy
             return

@@ -27,7 +27,7 @@ from replication.store.loghistory import read_cursor, why_lost
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0
 # After so many readers, other tasks of the event loop have their time.
 _WOKEN_AT_ONCE = 2
-# Readers that wait share their pages, so those that ask for fewer changes get one of these.
+# Waiting readers share pages: the limit of a reader is rounded down to one of these.
 _SHARED_LIMITS = (1000, 100, 10, 1)
 _MOST_SHARED = 16
 _MOST_CHECKED = 64
@@ -326,7 +326,7 @@ class FeedPages:
         """Wake the readers that wait: there may be thousands, so they get half of the time.
 
         Args:
-            seen: the changes come after it. It is the same for all, so that they share a page.
+            seen: the changes come after it. All readers get the same position, and share a page.
         """
         loop = asyncio.get_running_loop()
         for number, (woken, waits_after) in enumerate([*self._waiting.items()], start=1):

@@ -298,7 +298,7 @@ class LinkRunner:
         """
         message = describe(error, self.link_run.peer.url)
         _log.warning("link stopped", link=self.id, error=message)
-        # Who sees that it has stopped finds that in its history, too.
+        # The history has the event before the state says that the link has stopped.
         await self.link_run.remember("stopped", message)
         await self._report("refused", error=message, error_class=class_of(error))
         await asyncio.Event().wait()

@@ -73,7 +73,7 @@ def peer_at(
     pace: PeerPace | None = None,
     credential: Credential | None = None,
 ) -> PacedClient:
-    """A client of another catalog. It repeats nothing but what the other one wants more slowly:
+    """A client of another catalog. It repeats only requests that the catalog answers with 429:
     links have a back-off of their own.
 
     Args:

@@ -192,8 +192,8 @@ def sealed_copy(entity: Entity, held: Entity | Tombstone | None) -> Entity:
 
     Its epoch is the server's where that is above the one here, as writes may have raised it. Else
     the server counts anew, since it was restored or the entity was deleted and created again: then
-    the copy is the next one after what is here, if it differs from that at all. So epochs only rise
-    for those who follow this node, and what the server says is what is here.
+    the copy gets the next epoch after the one here, if it differs at all. So catalogs that follow
+    this node see epochs rise only, and this node shows what the server shows.
 
     Raises:
         ValueError: it has numbers that have no canonical form.

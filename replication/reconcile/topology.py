@@ -13,8 +13,8 @@ Subtrees = frozenset[str]
 
 WHOLE_CATALOG: Subtrees = frozenset({""})
 
-# Links that write turn entities into those of another server. Those that accept pushes, and those
-# that publish, are the other ends of links that are here.
+# A link that writes turns entities into entities of another server, so it carries none. Links of
+# the modes `accept` and `publish` are the other ends of links of the modes `push` and `kafka`.
 _FLOWS = frozenset({"pull", "events", "push", "kafka", "walk"})
 
 

@@ -364,7 +364,7 @@ async def _report_current(context: Context, link: Link, *, is_saved: bool) -> No
 
 
 async def _needs_all(context: Context, link: Link) -> bool:
-    """Whether a copy of what differs would not do: some of what is here is doubted."""
+    """Whether the link needs a complete copy, since replicas here are doubted."""
     if link.doubts or link.loss is not None:
         return True
     if link.cursor is not None:

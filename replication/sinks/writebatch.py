@@ -212,7 +212,8 @@ class WriteBatch:
     def _as_new(self, item: Item) -> WrittenEntity:
         path = self._target.path_of(item)
         if path in self._paths:
-            # A server that numbers versions has another one there: this one's is not known yet.
+            # The server numbers versions, and has another version at this path. The path of this
+            # version is not known yet.
             path += f"#{item.xid.vid}"
         return WrittenEntity(
             origin=item.origin,

@@ -117,7 +117,7 @@ def _sort(
     for copy in sorted(copies, key=lambda each: each.origin.count("/")):
         if isinstance(copy, Tombstone | MalformedCopy):
             units = _units_of(copy)
-            # Of what is not here, nobody needs to know that it was deleted.
+            # A deletion of an entity that this node does not hold is of no use.
             if not units or any(unit in held for unit in units):
                 page.apply.append(copy)
         elif _is_followed(copy, live, held, followed, labels, page.ask):

@@ -56,8 +56,8 @@ async def post_notification(request: web.Request, query: NotificationQuery) -> N
 async def grant_notifications(request: web.Request) -> web.Response:
     """Let any catalog wake a link that waits for it.
 
-    Without such a link there is no consent (http-webhook.md 4.2): nobody can have events sent here
-    that nobody asked for.
+    Without such a link there is no consent (http-webhook.md 4.2): a stranger cannot have events
+    sent to this node that no link asked for.
     """
     headers = {"Allow": "POST,OPTIONS"}
     context, id = request[CONTEXT], request.query.get("link", "")

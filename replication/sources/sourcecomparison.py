@@ -39,7 +39,7 @@ async def compare(run: LinkRun, *, is_whole: bool = False) -> SourceComparison |
     """Compare a link's replicas with its source, which the link has met.
 
     Args:
-        is_whole: list all that the source has, if nothing is here.
+        is_whole: list everything that the source has if this node holds nothing of it.
 
     Returns:
         `None` if only a complete copy helps: nothing is here, the source offers no such digests,

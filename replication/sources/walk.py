@@ -76,10 +76,10 @@ class _Export:
 
 @dataclass(slots=True)
 class WalkMemory:
-    """The knowledge of one server that later walks use; losing it makes the next one read all.
+    """The knowledge of one server that later walks use; without it, the next walk reads everything.
 
-    `parts` are those that were read to their end, and had no conflict. `arrived` has the xids of
-    entities that have come since the last walk that ended well.
+    `parts` are the parts that a walk has read to their end without a conflict. `arrived` has the
+    xids of entities that have come since the last walk that ended well.
     """
 
     levels: ReadingLevels = field(default_factory=ReadingLevels)

@@ -91,7 +91,7 @@ class WalkSource(LinkSource, LinkPeer):
         return Start(cursor=saved or "", is_copied=self._run.link.currentat is not None)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
-        """One walk, without which nothing is known of what is missing."""
+        """One walk: the walk alone tells which entities are missing."""
         async for page in self.walk():
             yield page
 

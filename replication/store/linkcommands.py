@@ -12,7 +12,7 @@ _queries = Queries("linkcommands", package=__package__)
 
 
 async def pause(connection: Connection, link: Link, reason: str) -> Link | None:
-    """Let a link bring nothing until it is resumed; one that is paused keeps its reason."""
+    """Let a link bring nothing until it is resumed; a paused link keeps the reason it has."""
     await connection.execute(_queries.pause, link.id, reason)
     return await _changed(connection, link)
 

@@ -15,7 +15,7 @@ MOST_KEPT = 50
 
 
 async def add(connection: Connection, told: NewReconciliation) -> None:
-    """Keep a report; one that is known stays as it is."""
+    """Keep a report, unless the report of the same run is kept already."""
     await connection.execute(
         _queries.add,
         told.run,

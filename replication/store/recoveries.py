@@ -28,8 +28,9 @@ class RecoveryReplaced(Exception):
 class RecoverySource:
     """A catalog that has copies of this node's entities.
 
-    Of one that `is_read`, so many `origins` differed from what was here. So many copies that it
-    sent are `unproven`: their signatures do not count. `sealed` is what it is shown, encrypted.
+    Once the catalog `is_read`, `origins` is the number of its copies that differed from this node's
+    entities, and `unproven` the number of those without a signature that counts. `sealed` is the
+    credential that the catalog is shown, encrypted.
     """
 
     number: int

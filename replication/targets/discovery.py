@@ -101,7 +101,7 @@ class DiscoveryTarget:
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:
-        """Import a service: its epoch there gets above the one here, and above its own."""
+        """Import a service: the server raises its epoch above the sent and the former epoch."""
         id = id_of(item.entity)
         service = {"id": id, "epoch": item.entity.epoch, **item.content}
         await self.client.request(

@@ -195,7 +195,8 @@ class Registry04Target:
         return await self.client.request(method, path, body=document or b"", headers=headers)
 
     async def _complete(self, path: str, item: Item, body: JsonObject, types: Types) -> str:
-        """Give a version its metadata where it has other, as it inherits some; return its tag."""
+        """Write the metadata of a version if it differs, since a version inherits some; return its
+        tag."""
         shown = await self.client.get(path, _META)
         found = _found(shown, types)
         if found.shape == item.shape and found.owner == self._mark:

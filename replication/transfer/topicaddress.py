@@ -50,8 +50,8 @@ class TopicAddress:
 def address_of(url: str, settings: Settings) -> TopicAddress:
     """The address that a URL names, `kafka://HOST:PORT,HOST:PORT/TOPIC`, or `kafkas` with TLS.
 
-    `kafka:///TOPIC` is a topic of the cluster that the node's settings name. Only that one is sent
-    their credential.
+    `kafka:///TOPIC` is a topic of the cluster that the node's settings name. Only that cluster is
+    sent the credential of the settings.
 
     Raises:
         TopicUnusable: the settings name none, or certificates that cannot be read.

@@ -131,7 +131,7 @@ class LinkPeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A source and a sink; the `peer` is the one of them that is another catalog."""
+    """A source and a sink. `peer` is the source or the sink, whichever is another catalog."""
 
     source: LinkSource
     sink: LinkSink

@@ -112,7 +112,7 @@ class _Names:
             raise NotFound(f"/services/{id}")
 
     def put(self, id: str, shown: str, name: str) -> None:
-        """Give a service a name. It can keep one that others have, which native clients permit."""
+        """Give a service a name. A name that native clients gave to several services stays."""
         if self._names.get(id) == name:
             return
         if holders := self._holders.get(name):

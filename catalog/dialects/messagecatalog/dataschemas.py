@@ -77,7 +77,7 @@ def document_of(schema: Any) -> bytes:
 def to_attributes(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """The native attributes of a data schema.
 
-    An embedded schema takes precedence over a reference: natively there is only one of them.
+    An embedded schema takes precedence over a reference: a native message has only one of the two.
     """
     if schema is None:
         return {}

@@ -30,7 +30,7 @@ from catalog.store.database import Connection
 async def latest_version(
     connection: Connection, context: Context, loaded: Loaded, resource: Entity
 ) -> Entity | None:
-    """The newest version of a definition; natively, another one can be its default (2.2)."""
+    """The newest version of a definition, which need not be its native default version (2.2)."""
     if not resource.attributes.get("defaultversionsticky"):
         return loaded.default_of(resource)
     versions = await all_versions(connection, context, resource.path)

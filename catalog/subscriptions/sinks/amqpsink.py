@@ -108,7 +108,7 @@ class AmqpSink:
         except TimeoutError:
             return [_LATE]
         finally:
-            # A message may be under way; on another link, nothing comes before it.
+            # A message may be under way on this link. On a new link, nothing precedes the next one.
             if not is_delivered:
                 await self.close()
 

@@ -101,7 +101,7 @@ class AnswerReader:
         self._left += _MOST_BODY_BYTES
 
     def on_message_begin(self) -> None:
-        # There was one request, so there is one answer.
+        # A second answer to one request: the connection cannot be used again.
         if self.is_done:
             self.is_reusable = False
 

@@ -46,8 +46,8 @@ class SharedConnections(Generic[_Key, _Connection]):
     """Connections by their keys, opened when they are needed and closed when they are idle.
 
     Those in use are bounded by the number of deliveries that send at a time. A connection that
-    has ended is replaced when it is needed next. All who wait for one that cannot be opened get
-    the one failure.
+    has ended is replaced when it is needed next. When a connection cannot be opened, all its
+    waiting users get the same failure.
 
     Args:
         connect: opens a connection.

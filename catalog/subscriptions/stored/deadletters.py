@@ -124,7 +124,7 @@ async def set_dead(
 
     Args:
         attempts: how often it was sent since it was due.
-        holds_subject: those of its subject that are due after it wait for it.
+        holds_subject: later dead letters of the same subject wait for this one.
     """
     if await lock_subscription(connection, subscription):
         await connection.execute(
