@@ -15,7 +15,7 @@ PIN := --universal --generate-hashes --no-header --quiet
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test soak fuzz bench lint format openapi schema lock clean
+.PHONY: help install demo serve test soak fuzz bench lint format openapi schema rooms lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ openapi: $(INSTALLED) ## Write docs/openapi.json anew from the operations and th
 
 schema: $(INSTALLED) ## Write catalog/store/schema.sql anew from the migrations
 	@$(BIN)/python -m catalog.store.schemadump
+
+rooms: $(INSTALLED) ## Draw the rooms in docs/architecture.md anew from the imports
+	@$(BIN)/python -m tests.roomsdrawing
 
 lock: ## Pin the dependencies anew (needs uv); LOCK_ARGS=--upgrade raises them
 	$(UV) pip compile pyproject.toml $(addprefix --extra ,$(WHEELS)) $(PIN) \

@@ -12,9 +12,9 @@ from catalog.model.caller import Caller
 from catalog.model.linkterms import Mode
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import Link, LinkDefinition
-from replication.credentials.peeraccess import PeerAccess
 from replication.links.linkmodes import LinkMode
 from replication.links.linkrunner import LinkRunner
+from replication.peers.peeraccess import PeerAccess
 from replication.sinks.dryrun import try_feed, try_topic, try_walk
 from replication.sinks.here import Here
 from replication.sinks.peersink import PeerSink

@@ -133,7 +133,7 @@ class _CopyLine(AnswerBody):
     origin: str = Field(pattern="^/", description="The path at the authority.")
     epoch: Count = Field(description="The authority's; a later copy has a higher one.")
     digest: _Digest = Field(
-        description="SHA-256 of the canonical form (docs/architecture.md, Digests)."
+        description="SHA-256 of the canonical form (docs/internals.md, Digests)."
     )
     signature: _Base64 | None = Field(
         default=None, description="Of the digest, by ed25519 (docs/signing.md)."

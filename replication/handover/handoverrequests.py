@@ -31,14 +31,14 @@ from catalog.store import linkauthorities
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
-from replication.credentials.givencredential import check_credential, peer_credential
-from replication.credentials.peeraccess import access_for, access_of_row
 from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import load_given
 from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
 from replication.peers.accessadvice import NO_LINK
+from replication.peers.givencredential import check_credential, peer_credential
 from replication.peers.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
+from replication.peers.peeraccess import access_for, access_of_row
 from replication.store import handovers
 from replication.store.handovers import Handover
 

@@ -18,12 +18,12 @@ from catalog.model.errors import ServerBusy
 from catalog.operations.handovers import HandoverOffer, HandoverState
 from catalog.store.database import wait_for
 from catalog.supervisor import backoff_from
-from replication.credentials.peeraccess import access_of_row
 from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import give, load_given
 from replication.handover.handovertaking import fetch_given, take
 from replication.peers.accessadvice import NO_LINK
 from replication.peers.handshake import cause_of, describe, peer_at
+from replication.peers.peeraccess import access_of_row
 from replication.store import handovers
 from replication.store.handovers import Handover
 from replication.transfer.linkresources import LinkResources

@@ -20,8 +20,6 @@ from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.credentials.givencredential import given_credential
-from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.feed.sourceloss import loss_told, why_lost
 from replication.links.linkanswers import answer_link, present
 from replication.links.linkdefinitions import (
@@ -32,6 +30,7 @@ from replication.links.linkdefinitions import (
     members_of,
 )
 from replication.links.links import check_not_paused, existing_link
+from replication.peers.givencredential import given_credential
 from replication.peers.handshake import (
     PROBE_SECONDS,
     cause_of,
@@ -40,6 +39,7 @@ from replication.peers.handshake import (
     shake_hands,
     why_own,
 )
+from replication.peers.peeraccess import PeerAccess, access_of
 from replication.store import allowances, linklosses
 from replication.store.linkcommands import pause, resume
 from replication.store.linkcredentials import renew_credential, save_credential

@@ -29,8 +29,6 @@ from catalog.operations.links import (
 )
 from catalog.store import linkauthorities, links
 from catalog.store.links import Link, LinkDefinition
-from replication.credentials.givencredential import given_credential
-from replication.credentials.peeraccess import PeerAccess
 from replication.deciding.batch import CopyFinding
 from replication.links.conflictadvice import advice_about
 from replication.links.linkanswers import answer_link, created_link, link_answer
@@ -43,7 +41,9 @@ from replication.links.linkdefinitions import (
     id_taken,
 )
 from replication.links.links import check_not_paused, existing_link
+from replication.peers.givencredential import given_credential
 from replication.peers.handshake import describe
+from replication.peers.peeraccess import PeerAccess
 from replication.peers.trustrequests import trust_with_link
 from replication.store.linkcommands import run_now
 from replication.store.linkcredentials import save_credential, with_credential

@@ -37,7 +37,6 @@ from catalog.operations.operation import PageQuery
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.credentials.givencredential import given_credential
 from replication.links.conflictadvice import advice_about
 from replication.links.linkanswers import answer_link, link_answer
 from replication.links.linkdefinitions import (
@@ -45,6 +44,7 @@ from replication.links.linkdefinitions import (
     check_pin,
     checked_definition,
 )
+from replication.peers.givencredential import given_credential
 from replication.peers.trustrequests import trust_with_link
 from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict

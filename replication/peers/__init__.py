@@ -1,1 +1,1 @@
-"""What a node knows and checks of another one: who it is, its keys, its pace, its faults."""
+"""What a node knows and checks of another one, and shows it: identity, keys, pace, credentials."""

@@ -21,12 +21,12 @@ from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import DeletionLimit
-from replication.credentials.peeraccess import access_of_row
 from replication.deciding.keytrust import is_consistent, key_changes
 from replication.deciding.trust import Trust
 from replication.feed.wakeup import until_woken
 from replication.peers.handshake import cause_of, peer_at
 from replication.peers.keyhistories import fetch_histories
+from replication.peers.peeraccess import access_of_row
 from replication.recovery.recoveredcopies import Replicas, bury_orphans, bury_refused, take_once
 from replication.sources.replicasurvey import Replica, naming, survey
 from replication.store import recoveries

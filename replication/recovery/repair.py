@@ -21,13 +21,13 @@ from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link
 from replication.applying.apply import Batch, apply_batch
-from replication.credentials.peeraccess import access_of
 from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
 from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import check_claim, policy_of
 from replication.peers.handshake import describe, peer_at, shake_hands
 from replication.peers.linkbounds import Allowance
+from replication.peers.peeraccess import access_of
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 
 _MOST_LINKS = 10_000

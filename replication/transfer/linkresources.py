@@ -14,11 +14,11 @@ from catalog.http.listener import most_outbound_connections
 from catalog.load.limiter import Share
 from catalog.store.links import Link
 from catalog.supervisor import LoopTiming
-from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.feed.confirmations import Confirmations
 from replication.peers.handshake import peer_at
 from replication.peers.linkbounds import LinkGate
 from replication.peers.pacedclient import PacedClient, PeerHosts
+from replication.peers.peeraccess import PeerAccess, access_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

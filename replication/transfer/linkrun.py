@@ -20,11 +20,11 @@ from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.database import Database
 from catalog.store.links import Link
-from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.deciding.pinning import policy_of
 from replication.deciding.provenance import Policy
 from replication.peers.linkerrors import ErrorClass
 from replication.peers.pacedclient import PacedClient
+from replication.peers.peeraccess import PeerAccess, access_of
 from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict
 from replication.transfer.linkresources import LinkResources

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from tests import roomsdrawing
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("catalog", "replication")
 MODULES = [
@@ -77,6 +79,17 @@ def test_the_architecture_names_every_room() -> None:
     ]
 
     assert [str(room) for room in rooms if f"`{room}`" not in text] == []
+
+
+def test_the_pictures_of_the_rooms_are_those_of_the_imports() -> None:
+    assert roomsdrawing.FILE.read_text() == roomsdrawing.drawn(), "run: make rooms"
+
+
+def test_the_page_of_the_data_model_names_every_table() -> None:
+    text = (ROOT / "docs" / "datamodel.md").read_text()
+    schema = (ROOT / "catalog/store/schema.sql").read_text()
+    tables = re.findall(r"^CREATE (?:TABLE|VIEW) (\w+) ", schema, re.MULTILINE)
+    assert [table for table in tables if f"`{table}`" not in text] == []
 
 
 def test_what_runs_links_asks_for_no_mode_by_name() -> None:

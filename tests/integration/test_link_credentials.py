@@ -21,8 +21,8 @@ from catalog.client import ONCE, Client, CredentialUnusable
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.peercredential import OAuthClient, PeerCredential
-from replication.credentials.clientcertificate import read_certificate
-from replication.credentials.peeraccess import PeerAccess
+from replication.peers.clientcertificate import read_certificate
+from replication.peers.peeraccess import PeerAccess
 from replication.routes import routes
 from tests.brokers.certificates import CertificateAuthority
 from tests.brokers.oidcprovider import AUDIENCE, run_providers

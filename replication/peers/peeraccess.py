@@ -22,8 +22,8 @@ from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.store.links import Link
 from catalog.store.peercredentials import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
-from replication.credentials.clientcertificate import client_tls
 from replication.peers.accessadvice import another_credential
+from replication.peers.clientcertificate import client_tls
 from replication.store.linkcredentials import credential_of, find_leading_to
 
 _log = structlog.get_logger(__name__)

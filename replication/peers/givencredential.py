@@ -12,7 +12,7 @@ from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCre
 from catalog.operations.links import LinkTerms
 from catalog.operations.peercredentials import GivenCertificate, GivenCredential
 from catalog.store.links import LinkDefinition
-from replication.credentials.clientcertificate import read_certificate
+from replication.peers.clientcertificate import read_certificate
 
 
 def given_credential(

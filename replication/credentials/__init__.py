@@ -1,1 +1,0 @@
-"""Credentials of links: how they are given, and how they are shown to peers."""
