@@ -6,7 +6,7 @@ The promises are those of the table in docs/faults.md. Each function yields the 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -299,10 +299,16 @@ def _restoration(evidence: Evidence) -> Iterator[Violation]:
         for origin, row in _newest(restoration.before[link.target], authority).items():
             known, verdict = own.get(origin), reported.get(origin)
             found = f"{link}: {row}; its authority has {known}; reported as {verdict}"
-            if known is not None and known.epoch > row.epoch:
+            if known is not None and known.epoch > row.epoch and not _waits(origin, reported):
                 yield Violation("every replica equals its authority in the end", found)
             elif known is not None and known.epoch < row.epoch and verdict != "ahead":
                 yield Violation("a replica that is ahead is reported", found)
+
+
+def _waits(origin: str, reported: Mapping[str, str]) -> bool:
+    """Whether a copy cannot be applied below an entity that is ahead, and is reported."""
+    above = (other for other, verdict in reported.items() if verdict == "ahead")
+    return reported.get(origin) == "invalid" and any(origin.startswith(f"{a}/") for a in above)
 
 
 def _newest(rows: Iterable[DigestRow], authority: str) -> dict[str, DigestRow]:

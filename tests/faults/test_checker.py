@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from catalog.client import DigestRow
 from tests.faults.checker import violations
 from tests.faults.databases import RunDatabases
-from tests.faults.evidence import Evidence, LogRow, Shown
+from tests.faults.evidence import Evidence, LogRow, Restoration, Shown
 from tests.faults.faultplan import FaultPlan
-from tests.faults.history import WriteRecord
+from tests.faults.history import History, WriteRecord
 from tests.faults.run import Run
+from tests.faults.topologies import Follows, Topology
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 SEED, SECONDS = 11, 4.0
@@ -157,6 +159,45 @@ BREAKS: dict[Callable[[Evidence], None], str] = {
     leave_a_conflict: "no conflict stays that has no cause",
     fail_to_settle: "everything settles when faults end",
 }
+
+
+@pytest.mark.parametrize(
+    ("reported", "promises"),
+    [
+        ({"/g/a": "ahead", "/g/a/v/1": "invalid"}, set()),
+        ({"/g/a": "ahead"}, {"every replica equals its authority in the end"}),
+        (
+            {"/g/a/v/1": "invalid"},
+            {
+                "every replica equals its authority in the end",
+                "a replica that is ahead is reported",
+            },
+        ),
+    ],
+)
+def test_a_replica_of_a_restored_node_may_wait_below_what_is_ahead(
+    reported: dict[str, str], promises: set[str]
+) -> None:
+    def row(origin: str, epoch: int) -> DigestRow:
+        return DigestRow("urn:a", origin, origin, epoch, is_deleted=False, digest="")
+
+    link = Follows(target=1, source=0, relays=False)
+    restoration = Restoration(
+        node=0,
+        backed_up=0.0,
+        before={
+            0: [row("/g/a", 3), row("/g/a/v/1", 9)],
+            1: [row("/g/a", 5), row("/g/a/v/1", 8)],
+        },
+        reported={link: reported},
+    )
+    evidence = Evidence(
+        topology=Topology("pair", 2, (link,)),
+        authorities=["urn:a", "urn:b"],
+        history=History(),
+        restoration=restoration,
+    )
+    assert {violation.promise for violation in violations(evidence)} == promises
 
 
 async def damage_databases(run: Run) -> None:
