@@ -175,7 +175,7 @@ BREAKS: dict[Callable[[Evidence], None], str] = {
         ),
     ],
 )
-def test_a_replica_of_a_restored_node_may_wait_below_what_is_ahead(
+async def test_a_replica_of_a_restored_node_may_wait_below_what_is_ahead(
     reported: dict[str, str], promises: set[str]
 ) -> None:
     def row(origin: str, epoch: int) -> DigestRow:
