@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from catalog.node.noderuntime import ProcessMember
     from replication.reconcile.report import ReconcileSummary
 
+# The exit codes of `reconcile` besides 0 and 1.
+_UNREAD, _FAILED = 2, 3
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
 
 app = typer.Typer(
@@ -365,17 +367,25 @@ def reconcile(
 
     On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
 
-    Exit codes: 0 equal; 1 different, even if repaired; 2 the comparison failed.
+    A catalog that cannot be read does not stop the others.
+
+    Exit codes: 0 equal; 1 different, even if repaired; 2 equal, but a catalog could not be read; 3
+    the comparison failed.
     """
     if find_spec("pyspark") is None:
-        fail("Spark is not installed.", f"Install it with: {install_command('spark')}")
+        spark = f"Install it with: {install_command('spark')}"
+        fail("Spark is not installed.", spark, code=_FAILED)
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.job import run_reconcile
     from replication.reconcile.remotecatalog import parse_catalogs
 
     try:
+        known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
+    except typer.Exit:
+        raise typer.Exit(_FAILED) from None
+    try:
         summary = run_reconcile(
-            parse_catalogs(catalog, catalogtokens.tokens_of(catalog, token, token_from, tokens)),
+            parse_catalogs(catalog, known),
             report=report,
             repair=repair,
             master=master,
@@ -385,12 +395,14 @@ def reconcile(
             progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
         )
     except ReconcileError as error:
-        fail(error.message, error.hint)
+        fail(error.message, error.hint, code=_FAILED)
     if as_json:
         out.print_json(dumps(summary.to_document(), default=str))
     else:
         _show(summary)
-    raise typer.Exit(0 if summary.is_equal else NO)
+    if not summary.is_equal:
+        raise typer.Exit(NO)
+    raise typer.Exit(_UNREAD if summary.unread else 0)
 
 
 def _show(summary: ReconcileSummary) -> None:
@@ -413,7 +425,9 @@ def _show(summary: ReconcileSummary) -> None:
         whose = cell(left.authority or "several authorities")
         out.print(f"  not compared at {left.catalog}: {count} of {whose}: {cell(left.reason)}")
         out.print(f"    {cell(left.advice)}")
-    colour = "green" if summary.is_equal else "yellow"
+    for unread in summary.unread:
+        out.print(f"  [yellow]{cell(unread.reason)}[/] {cell(unread.advice)}")
+    colour = "green" if summary.is_equal and not summary.unread else "yellow"
     out.print(f"[{colour}]{cell(summary.verdict())}[/]")
     for outcome in summary.repair or ():
         verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())

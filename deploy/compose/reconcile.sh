@@ -13,6 +13,7 @@ while :; do
     case $code in
         0) ;;
         1) echo "The catalogs differ: see $PWD/report/report.html." >&2 ;;
+        2) echo "A catalog could not be read: see $PWD/report/report.html." >&2 ;;
         *) echo "They could not be compared." >&2 ;;
     esac
     sleep "${RECONCILE_EVERY_SECONDS:-3600}" &

@@ -13,7 +13,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.timestamps import format_time
 from catalog.operations.links import LinkAnswer
 from catalog.operations.peers import Handshake
-from replication.reconcile.errors import ReconcileError
+from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
 MOST_CATALOGS = 62
@@ -78,29 +78,48 @@ class SurveyedCatalog:
         return sum(count for count, _ in self.fingerprints.values())
 
 
-def survey(remotes: Sequence[RemoteCatalog]) -> list[SurveyedCatalog]:
+def survey(
+    remotes: Sequence[RemoteCatalog], unread: list[CatalogUnread] | None = None
+) -> list[SurveyedCatalog]:
     """Ask all catalogs at once for their identity, links and fingerprints; keep the order.
 
+    Args:
+        unread: receives the faults of catalogs that can't be read, which are left out then.
+
     Raises:
-        ReconcileError: a catalog can't be read, or they can't be compared with each other.
+        ReconcileError: fewer than two catalogs can be read, or they can't be compared.
     """
     _check_given(remotes)
     with ThreadPoolExecutor(max_workers=min(16, len(remotes))) as pool:
-        catalogs = list(pool.map(_survey_one, remotes))
+        found = list(pool.map(_survey_one, remotes))
+    catalogs = [each for each in found if isinstance(each, SurveyedCatalog)]
+    faults = [each for each in found if isinstance(each, CatalogUnread)]
+    if faults and (unread is None or len(catalogs) < 2):
+        raise ReconcileError(" ".join(each.message for each in faults), faults[0].hint)
+    if unread is not None:
+        unread += faults
     _check_identities(catalogs)
     return catalogs
 
 
-def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
+def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog | CatalogUnread:
+    try:
+        return _asked(remote)
+    except CatalogUnread as fault:
+        return fault
+
+
+def _asked(remote: RemoteCatalog) -> SurveyedCatalog:
     try:
         handshake, links, digests = remote.call(_ask)
         buckets = orjson.loads(digests.body)
         for version in (handshake.digestversion, buckets["digestversion"]):
             if version != DIGEST_VERSION:
-                raise ReconcileError(
+                raise CatalogUnread(
                     f"Catalog {remote.name} computes digests of version {version}, "
                     f"this job compares version {DIGEST_VERSION}.",
                     "Bring both to the same version of Concord first.",
+                    remote.name,
                 )
         return SurveyedCatalog(
             remote=remote,
@@ -112,9 +131,10 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
             offers=frozenset(handshake.offers),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ReconcileError(
+        raise CatalogUnread(
             f"Catalog {remote.name} describes itself in a way that this job can't read: {error!r}.",
             "Check that the versions of Concord of both belong together.",
+            remote.name,
         ) from error
 
 

@@ -20,7 +20,7 @@ from catalog.model.digest import bucket
 from catalog.model.entity import Origin
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.digestrows import digest_rows
-from replication.reconcile.errors import ReconcileError
+from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.findings import (
     Difference,
     Findings,
@@ -162,10 +162,11 @@ def _check_doubled(totals: Mapping[str, int], rows: DataFrame, topology: Topolog
     keys = ["catalog", "authority", "origin"]
     example = rows.groupBy(*keys).count().where(F.col("count") > 1).select(*keys).first()
     assert example is not None
-    raise ReconcileError(
-        f"Catalog {topology.names[example['catalog']]} lists {example['origin']} of "
-        f"{example['authority']} more than once.",
+    name = topology.names[example["catalog"]]
+    raise CatalogUnread(
+        f"Catalog {name} lists {example['origin']} of {example['authority']} more than once.",
         "Its store is damaged, or two of its links give one origin two names.",
+        name,
     )
 
 

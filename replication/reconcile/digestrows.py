@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from catalog.model.authoritykey import SIGNATURE_BYTES
 from replication.reconcile.bucketplan import BucketPlan, BucketRange
 from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
-from replication.reconcile.errors import ReconcileError
+from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.remotecatalog import RemoteCatalog
 
 FORMAT = "concord_digests"
@@ -160,10 +160,11 @@ def read_rows(
         return [_checked(batch, buckets) for batch in _batches(answer.body, columns)]
     except (pa.ArrowInvalid, ValueError) as error:
         reason = " ".join(str(error).split())[:300].rstrip(".")
-        raise ReconcileError(
+        raise CatalogUnread(
             f"Catalog {remote.name} sent malformed rows for the buckets "
             f"{buckets.start} to {buckets.stop}: {reason}.",
             "Check that its version of Concord and this job's belong together.",
+            remote.name,
         ) from error
 
 

@@ -1,10 +1,14 @@
-"""The error that ends a reconciliation without a result."""
+"""The errors that end a reconciliation without a result, or take a catalog out of it."""
 
 from __future__ import annotations
 
 import re
 
-_IN_TRACEBACK = re.compile(r"ReconcileError: (?P<message>.+?)(?: Hint: (?P<hint>.+?))?\s*$", re.M)
+_IN_TRACEBACK = re.compile(
+    r"(?:ReconcileError|CatalogUnread): (?P<message>.+?)(?: Hint: (?P<hint>.+?))?"
+    r"(?: Catalog: (?P<catalog>\S+))?\s*$",
+    re.M,
+)
 
 
 class ReconcileError(Exception):
@@ -24,7 +28,26 @@ class ReconcileError(Exception):
         return f"{self.message} Hint: {self.hint}" if self.hint else self.message
 
 
+class CatalogUnread(ReconcileError):
+    """One catalog could not be read; the others can be compared without it.
+
+    Args:
+        catalog: its name, which has no white space.
+    """
+
+    def __init__(self, message: str, hint: str, catalog: str) -> None:
+        super().__init__(message, hint)
+        self.catalog = catalog
+        self.args = (message, hint, catalog)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} Catalog: {self.catalog}"
+
+
 def error_in(traceback: str) -> ReconcileError | None:
     """Read the error of a Spark worker back from the text that Spark made of it."""
     found = _IN_TRACEBACK.search(traceback)
-    return ReconcileError(found["message"], found["hint"] or "") if found else None
+    if found is None:
+        return None
+    message, hint, catalog = found["message"], found["hint"] or "", found["catalog"]
+    return CatalogUnread(message, hint, catalog) if catalog else ReconcileError(message, hint)

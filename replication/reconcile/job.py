@@ -15,7 +15,7 @@ from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.copysignatures import UNCHECKED, UNSIGNED, VERIFIED
-from replication.reconcile.errors import ReconcileError
+from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.findings import FindingsList
 from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.remotecatalog import RemoteCatalog
@@ -25,6 +25,7 @@ from replication.reconcile.report import (
     AuthoritySignatures,
     CatalogSummary,
     ReconcileSummary,
+    UnreadCatalog,
     paths_in,
     write_report,
 )
@@ -64,32 +65,45 @@ def run_reconcile(
         sleep: waits that many seconds.
         spark: a session to use; without one the job opens and closes its own.
 
+    A catalog that can't be read is left out: the others are compared without it.
+
     Raises:
-        ReconcileError: a catalog can't be read or understood, or refuses a repair; no
-            report was written.
+        ReconcileError: fewer than two catalogs can be read, a catalog refuses a repair, or Spark
+            fails; no report was written.
     """
     reporter = ResultReporter(catalogs, progress)
-    try:
-        summary = _reconcile(
-            catalogs,
-            report=report,
-            repair=repair,
-            master=master,
-            verify=verify,
-            signatures=signatures,
-            settle=lambda: sleep(settle_seconds),
-            progress=progress,
-            spark=spark,
-        )
-    except ReconcileError as error:
-        reporter.tell_failure(error)
-        raise
+    unread: list[CatalogUnread] = []
+    while True:
+        try:
+            summary = _reconcile(
+                catalogs,
+                unread,
+                report=report,
+                repair=repair,
+                master=master,
+                verify=verify,
+                signatures=signatures,
+                settle=lambda: sleep(settle_seconds),
+                progress=progress,
+                spark=spark,
+            )
+            break
+        except CatalogUnread as fault:
+            unread.append(fault)
+            if len(catalogs) - len(unread) < 2:
+                reporter.tell_failure(fault)
+                raise
+            progress(f"{fault.message} The others are compared again, without it.")
+        except ReconcileError as error:
+            reporter.tell_failure(error)
+            raise
     reporter.tell(summary)
     return summary
 
 
 def _reconcile(
     catalogs: Sequence[RemoteCatalog],
+    unread: list[CatalogUnread],
     *,
     report: Path | None,
     repair: bool,
@@ -102,11 +116,13 @@ def _reconcile(
 ) -> ReconcileSummary:
     startedat = datetime.now(UTC)
     stages = Stages(progress)
-    with stages.stage("survey", f"asking {len(catalogs)} catalogs for their fingerprints"):
-        surveyed = survey(catalogs)
+    asked = _without(catalogs, unread)
+    with stages.stage("survey", f"asking {len(asked)} catalogs for their fingerprints"):
+        surveyed = survey(asked, unread)
         keys = survey_keys(surveyed) if signatures else None
         plan = plan_of(surveyed, verify=verify, keys=keys)
-        uncompared = find_uncompared(surveyed)
+        read = {each.name for each in surveyed}
+        uncompared = find_uncompared(surveyed, [each for each in catalogs if each.name not in read])
     with (
         _session(spark, master, plan, stages) as session,
         spark_errors(),
@@ -115,14 +131,41 @@ def _reconcile(
         outcomes = None
         if repair:
             with stages.stage("repair", "repairing"):
-                outcomes = repair_catalogs(
-                    compared.findings, plan.topology, plan.catalogs, stages.progress
-                )
+                outcomes = _repair(plan, compared, stages)
         summary = _summary(startedat, plan, compared, outcomes, report, stages)
-        summary = replace(summary, uncompared=tuple(uncompared))
+        summary = replace(summary, uncompared=tuple(uncompared), unread=_told(catalogs, unread))
         if report:
             write_report(report, summary, compared.findings)
     return summary
+
+
+def _without(
+    catalogs: Sequence[RemoteCatalog], unread: Sequence[CatalogUnread]
+) -> list[RemoteCatalog]:
+    names = {each.catalog for each in unread}
+    return [each for each in catalogs if each.name not in names]
+
+
+def _told(
+    catalogs: Sequence[RemoteCatalog], unread: Sequence[CatalogUnread]
+) -> tuple[UnreadCatalog, ...]:
+    urls = {each.name: each.url for each in catalogs}
+    return tuple(
+        UnreadCatalog(
+            name=each.catalog, url=urls[each.catalog], reason=each.message, advice=each.hint
+        )
+        for each in unread
+    )
+
+
+def _repair(
+    plan: BucketPlan, compared: CatalogComparison, stages: Stages
+) -> tuple[RepairOutcome, ...]:
+    """Repair what differs. A catalog that refuses stays in the comparison: the run fails."""
+    try:
+        return repair_catalogs(compared.findings, plan.topology, plan.catalogs, stages.progress)
+    except CatalogUnread as fault:
+        raise ReconcileError(fault.message, fault.hint) from fault
 
 
 @contextmanager

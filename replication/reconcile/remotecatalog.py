@@ -9,7 +9,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from catalog.client import Backoff, Client, ClientError, Refused, Retry
-from replication.reconcile.errors import ReconcileError
+from replication.reconcile.errors import CatalogUnread, ReconcileError
 
 T = TypeVar("T")
 
@@ -44,10 +44,11 @@ class RemoteCatalog:
         """Read `NAME=URL`.
 
         Raises:
-            ReconcileError: there is no name, or the URL is not one of HTTP.
+            ReconcileError: there is no name, it has white space, or the URL is not one of HTTP.
         """
         name, _, url = text.partition("=")
-        if not name or urlsplit(url).scheme not in ("http", "https"):
+        is_name = name != "" and len(name.split()) == 1
+        if not is_name or urlsplit(url).scheme not in ("http", "https"):
             raise ReconcileError(
                 f"{text!r} does not name a catalog.",
                 "Write NAME=URL, for instance eu=https://eu.example.com.",
@@ -58,7 +59,7 @@ class RemoteCatalog:
         """Run `send` with a client of the catalog, in an event loop of its own.
 
         Raises:
-            ReconcileError: the catalog refused a request, or could not be read in any attempt.
+            CatalogUnread: the catalog refused a request, or could not be read in any attempt.
         """
 
         # Not the result of the task: `asyncio.run` formats that, with the body of an answer, when
@@ -77,15 +78,16 @@ class RemoteCatalog:
             raise self._explained(error) from error
         return results[0]
 
-    def _explained(self, error: ClientError) -> ReconcileError:
+    def _explained(self, error: ClientError) -> CatalogUnread:
         reason = " ".join(error.message.split())
         if isinstance(error, Refused) and not error.is_retryable:
             status = error.problem.status
             message = f"Catalog {self.name} at {self.url} answered {status}: {reason}"
-            return ReconcileError(message, _HINTS.get(status, error.hint))
-        return ReconcileError(
+            return CatalogUnread(message, _HINTS.get(status, error.hint), self.name)
+        return CatalogUnread(
             f"Catalog {self.name} could not be read at {self.url}: {reason}",
             "Check that it runs and that its URL is right, then start the job again.",
+            self.name,
         )
 
 

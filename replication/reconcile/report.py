@@ -53,6 +53,16 @@ class CatalogSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadCatalog:
+    """A catalog that could not be read, so that the others were compared without it."""
+
+    name: str
+    url: str
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoritySignatures:
     """The numbers of an authority's copies by their signatures, before the second reading.
 
@@ -72,11 +82,11 @@ class AuthoritySignatures:
 class ReconcileSummary:
     """The outcome of one reconciliation.
 
-    `samples` are the first differences of each finding. `unverifiable` origins, whose authority
-    was not compared, are no differences; `uncompared` tells why. `signatures` is `None` if they
-    were not verified. `vanished` differences were gone at the second reading,
-    which took place if `is_confirmed`. `repair` is `None` if none was requested. `elapsed` is in
-    seconds by stage. `paths` are the files that were written.
+    `samples` are the first differences of each finding. `unverifiable` origins, whose authority was
+    not compared, are no differences; `uncompared` tells why. `signatures` is `None` if they were
+    not verified. `vanished` differences were gone at the second reading, which took place if
+    `is_confirmed`. `unread` are the catalogs that were left out. `repair` is `None` if none was
+    requested. `elapsed` is in seconds by stage. `paths` are the files that were written.
     """
 
     startedat: datetime
@@ -94,6 +104,7 @@ class ReconcileSummary:
     paths: tuple[Path, ...]
     signatures: tuple[AuthoritySignatures, ...] | None = None
     uncompared: tuple[Uncompared, ...] = ()
+    unread: tuple[UnreadCatalog, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -128,11 +139,12 @@ class ReconcileSummary:
         names = " and ".join(
             [", ".join(one.name for one in self.catalogs[:-1]), self.catalogs[-1].name]
         )
+        left = "".join(f" {each.name} was not compared." for each in self.unread)
         if self.is_equal:
-            return f"{names} agree."
+            return f"{names} agree.{left}"
         kinds = ", ".join(f"{self.total(f):,} {f}" for f in FINDINGS if f in self.counts)
         noun = "difference" if self.differences == 1 else "differences"
-        return f"{names} do not agree: {self.differences:,} {noun} ({kinds})."
+        return f"{names} do not agree: {self.differences:,} {noun} ({kinds}).{left}"
 
     def to_document(self) -> dict[str, Any]:
         """The summary as JSON values, as in `summary.json`."""
@@ -147,6 +159,7 @@ class ReconcileSummary:
             "origins": self.origins,
             "unverifiable": self.unverifiable,
             "uncompared": [asdict(one) for one in self.uncompared],
+            "unread": [asdict(one) for one in self.unread],
             "signatures": self.signatures and [asdict(one) for one in self.signatures],
             "vanished": self.vanished,
             "counts": {finding: dict(counts) for finding, counts in self.counts.items()},

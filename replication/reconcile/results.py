@@ -37,7 +37,11 @@ class ResultReporter:
         """Tell the result of a comparison that came to an end."""
         repaired = {each.catalog: each.requested for each in summary.repair or ()}
         results = []
+        unread = {each.name: each.reason for each in summary.unread}
         for catalog in self._catalogs:
+            if catalog.name in unread:
+                results.append(self._failed(catalog, unread[catalog.name]))
+                continue
             findings = {
                 finding: number
                 for finding in FINDINGS
@@ -52,9 +56,11 @@ class ResultReporter:
 
     def tell_failure(self, error: ReconcileError) -> None:
         """Tell that the comparison failed."""
-        told = {"error": error.message[:_LONGEST_ERROR]}
-        results = [self._result("failed", each) for each in self._catalogs]
-        self._post([result.model_copy(update=told) for result in results])
+        self._post([self._failed(each, error.message) for each in self._catalogs])
+
+    def _failed(self, catalog: RemoteCatalog, error: str) -> NewReconciliation:
+        result = self._result("failed", catalog)
+        return result.model_copy(update={"error": error[:_LONGEST_ERROR]})
 
     def _result(self, outcome: Outcome, catalog: RemoteCatalog) -> NewReconciliation:
         names = [each.name for each in self._catalogs]

@@ -65,10 +65,10 @@ class Places:
         return self._of(link.pinned) if found is None and link.mode == "push" else found
 
     def _at(self, url: str) -> int | None:
-        urls = [_normal(c.remote.url) for c in self.catalogs]
-        for known in (urls, [_normal(c.authority) for c in self.catalogs]):
-            if _normal(url) in known:
-                return known.index(_normal(url))
+        urls = [normal_url(c.remote.url) for c in self.catalogs]
+        for known in (urls, [normal_url(c.authority) for c in self.catalogs]):
+            if normal_url(url) in known:
+                return known.index(normal_url(url))
         return None
 
     def _of(self, authority: str | None) -> int | None:
@@ -103,7 +103,8 @@ def covers(path: str, xid: str) -> bool:
     return xid == path or xid.startswith(path + "/")
 
 
-def _normal(url: str) -> str:
+def normal_url(url: str) -> str:
+    """A URL in the form in which two URLs of one catalog are equal."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{parts.path}".lower().rstrip("/")
 

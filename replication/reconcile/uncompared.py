@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -16,8 +16,9 @@ import orjson
 from catalog.client import Client
 from replication.feed.digests import MOST_AUTHORITIES
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
-from replication.reconcile.errors import ReconcileError
-from replication.reconcile.topology import Places
+from replication.reconcile.errors import CatalogUnread
+from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.topology import Places, normal_url
 
 _PATH = "/replication/digests"
 _LEAVING = frozenset({"push", "publish", "write"})
@@ -69,6 +70,7 @@ class Uncompared:
         link: the id of the link that brings them or sends them, if one does.
         reason: why they were not compared.
         advice: how they can be.
+        other: the URL or the authority of the catalog with which they would be compared.
     """
 
     catalog: str
@@ -78,18 +80,35 @@ class Uncompared:
     mode: str | None
     reason: str
     advice: str
+    other: str = ""
 
 
-def find_uncompared(catalogs: Sequence[SurveyedCatalog]) -> list[Uncompared]:
+def find_uncompared(
+    catalogs: Sequence[SurveyedCatalog], unread: Sequence[RemoteCatalog] = ()
+) -> list[Uncompared]:
     """Ask all catalogs at once for what the comparison leaves out.
 
+    Args:
+        unread: the catalogs that were given and could not be read.
+
     Raises:
-        ReconcileError: a catalog can't be read.
+        CatalogUnread: a catalog can't be read.
     """
     places = Places(catalogs)
     with ThreadPoolExecutor(max_workers=min(16, len(catalogs))) as pool:
         found = pool.map(lambda catalog: _of_catalog(catalog, places), catalogs)
-    return [one for each in found for one in each]
+    names = {normal_url(each.url): each.name for each in unread}
+    return [_because_unread(one, names) for each in found for one in each]
+
+
+def _because_unread(found: Uncompared, names: Mapping[str, str]) -> Uncompared:
+    """The same, with the true reason where the other end of the link could not be read."""
+    name = names.get(normal_url(found.other))
+    if name is None:
+        return found
+    return replace(
+        found, reason=f"{name} could not be read", advice="Run again when it can be read."
+    )
 
 
 def _of_catalog(catalog: SurveyedCatalog, places: Places) -> list[Uncompared]:
@@ -113,10 +132,11 @@ def _of_catalog(catalog: SurveyedCatalog, places: Places) -> list[Uncompared]:
     try:
         return catalog.remote.call(ask)
     except (KeyError, TypeError, ValueError) as error:
-        raise ReconcileError(
+        raise CatalogUnread(
             f"Catalog {catalog.name} counts its entities in a way that this job can't read: "
             f"{error!r}.",
             "Check that its version of Concord and this job's belong together.",
+            catalog.name,
         ) from error
 
 
@@ -161,6 +181,7 @@ def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared
         mode=None if link is None else link.mode,
         reason=reason.format(**told),
         advice=advice.format(**told),
+        other=authority if link is None or link.mode == "kafka" else link.source,
     )
 
 
@@ -184,6 +205,7 @@ def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompare
         mode=link.mode,
         reason=reason.format(**told),
         advice=advice.format(**told),
+        other=link.target,
     )
 
 

@@ -233,16 +233,38 @@ def test_very_many_differences_are_reported_and_repaired_without_a_second_readin
     }
 
 
-def test_an_error_of_a_worker_reaches_the_caller(
+def test_a_catalog_that_fails_while_it_is_read_does_not_stop_the_others(
     federation: Federation, reconcile: Reconcile, tmp_path: Path
 ) -> None:
-    _, us, _ = three_catalogs(federation)
+    eu, us, hub = three_catalogs(federation)
     us.extra = ["not,a,row,at,all,is,this\n"]
+    del eu.rows[hub.authority, "/messagegroups/hub1"]
 
-    with pytest.raises(ReconcileError, match="Catalog us sent malformed rows") as caught:
+    summary = reconcile(report=tmp_path)
+
+    [unread] = summary.unread
+    assert (unread.name, unread.url) == ("us", us.url)
+    assert unread.reason.startswith("Catalog us sent malformed rows")
+    assert "version of Concord" in unread.advice
+    assert [one.name for one in summary.catalogs] == ["eu", "hub"]
+    assert seen(summary) == {("missing", "eu", "/messagegroups/hub1")}
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert [each["name"] for each in written["unread"]] == ["us"]
+    assert "Catalog us sent malformed rows" in (tmp_path / "report.html").read_text()
+    assert eu.told[-1]["outcome"] != "failed"
+    assert us.told[-1]["outcome"] == "failed"
+    assert us.told[-1]["error"].startswith("Catalog us sent malformed rows")
+
+
+def test_without_two_catalogs_nothing_is_compared(
+    federation: Federation, reconcile: Reconcile, tmp_path: Path
+) -> None:
+    _, us, hub = three_catalogs(federation)
+    us.extra = hub.extra = ["not,a,row,at,all,is,this\n"]
+
+    with pytest.raises(ReconcileError, match="sent malformed rows"):
         reconcile(report=tmp_path)
 
-    assert "version of Concord" in caught.value.hint
     assert not list(tmp_path.iterdir())
 
 
@@ -261,7 +283,17 @@ def test_the_exit_code_is_the_contract(
     federation.nodes["us"].token = "secret"
     refused = run()
     assert refused.exit_code == 2
-    assert "token" in refused.stderr
+    assert refused.stdout.splitlines()[-1] == "eu and hub agree. us was not compared."
+    assert refused.stdout.count("Catalog us at") == 1
+    assert "role replicator" in refused.stdout
+    [unread] = json.loads(run("--json").stdout)["unread"]
+    assert unread["name"] == "us"
+    federation.nodes["hub"].token = "secret"
+    failed = run()
+    assert failed.exit_code == 3
+    assert "Catalog us at" in failed.stderr
+    assert "Catalog hub at" in failed.stderr
+    federation.nodes["hub"].token = None
     monkeypatch.setenv("US_TOKEN", "secret")
     admitted = run("--json", "--token-from=us=US_TOKEN")
     assert admitted.exit_code == 0

@@ -42,10 +42,10 @@ async def test_each_catalog_is_shown_its_own_token_and_nobody_keeps_it(
         tokens.chmod(0o600)
         for wrong in ((), ("--token-from=eu=US",), ("--token-from=EU",)):
             refused = await reconcile("--fast", *wrong)
-            assert (refused.exit_code, "answered 401" in refused.stderr) == (2, True)
+            assert (refused.exit_code, "answered 401" in refused.stderr) == (3, True)
             assert "--tokens FILE" in refused.stderr
         stranger = await reconcile(f"--token=nobody={shown[eu.url]}")
-        assert (stranger.exit_code, "nobody" in stranger.stderr) == (2, True)
+        assert (stranger.exit_code, "nobody" in stranger.stderr) == (3, True)
         for right in (
             ("--tokens", str(tokens)),
             ("--token-from=eu=EU", f"--token=us={shown[us.url]}"),

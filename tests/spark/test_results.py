@@ -59,7 +59,7 @@ def test_each_catalog_is_told_its_own_result(federation: Federation) -> None:
 
 def test_a_comparison_that_fails_is_told_and_raised_all_the_same(federation: Federation) -> None:
     eu, us, hub = three_catalogs(federation)
-    us.digestversion = 99
+    us.digestversion = hub.digestversion = 99
     lines: list[str] = []
     with pytest.raises(ReconcileError) as caught:
         run_reconcile(
