@@ -75,8 +75,11 @@ class ResultReporter:
 
     def _post(self, results: Sequence[NewReconciliation]) -> None:
         with ThreadPoolExecutor(max_workers=min(16, len(results))) as pool:
-            for line in pool.map(_post_one, self._catalogs, results):
-                if line:
+            for result, line in zip(
+                results, pool.map(_post_one, self._catalogs, results), strict=True
+            ):
+                # The cause of a failure is told elsewhere.
+                if line and result.outcome != "failed":
                     self._progress(line)
 
 
