@@ -841,7 +841,7 @@ def test_a_shell_completes_commands_and_options(word: str) -> None:
 
 def test_reconcile_refuses_what_names_no_catalog() -> None:
     result = CliRunner().invoke(app, ["reconcile", "--catalog", "eu"])
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "NAME=URL" in result.stderr
 
 
