@@ -168,7 +168,7 @@ def remove(
     database_url: DatabaseUrl = None,
     url: NodeUrl = None,
 ) -> None:
-    """Take back what a rule gives, within two seconds: all of it, or some of its groups.
+    """Take a rule back within two seconds, as a whole or for some of its groups.
 
     Example: concord access remove 5be21f09aa
 

@@ -185,9 +185,9 @@ class Share:
 
     Args:
         most: the places in all.
-        per_key: those that one key may have.
-        leaves_free: let a key have no more than it leaves free instead: so one has half at most,
-            two have a third each, and the next to come finds a free one.
+        per_key: the places that one key may hold.
+        leaves_free: let a key hold no more places than it leaves free instead: a single key holds
+            half at most, two keys a third each, and the next key finds a free place.
         things: names the places in refusals; without it, a refusal is that of a busy server.
     """
 

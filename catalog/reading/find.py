@@ -151,7 +151,7 @@ class _Page:
         if self._is_ascending_by_id:
             rows = await store.page_plain(self.connection, self.listing, self.after, self.limit)
         is_of_versions = self.listing.endswith("/versions")
-        # A cross reference has no versions of its own; it shows those of its target.
+        # A cross reference has no versions of its own, and shows the versions of its target.
         if not self._is_ascending_by_id or (not rows and is_of_versions):
             rows, count = await self._by_walking(Condition())
             if is_of_versions:

@@ -355,7 +355,15 @@ class Database:
             raise ServerBusy("/") from error
 
     async def recovered(self) -> None:
-        """Wait until the database may be used again, in a loop that met `ServerBusy`."""
+        """Wait until the database may be used again, in a loop that met `ServerBusy`.
+
+        Raises:
+            CancelledError: the task is cancelled already. A `finally` that met `ServerBusy` has put
+                that error in the place of the cancellation.
+        """
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
         await asyncio.sleep(_SETTLING_SECONDS * (0.5 + random.random()))
         await self.shared.availability.wait()
 

@@ -1,4 +1,4 @@
-"""The handler that changes a link: what it brings, its names, its peer, and whether it runs."""
+"""The handler that changes the selection, names, peer, pin or state of a link."""
 
 from __future__ import annotations
 

@@ -46,8 +46,9 @@ _LONGEST_FETCH_MS = 100
 _PATIENCE_SECONDS = 1.0
 ROOM = 64 * 1024
 """The bytes that records have beside their values."""
+_NO_TOPIC = "the cluster has no topic of this name"
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-    ((UnknownTopicOrPartitionError,), "the cluster has no topic of this name"),
+    ((UnknownTopicOrPartitionError,), _NO_TOPIC),
     (
         (TopicAuthorizationFailedError, ClusterAuthorizationFailedError),
         "the cluster does not permit it to this node",
@@ -174,6 +175,8 @@ class Topic:
         Raises:
             TopicUnusable: the topic is not there, or has fewer partitions.
         """
+        if not partitions:
+            raise self._unusable(_NO_TOPIC)
         wanted = [TopicPartition(self.address.name, each) for each in range(partitions)]
         asking = (
             asyncio.create_task(self._consumer.beginning_offsets(wanted)),
@@ -181,7 +184,7 @@ class Topic:
         )
         try:
             # aiokafka asks for missing partitions again and again, for the time of a request.
-            while not wanted or (await asyncio.wait(asking, timeout=_PATIENCE_SECONDS))[1]:
+            while (await asyncio.wait(asking, timeout=_PATIENCE_SECONDS))[1]:
                 await self._check_partitions(partitions)
             with self.told():
                 begins, ends = [each.result() for each in asking]
@@ -197,7 +200,7 @@ class Topic:
     async def _check_partitions(self, partitions: int) -> None:
         found = await self.partitions()
         if not found:
-            raise self._unusable("the cluster has no topic of this name")
+            raise self._unusable(_NO_TOPIC)
         if found < partitions:
             raise self._unusable(f"it has {found} partitions, and {partitions} were there before")
 

@@ -1,4 +1,4 @@
-"""Stores the recovery of a node's own entities: its sources, their copies, what was chosen."""
+"""Stores the recovery of a node's own entities: sources, their copies, and the chosen copies."""
 
 from __future__ import annotations
 

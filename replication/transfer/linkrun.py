@@ -1,4 +1,4 @@
-"""A link while it runs: what its runner, its source and its sink share."""
+"""The state of a running link, which its runner, source and sink share."""
 
 from __future__ import annotations
 

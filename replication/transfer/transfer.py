@@ -101,7 +101,7 @@ class LinkPeer:
         return nullcontext()
 
     async def meet(self) -> None:
-        """Ask the other catalog who it is.
+        """Ask the other catalog for its identity.
 
         Raises:
             ClientError: it does not answer, or the link cannot work with it.

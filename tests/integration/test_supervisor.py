@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from catalog.context import Context
+from catalog.model.errors import ServerBusy
 from catalog.subscriptions.delivery.delivery import Delivery
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.links.linkrunner import LinkRunner
@@ -93,3 +94,30 @@ def leaves(error: BaseException) -> list[str]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for each in error.exceptions for leaf in leaves(each)]
     return [str(error)]
+
+
+async def test_a_loop_that_met_a_failure_of_the_database_while_it_was_cancelled_ends(
+    node: Node,
+) -> None:
+    """Its `finally` saves what it can, so the failure takes the place of the cancellation."""
+    database, started = node.context.database, asyncio.Event()
+
+    async def save_in_the_end() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ServerBusy("/")
+
+    async def loop() -> None:
+        while True:
+            try:
+                await save_in_the_end()
+            except ServerBusy:
+                await database.recovered()
+
+    task = asyncio.create_task(loop())
+    await started.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()

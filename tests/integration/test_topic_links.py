@@ -246,6 +246,9 @@ async def test_a_topic_deleted_between_two_questions_is_told_at_once(
     async with open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
         partitions = await reader.partitions()
         assert (await reader.bounds(partitions)).is_empty
+        # It was created after its reader had found none.
+        with pytest.raises(TopicUnusable, match="no topic of this name"):
+            await reader.bounds(0)
         await administer(kafka, "delete_topics", [topic])
         for asked in (partitions, 0):
             async with asyncio.timeout(20):

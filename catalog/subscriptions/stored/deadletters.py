@@ -66,7 +66,7 @@ class DeadLetter:
 async def add(
     connection: Connection, subscription: str, events: Sequence[FailedEvent], *, most: int
 ) -> int:
-    """Add events in their order, in a transaction; those that are there already stay as they are.
+    """Add events in their order, in a transaction. Dead letters of the same events stay unchanged.
 
     An event that waits behind nothing is due at once.
 
