@@ -68,7 +68,7 @@ def read_object_file(path: Path) -> dict[str, Any]:
         format, hint = ("YAML", "") if is_yaml else ("JSON", "A YAML file's name ends in .yaml.")
         raise SourceFileError(f"{path} is not valid {format}: {error}.", hint) from error
     if not isinstance(source, dict):
-        raise SourceFileError(f"{path} holds no object.")
+        raise SourceFileError(f"{path} is not an xRegistry document: it holds no object.")
     return source
 
 
