@@ -1,4 +1,4 @@
-"""Finds out who sends a request: by its token, by the certificate of its connection, or nobody."""
+"""Identifies the caller of a request, by a token or by the certificate of the connection."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from catalog.store.database import Database, SharedDatabase
 
 _log = structlog.get_logger(__name__)
 
-# RFC 6750, 2.1. No provider writes longer ones than a header may be.
+# RFC 6750, 2.1. The bound is the size of a header, which limits the tokens of providers, too.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
 _SCHEME = "bearer"
 _MOST_REMEMBERED = 10_000
 _MOST_CHARACTERS = 16 * 1024 * 1024
-# So long a token of the node's own still works in another process than the one that revoked it,
+# A process accepts a token of the node for this time after a different process has revoked it.
 _OWN_SECONDS = 2.0
-# and a token of a provider after the provider has withdrawn the key.
+# A token of a provider is accepted for this time after the provider has withdrawn the key.
 _ISSUED_SECONDS = 60.0
-# So many wrong credentials of an address may come at once.
+# The wrong credentials that may come from an address at once.
 _MOST_WRONG = 20
-# One wrong credential of an address is forgiven in this time. Those that came together have the
-# address wait longer, but no more than a minute, since others may be there who guess nothing.
+# The node forgives an address one wrong credential in this time. Many wrong credentials at once
+# make the address wait longer, but a minute at most: innocent clients may share the address.
 _FORGIVEN_SECONDS = 10.0
 _LONGEST_PAUSE = 60.0
 _PAUSED = (
@@ -56,13 +56,13 @@ class _Remembered:
 
 
 class RememberedCallers:
-    """The callers whose credentials were verified lately, by these; a bounded number and size.
+    """The callers whose credentials were verified lately, bounded in number and size.
 
-    Those that have to be verified again are remembered as having been right before.
+    A credential whose verification has expired stays known as a credential that was valid.
 
-    A digest in their place would cost more than all else that a known caller costs. Nor does the
-    time of a search tell anything: texts are compared once their hashes, which nobody can choose,
-    are equal.
+    The keys are the credentials: a digest would cost more than the rest of the work for a known
+    caller. The time of a search reveals no credential, since texts are compared only if their
+    hashes are equal, and a client cannot choose a hash.
     """
 
     def __init__(self, most: int = _MOST_REMEMBERED, longest: int = _MOST_CHARACTERS) -> None:
@@ -78,7 +78,7 @@ class RememberedCallers:
         return found.identity
 
     def was_right(self, credential: str) -> bool:
-        """Whether a credential was verified before: its bearer is not guessing."""
+        """Whether a credential was verified before, which shows that the bearer does not guess."""
         return credential in self._found
 
     def keep(self, credential: str, identity: Identity, seconds: float) -> None:
@@ -91,6 +91,7 @@ class RememberedCallers:
 
     def forget(self) -> None:
         """Verify every credential anew."""
+        # Expired entries stay: `was_right` exempts the bearers from the pause of an address.
         for credential, found in self._found.items():
             self._found[credential] = _Remembered(found.identity, 0.0)
 
@@ -100,14 +101,14 @@ class RememberedCallers:
 
 
 class Authentication:
-    """Knows the callers of a node, as its settings and its tokens name them."""
+    """Identifies the callers of a node by the settings and by the tokens of the node."""
 
     def __init__(self, settings: Settings, database: SharedDatabase, begin: Begin) -> None:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
         self.rules = known_rules(database)
-        # The rate of wrong credentials of each address. Those that were right before are served
-        # while an address waits: behind it there may be many clients, of whom one guesses.
+        # The rate of wrong credentials of each address. While an address waits, credentials that
+        # were valid before are served: many clients may share the address, of whom one guesses.
         self.wrong = Rate(1 / _FORGIVEN_SECONDS, _MOST_WRONG, longest_delay=_LONGEST_PAUSE)
         self._database = Database(database, node_caller())
         self._knows_certificates = settings.tls_client_ca is not None
@@ -119,12 +120,12 @@ class Authentication:
     async def identify(self, request: web.Request) -> Identity:
         """The caller of a request.
 
-        A token goes before a certificate: it is shown on purpose.
+        A token takes precedence over a certificate, since a client sends a token on purpose.
 
         Raises:
-            Unauthenticated: a credential is shown that is not valid.
-            TooManyAttempts: others from its address were not, too many times.
-            IssuerAway: it cannot be told at the moment.
+            Unauthenticated: the credential of the request is not valid.
+            TooManyAttempts: too many wrong credentials came from the address of the request.
+            IssuerAway: the keys of the provider cannot be read at the moment.
         """
         shown = request.headers.getall(hdrs.AUTHORIZATION, None)
         if shown is None:
@@ -139,6 +140,7 @@ class Authentication:
         return await self._verify_anew(request, shown[0], token)
 
     async def _verify_anew(self, request: web.Request, shown: str, token: str) -> Identity:
+        # Before the verification, so that guesses from a paused address cost no query.
         address = source_of(client_address(request))
         delay = self.wrong.delay(address)
         if delay > 0 and not self.remembered.was_right(shown):
@@ -158,7 +160,7 @@ class Authentication:
             _log.warning("wrong_credentials", address=address, pause_seconds=math.ceil(delay))
 
     async def with_rules(self, identity: Identity) -> Identity:
-        """The caller, with the roles that it has in groups now."""
+        """The caller, with the current roles of the caller in groups."""
         return replace(identity, rules=await self.rules.of(identity.kind, identity.claims))
 
     def _without_token(self, request: web.Request) -> Identity:
@@ -169,7 +171,7 @@ class Authentication:
         return self._anonymous
 
     async def _verify(self, request: web.Request, token: str) -> tuple[Identity, float]:
-        """The holder of a token, and the seconds for which it need not be verified again."""
+        """The holder of a token, and the seconds until the token has to be verified again."""
         if is_own(token):
             caller = await caller_with(self._database, token)
             if caller is None:

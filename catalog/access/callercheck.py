@@ -1,4 +1,4 @@
-"""The check that a node knows a caller before it serves, and the ways in that it tells."""
+"""Checks that a node knows a caller before it serves, and lists how callers are known."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from catalog.store.database import Database
 
 
 class NoCallerKnown(Exception):
-    """A node would refuse every request: it knows no caller, and is not open."""
+    """A node would refuse every request, since it knows no caller and is not open."""
 
 
 async def check_callers(settings: Settings, database: Database) -> None:
-    """Refuse to serve what nobody could use.
+    """Refuse to serve if the node would refuse every request.
 
     Raises:
         NoCallerKnown
@@ -36,7 +36,7 @@ async def check_callers(settings: Settings, database: Database) -> None:
 
 
 def _can_be_met(who: Who, settings: Settings) -> bool:
-    """Whether anybody can show what a rule asks; tokens of the node's own are counted."""
+    """Whether a caller can meet the condition of a rule; tokens are counted by `check_callers`."""
     match who.kind:
         case "anonymous":
             return True
@@ -50,7 +50,7 @@ def _can_be_met(who: Who, settings: Settings) -> bool:
 
 
 def ways_in(settings: Settings) -> list[str]:
-    """The ways in, as sentences for the operator."""
+    """The ways in which the node knows callers, as sentences for the operator."""
     if settings.is_open:
         public = urlsplit(settings.public_url or "").hostname
         is_local = is_loopback(settings.host) and (public is None or is_loopback(public))

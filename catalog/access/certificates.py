@@ -1,4 +1,4 @@
-"""TLS that ends at the node, and the callers that client certificates prove."""
+"""TLS that ends at the node, and the callers whom client certificates identify."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ALTERNATIVE = {"DNS": "dns", "URI": "uri", "email": "email"}
 
 
 class TlsUnusable(Exception):
-    """A node cannot serve TLS with these files, for the reason that the text gives."""
+    """A node cannot serve TLS with the configured files; the text gives the reason."""
 
 
 def server_tls(settings: Settings) -> ssl.SSLContext | None:
-    """The TLS of the node's listener; `None` if it serves plain HTTP.
+    """The TLS of the node's listener; `None` for plain HTTP.
 
-    Clients without a certificate are let in, too: they may have a token.
+    The listener accepts clients without a certificate, too, since they may have a token.
 
     Raises:
         TlsUnusable
@@ -31,7 +31,7 @@ def server_tls(settings: Settings) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Of TLS 1.2, the suites with forward secrecy and without CBC (RFC 9325, 4.2).
+    # The suites of TLS 1.2 with forward secrecy and without CBC (RFC 9325, 4.2).
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
     context.set_alpn_protocols(["http/1.1"])
     try:
@@ -47,9 +47,9 @@ def server_tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def caller_of(certificate: Mapping[str, Any], rules: Sequence[RoleRule]) -> Identity | None:
-    """The caller that a verified certificate names; `None` once it has expired.
+    """The caller whom a verified certificate names; `None` once the certificate has expired.
 
-    A connection may outlast its certificate.
+    The handshake alone does not suffice, since a connection may outlast its certificate.
     """
     if ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
         return None
@@ -71,6 +71,6 @@ def _claims(certificate: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _named(name: Any) -> list[tuple[str, str]]:
-    """The parts of a distinguished name that rules know."""
+    """The parts of a distinguished name that rules can compare."""
     parts = (part for relative in name for part in relative)
     return [(_SUBJECT[kind], value) for kind, value in parts if kind in _SUBJECT]

@@ -1,4 +1,4 @@
-"""The rights of the creators of subscriptions, as they are now."""
+"""The current rights of the creators of subscriptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalog.model.roles import Grant
 
 
 def creator_of(request: web.Request) -> Creator | None:
-    """The caller as the creator of what its request makes; `None` if the node is open."""
+    """The caller as the creator of a subscription; `None` if the node is open."""
     if request.app[AUTHENTICATION].is_open:
         return None
     identity = identity_of(request)
@@ -30,9 +30,10 @@ def creator_of(request: web.Request) -> Creator | None:
 
 
 class CreatorRights:
-    """Knows what creators may do, by the settings and rules of now.
+    """The rights of creators by the current settings and rules.
 
-    That their tokens are still valid is not asked: their subscriptions are suspended if not.
+    Does not check that the token of a creator is still valid: the end of a token suspends the
+    subscriptions of its creator.
     """
 
     def __init__(self, settings: Settings, rules: KnownRules) -> None:
@@ -42,9 +43,9 @@ class CreatorRights:
         self._certified = tuple(map(RoleRule.parse, settings.certificate_roles))
 
     def in_all(self, creator: Creator | None) -> Identity:
-        """The rights of a creator in the whole catalog: the same as long as the node runs.
+        """The rights of a creator in the whole catalog; constant as long as the node runs.
 
-        What has none was made while the node was open, by everybody.
+        A subscription without a creator was made while the node was open, by everybody.
         """
         if creator is None or self._settings.is_open:
             return EVERYBODY
@@ -53,14 +54,14 @@ class CreatorRights:
         return Identity(creator.kind, creator.name, creator.issuer, grants, claims)
 
     async def now(self, creator: Creator | None) -> Identity:
-        """The rights of a creator, with the roles that it has in groups now."""
+        """The rights of a creator, with the current roles of the creator in groups."""
         identity = self.in_all(creator)
         if identity is EVERYBODY:
             return identity
         return replace(identity, rules=await self._rules.of(identity.kind, identity.claims))
 
     def _known(self, creator: Creator) -> tuple[bool, tuple[Grant, ...]]:
-        """Whether the node still knows callers of this kind, and what it grants this one."""
+        """Whether the node still knows callers of this kind, and the grants of the creator."""
         settings = self._settings
         match creator.kind:
             case "anonymous":

@@ -1,4 +1,4 @@
-"""Keeps, grants and takes back roles in groups: nobody grants more than it has, nor elsewhere."""
+"""Grants and revokes roles in groups; a caller grants at most its own rights in its own groups."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _ID_BYTES = 5
 async def check_grantable(
     connection: Connection, identity: Identity, role: Role, paths: Sequence[str]
 ) -> None:
-    """Refuse a role that gives more than its giver has at one of the paths.
+    """Refuse a role with more rights than its giver has at one of the paths.
 
-    A path with wildcards is within one that covers its own text: an id has no `*`, so that only
-    a wildcard covers one, and with it whatever the other wildcard stands for.
+    A path with wildcards is within a path that matches its text: ids have no `*`, so only a
+    wildcard matches a wildcard, and then also every id that the matched wildcard stands for.
 
     Raises:
         Forbidden
@@ -58,17 +58,19 @@ async def check_grantable(
 async def grant(
     connection: Connection, rule: NewRule, *, by: str, subject: str, is_owner: bool = False
 ) -> AccessRule:
-    """Keep a new rule.
+    """Store a new rule.
 
     Args:
-        by: who grants.
-        is_owner: whether that is an admin of some groups only, who has a share of the rules.
+        by: the caller who grants.
+        is_owner: whether the caller is an admin of certain groups only, with a share of the rules.
         subject: the path of the request, for errors.
 
     Raises:
         LimitReached
-        InvalidAttribute: the rule is for a token that there is not.
+        InvalidAttribute: the token that the rule is for does not exist.
     """
+    # A share per owner, and less than the maximum for owners in total, keep an owner from using up
+    # the rules of the other owners and of the admins.
     count, own = await store.count_rules(connection, by)
     most = MOST_RULES_OF_OWNERS if is_owner else MOST_RULES
     if count >= most:
@@ -96,7 +98,7 @@ async def change(
     """Replace the content of a rule.
 
     Raises:
-        InvalidAttribute: the rule is for a token that there is not.
+        InvalidAttribute: the token that the rule is for does not exist.
     """
     if rule.who != before.who:
         await _check_token(connection, rule.who, subject)
@@ -116,7 +118,7 @@ async def grant_to_token(
 
 
 def who_of(token: str) -> str:
-    """The condition of rules for one token of the node's own."""
+    """The condition of the rules for a token of the node."""
     return f"{TOKEN}={token}"
 
 

@@ -1,4 +1,4 @@
-"""The identity of the caller that a request is of, and what it is permitted."""
+"""The identity of the caller of a request, and the permissions of the identity."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller: how it is known, and what it may do.
+    """A caller, identified by a credential, with permissions.
 
     Args:
-        name: the id of a token of the node's own, the subject of a JWT or of a certificate.
-        issuer: who vouches for the name; empty for the node itself.
-        claims: what the conditions of rules compare.
-        rules: the rules that give it roles in groups. They are looked up only for those who need
-            more than what they may do in the whole catalog.
+        name: the id of a token of the node, or the subject of a JWT or of a certificate.
+        issuer: the issuer who vouches for the name; empty for the node itself.
+        claims: the values that the conditions of rules compare.
+        rules: the rules that give roles in groups; looked up only if the permissions in the whole
+            catalog do not suffice for the request.
     """
 
     kind: IdentityKind
@@ -57,27 +57,27 @@ class Identity:
         return f"{self.kind} {self.name}".strip()
 
     def may(self, permission: Permission) -> bool:
-        """Whether it may do something in the whole catalog, or in some groups."""
+        """Whether the caller has a permission in the whole catalog or in at least one group."""
         return permission in self.permissions or bool(self.rules_with(permission))
 
     def rules_with(self, permission: Permission) -> tuple[str, ...]:
-        """The rules that permit something in their groups."""
+        """The rules that give a permission in their groups."""
         return tuple(each.rule for each in self.rules if permission in each.permissions)
 
     @property
     def visibility(self) -> Visibility | Everything:
-        """What it may see."""
+        """The entities that the caller may see."""
         if Permission.READ in self.permissions:
             return EVERYTHING
         return Visibility(self.rules_with(Permission.READ))
 
     @property
     def writescope(self) -> WriteScope | Everything:
-        """Where it may write entities."""
+        """The groups in which the caller may write entities."""
         return self.scope_of(Permission.WRITE)
 
     def scope_of(self, permission: Permission) -> WriteScope | Everything:
-        """Where it may do something that writes."""
+        """The groups in which the caller has a permission to write."""
         if permission in self.permissions:
             return EVERYTHING
         refusal_of = partial(refusal_at, self, permission)
@@ -85,7 +85,7 @@ class Identity:
 
     @property
     def roles_in_all(self) -> tuple[Role, ...]:
-        """Its roles in the whole catalog."""
+        """The roles of the caller in the whole catalog."""
         return tuple(each.role for each in self.grants if each.path == WHOLE_CATALOG)
 
     @property
@@ -95,12 +95,13 @@ class Identity:
 
 
 EVERYBODY = Identity("anonymous", grants=(Grant("admin"),))
-"""The caller of any request to a node that is open."""
+"""The caller of every request to an open node."""
 IDENTITY: web.RequestKey[Identity] = web.RequestKey("identity", Identity)
 
 
 def identity_of(request: web.Request) -> Identity:
-    """The caller, once the request has passed the access control."""
+    """The caller of a request that has passed the access control."""
+    # Open nodes, operations that ask for no caller, and refused credentials leave no identity.
     identity: Identity = request.get(IDENTITY, EVERYBODY)
     return identity
 
@@ -108,11 +109,11 @@ def identity_of(request: web.Request) -> Identity:
 def demand(request: web.Request, permission: Permission) -> None:
     """Refuse a request whose caller has the permission in no group.
 
-    A caller may have the permission in some groups only: the handler asks in which.
+    A caller may have the permission in certain groups only; the handler checks the group.
 
     Raises:
         Unauthenticated: the caller has shown no credential.
-        Forbidden: it has, and is not permitted.
+        Forbidden: the caller has shown a credential without the permission.
     """
     identity = identity_of(request)
     if identity.may(permission):
@@ -129,7 +130,7 @@ def demand(request: web.Request, permission: Permission) -> None:
 
 
 def refusal_at(identity: Identity, permission: Permission, path: str) -> XRegistryError:
-    """The refusal of what a caller may do in some groups, but not at this path."""
+    """The refusal of a permission that the caller has in certain groups, but not at a path."""
     if identity.kind == "anonymous":
         fault = f"it came without a credential, and concerns {path}"
         return Unauthenticated(path, fault=fault, detail=_HOW, challenge=CHALLENGE)
@@ -143,10 +144,10 @@ def refusal_at(identity: Identity, permission: Permission, path: str) -> XRegist
 
 
 def unauthenticated(request: web.Request, fault: str, *, token: bool = False) -> Unauthenticated:
-    """The refusal of a request whose caller is not known.
+    """The refusal of a request from an unknown caller.
 
     Args:
-        token: whether it came with a token, which is then what is wrong (RFC 6750, 3.1).
+        token: whether the request came with a token, so that the token is wrong (RFC 6750, 3.1).
     """
     challenge = f'{CHALLENGE}, error="invalid_token"' if token else CHALLENGE
     return Unauthenticated(request.path, fault=fault, detail=_HOW, challenge=challenge)

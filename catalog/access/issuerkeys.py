@@ -1,4 +1,4 @@
-"""The keys of an OpenID Connect provider: found by discovery, kept, and read again in time."""
+"""The keys of an OpenID Connect provider, found by discovery, cached and refreshed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _DISCOVERY = "/.well-known/openid-configuration"
 _LARGEST_ANSWER = 256 * 1024
 _MOST_KEYS = 100
 _FETCH_SECONDS = 5.0
-# After so long, the keys are read again beside the requests, which go on with those that are known.
+# Older keys are refreshed in the background; requests are meanwhile verified by the known keys.
 _FRESH_SECONDS = 600.0
-# A provider that cannot be reached for so long may have withdrawn any of them.
+# Older keys are not used: the unreachable provider may have withdrawn them.
 _LONGEST_SECONDS = 24 * 3600.0
-# Whoever invents key ids has the keys read no more often.
+# The least time between two reads, so that invented key ids do not make the node flood a provider.
 _PAUSE_SECONDS = 30.0
 _LEAST_RSA_BITS = 2048
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519"}
@@ -42,19 +42,19 @@ Begin = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class _Unusable(Exception):
-    """An answer of the provider cannot be used, for the reason that the text gives."""
+    """An answer of the provider cannot be used; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerKey:
-    """A public key of a provider, with what the provider says it is for."""
+    """A public key of a provider, with the algorithm that the provider names for it."""
 
     id: str | None
     algorithm: str | None
     key: SigningKey
 
     def fits(self, id: str | None, algorithm: str) -> bool:
-        """Whether a token with this key id may be signed by this key in this way."""
+        """Whether the key may verify a token with a key id and an algorithm."""
         if id not in (None, self.id) or self.algorithm not in (None, algorithm):
             return False
         if algorithm in _CURVES:
@@ -66,12 +66,12 @@ class IssuerKey:
 class IssuerKeys:
     """The keys of one provider.
 
-    They are read when the first token comes, in the background when they are old, and at once when
-    a token names a key that is not known: at most once in half a minute.
+    The keys are read when the first token comes, in the background when the keys are old, and at
+    once when a token names an unknown key: at most once in half a minute.
 
     Args:
-        issuer: as the claim `iss` names it.
-        begin: runs a task beside the requests.
+        issuer: the provider, as the claim `iss` names it.
+        begin: runs a task in the background.
         clock: monotonic seconds.
     """
 
@@ -92,10 +92,10 @@ class IssuerKeys:
         self._turn = asyncio.Lock()
 
     async def find(self, id: str | None, algorithm: str) -> SigningKey | None:
-        """The key with an id, for an algorithm; `None` if the provider has none, or several.
+        """The key with an id, for an algorithm; `None` unless the provider has exactly one.
 
         Raises:
-            IssuerAway: no keys of the provider are known that are not too old.
+            IssuerAway: the known keys are too old, or no keys are known.
         """
         now = self._clock()
         if self._read_at is None or now - self._read_at > _LONGEST_SECONDS:
@@ -117,10 +117,11 @@ class IssuerKeys:
         return self._tried_at is None or self._clock() - self._tried_at >= _PAUSE_SECONDS
 
     async def _read(self) -> None:
-        """Read the keys, unless another request has just tried; a failure leaves those before."""
+        """Read the keys, unless a concurrent request just tried; a failure keeps the old keys."""
         async with self._turn:
             if not self._may_try():
                 return
+            # Set before the fetch, since a failed fetch has to start the pause, too.
             self._tried_at = self._clock()
             try:
                 keys = await self._fetch()
@@ -133,7 +134,7 @@ class IssuerKeys:
     async def _fetch(self) -> tuple[IssuerKey, ...]:
         async with open_session(self._settings, total_seconds=_FETCH_SECONDS) as session:
             found = await self._document(session, self.issuer.rstrip("/") + _DISCOVERY)
-            # OpenID Connect Discovery, 4.3: else another provider could speak for this one.
+            # OpenID Connect Discovery, 4.3: otherwise a provider could impersonate this provider.
             if found.get("issuer") != self.issuer:
                 raise _Unusable("its discovery document is another issuer's")
             address = found.get("jwks_uri")
@@ -163,11 +164,11 @@ class IssuerKeys:
 
 
 def _usable(listed: Iterable[Any]) -> Iterator[IssuerKey]:
-    """The public keys for signatures; others, and those of a kind not known here, are left out."""
+    """The usable public keys for signatures; skips keys for other uses and of unknown kinds."""
     for given in listed:
         if not isinstance(given, dict) or given.get("use", "sig") != "sig":
             continue
-        # Symmetric keys, of all things, must never verify what the public ones stand for.
+        # Symmetric keys must never verify a token: a published symmetric key lets everybody sign.
         if given.get("kty") not in ("RSA", "EC", "OKP"):
             continue
         id, algorithm = given.get("kid"), given.get("alg")
@@ -175,7 +176,7 @@ def _usable(listed: Iterable[Any]) -> Iterator[IssuerKey]:
             continue
         try:
             key = JWKRegistry.import_key({**given})
-            # The key is made of its numbers when it is first used.
+            # The library parses the numbers of a key at its first use: faulty numbers fail here.
             public = key.public_key
         except (JoseError, ValueError, TypeError, KeyError):
             continue

@@ -18,25 +18,25 @@ from catalog.access.issuerkeys import Begin, IssuerKeys
 from catalog.config import Settings
 from catalog.model.rolerules import RoleRule, grants_from
 
-# Of a token for access: RFC 9068, and what providers write that do not know it.
+# The types of access tokens: RFC 9068, and the types that older providers write.
 _TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt"})
 _LONGEST_NAME = 512
 
 
 class TokenInvalid(Exception):
-    """A token proves nothing here, for the reason that the text gives."""
+    """A token is not valid; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """The caller that a token proves, until a time in seconds since 1970."""
+    """The caller whom a token identifies, and the end of the token in seconds since 1970."""
 
     identity: Identity
     expiresat: float
 
 
 class JwtVerifier:
-    """Verifies tokens of the issuers in the settings, by their keys."""
+    """Verifies tokens by the keys of the issuers in the settings."""
 
     def __init__(self, settings: Settings, begin: Begin) -> None:
         self._issuers = {
@@ -44,7 +44,7 @@ class JwtVerifier:
         }
         self._rules = tuple(map(RoleRule.parse, settings.oidc_roles))
         self._algorithms = settings.token_algorithms
-        # RFC 7515, 4: members that nobody knows are ignored, those in `crit` excepted.
+        # RFC 7515, 4: unknown members are ignored, except for members in `crit`.
         self._registry = JWSRegistry(algorithms=self._algorithms, strict_check_header=False)
         self._claims = JWTClaimsRegistry(
             leeway=int(settings.oidc_leeway_seconds),
@@ -58,12 +58,12 @@ class JwtVerifier:
 
         Raises:
             TokenInvalid
-            IssuerAway: the keys of its issuer are not known.
+            IssuerAway: the keys of the issuer are not known.
         """
         try:
             signed = jws.extract_compact(text.encode(), registry=self._registry)
             header, claims = signed.headers(), orjson.loads(signed.payload)
-        # Deep JSON exhausts the recursion of the parser.
+        # Deeply nested JSON exhausts the recursion of the parser.
         except (JoseError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise TokenInvalid("the token is malformed") from error
         if not isinstance(header, dict) or not isinstance(claims, dict):
@@ -96,7 +96,10 @@ class JwtVerifier:
         return str(algorithm), id
 
     def _verified(self, claims: dict[str, Any]) -> VerifiedToken:
-        """The caller, once the signature is known to be valid: now the reason may be told."""
+        """The caller, from the claims of a token whose signature is valid.
+
+        Only the errors of a signed token name the faulty claim.
+        """
         try:
             self._claims.validate(claims)
         except ExpiredTokenError as error:
@@ -104,7 +107,8 @@ class JwtVerifier:
         except (JoseError, TypeError, OverflowError) as error:
             claim = getattr(error, "claim", "") or "a claim"
             raise TokenInvalid(f"{claim} of the token is missing or not accepted here") from error
-        # RFC 7800: whoever shows it has to prove more, which is not checked here.
+        # RFC 7800: the sender of a bound token has to prove possession of a key, which the node
+        # does not check.
         if "cnf" in claims:
             raise TokenInvalid("the token is bound to a key (cnf), which is not supported")
         subject = str(claims["sub"])

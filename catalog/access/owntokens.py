@@ -1,4 +1,4 @@
-"""Tokens of the node's own: made, and known again by their digests."""
+"""Makes the tokens of the node, and finds the holder of a token by its digest."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ async def make_token(
     expiresat: datetime | None,
     by: str = "",
 ) -> tuple[AccessToken, str]:
-    """Make a token; nobody can read its text again.
+    """Make a token, whose text cannot be read again.
 
     Args:
-        grants: those for groups are kept as rules for this token.
-        by: who makes it.
+        grants: the grants of the token; grants for groups are stored as rules for the token.
+        by: the caller who makes the token.
 
     Raises:
         LimitReached
@@ -71,7 +71,7 @@ async def make_token(
 
 
 async def end_token(connection: Connection, id: str) -> AccessToken | None:
-    """Forget a token with the rules for it; `None` if there is none of this id."""
+    """Remove a token with the rules for the token; `None` if no token has the id."""
     token = await remove_token(connection, id)
     if token is not None:
         await remove_rules_for(connection, who_of(id))
@@ -79,9 +79,9 @@ async def end_token(connection: Connection, id: str) -> AccessToken | None:
 
 
 async def caller_with(database: Database, credential: str) -> Identity | None:
-    """The holder of a token; `None` if it is unknown, revoked or has expired.
+    """The holder of a token; `None` if the token is unknown, was revoked or has expired.
 
-    Each takes the same work: one digest, and one row that is looked up by it.
+    Every case takes the same work: one digest, and one search for a row with the digest.
     """
     now = datetime.now(UTC)
     async with database.acquire() as connection:
@@ -93,7 +93,7 @@ async def caller_with(database: Database, credential: str) -> Identity | None:
 
 
 def _digest(text: str) -> bytes:
-    # A slow hash guards secrets that can be guessed. This one has 256 random bits, of which no
-    # number of guesses finds one, so a fast digest keeps it as well, and costs no request time. Nor
-    # does the time of the search tell anything: whoever varies a token cannot choose its digest.
+    # A slow hash protects secrets that can be guessed. A token has 256 random bits, which cannot be
+    # guessed, so a fast digest protects it as well and costs requests no time. The time of the
+    # search reveals no token either: an attacker who varies a token cannot choose the digest.
     return hashlib.sha256(text.encode()).digest()

@@ -1,7 +1,7 @@
-"""Limits the requests of each caller: of an identity, or of an address that shows no credential.
+"""Limits the rate of requests of each identity, and of each address without a credential.
 
-Each process of a node counts by itself: what a caller can take from others is the time of the
-process that answers it, and a process more can serve as many requests more.
+Each process of a node counts on its own: a request costs the time of the answering process only,
+and each additional process can serve as many additional requests.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from catalog.model.concorderrors import RateExceeded
 
 _PER_IDENTITY = 500.0
 _PER_ADDRESS = 100.0
-# After a pause, the requests of so many seconds may come at once.
+# After a pause, the requests of this number of seconds may come at once.
 _BURST_SECONDS = 10.0
 
 
 class _Named(NamedTuple):
-    """A rate, as headers name it (draft-ietf-httpapi-ratelimit-headers-10)."""
+    """A rate with its name in headers (draft-ietf-httpapi-ratelimit-headers-10)."""
 
     name: str
     rate: Rate
@@ -37,7 +37,7 @@ class _Named(NamedTuple):
 
 
 class RateLimits:
-    """The rates of known callers and of addresses, as the settings have them."""
+    """The rates of known callers and of addresses, from the settings."""
 
     def __init__(self, settings: Settings) -> None:
         is_open = settings.is_open
@@ -50,7 +50,7 @@ class RateLimits:
         self._addresses = _Named.of("address", unknown) if unknown else None
 
     def take(self, request: web.Request, key: str, identity: Identity | None) -> None:
-        """Count a request of an identity, or else of its address.
+        """Count a request of an identity, or of the address if the caller is anonymous.
 
         Raises:
             RateExceeded
@@ -61,6 +61,7 @@ class RateLimits:
             return
         name, rate, policy = limit
         quota = rate.take(key)
+        # Set before the refusal, which has to show the headers as well.
         request[RATE_HEADERS] = {
             "RateLimit-Policy": policy,
             "RateLimit": f'"{name}";r={quota.left};t={math.ceil(quota.full)}',
@@ -83,5 +84,5 @@ RATE_HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("rate_headers", di
 
 
 def key_of(identity: Identity) -> str:
-    """The text by which the work of a caller is counted; it is no address."""
+    """The text by which the work of a caller is counted; differs from every address."""
     return f"{identity.kind}\n{identity.issuer}\n{identity.name}"

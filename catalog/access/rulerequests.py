@@ -1,7 +1,7 @@
-"""Handlers of `/access/rules`: who has which role in which groups.
+"""Handlers of `/access/rules`: the rules that give callers roles in groups.
 
-An admin of the whole catalog manages all rules. An admin of some groups sees and manages only the
-rules whose groups are all among its own.
+An admin of the whole catalog manages every rule. An admin of certain groups sees and manages a rule
+only if the admin's groups include every group of the rule.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def delete_rule(request: web.Request) -> None:
 
 
 async def _existing(connection: Connection, request: web.Request) -> tuple[AccessRule, NewRule]:
-    """The rule of the path, if there is one for the caller.
+    """The rule of the path, if the caller manages the rule.
 
     Raises:
         NotFound
@@ -110,10 +110,10 @@ async def _existing(connection: Connection, request: web.Request) -> tuple[Acces
 
 
 def rule_of(rule: AccessRule, paths: Sequence[str]) -> GrantingRule:
-    """A rule as answers and commands tell it.
+    """A rule in the form of answers and commands.
 
     Args:
-        paths: all of its paths, or the first ones.
+        paths: the paths of the rule, or the first few paths.
     """
     return GrantingRule(
         id=rule.id,
@@ -127,7 +127,7 @@ def rule_of(rule: AccessRule, paths: Sequence[str]) -> GrantingRule:
 
 
 def _forget(request: web.Request) -> None:
-    """Have this process read the rules anew at once; others do within two seconds."""
+    """Have this process read the rules anew at once; other processes do within two seconds."""
     request.app[AUTHENTICATION].rules.forget()
 
 

@@ -1,4 +1,4 @@
-"""Handlers of `/access`: who the caller is, and the tokens of the node's own."""
+"""Handlers of `/access`: the identity of the caller, and the tokens of the node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catalog.store.accessrules import first_paths, read_grants_for, read_grants_
 from catalog.store.accesstokens import AccessToken, find_token_by_id, list_tokens
 from catalog.store.database import Connection
 
-# A token may have roles at many paths; an answer about many tokens has the first ones of each rule.
+# A token may have roles at many paths: a list of tokens has only the first paths of each rule.
 _MOST_LISTED = 10
 _MOST_SHOWN = 1000
 
@@ -43,7 +43,7 @@ async def get_whoami(request: web.Request) -> Whoami:
 async def _grants_in_groups(
     connection: Connection, rules: Sequence[RuleGrant]
 ) -> tuple[list[Grant], bool]:
-    """The grants of rules, at their first paths, and whether there are more."""
+    """The grants of rules at the first paths of each rule, and whether grants are left out."""
     shown = rules[:_MOST_SHOWN]
     most = _MOST_SHOWN // max(len(shown), 1)
     paths = await first_paths(connection, [each.rule for each in shown], most + 1)
@@ -70,7 +70,7 @@ async def create_token(request: web.Request, wanted: NewToken) -> web.Response:
 
 
 async def add_token(connection: Connection, wanted: NewToken, *, by: str) -> Token:
-    """Make a token that a client or an operator asks for; the answer has its text.
+    """Make a token for a client or an operator; the answer has the text of the token.
 
     Raises:
         LimitReached
@@ -102,7 +102,7 @@ async def delete_token(request: web.Request) -> None:
 
 
 async def read_tokens(connection: Connection) -> list[Token]:
-    """All tokens as answers and commands tell them, with the roles that rules give to them."""
+    """The tokens in the form of answers and commands, with the roles that rules give to tokens."""
     tokens = await list_tokens(connection)
     whos = [who_of(each.id) for each in tokens]
     found = await read_grants_for(connection, whos, _MOST_LISTED)
@@ -113,7 +113,7 @@ async def read_tokens(connection: Connection) -> list[Token]:
 
 
 async def read_token(connection: Connection, id: str) -> Token | None:
-    """A token with its first roles, and whether it has more; `None` if there is none of this id."""
+    """A token with its first roles, and `more` if roles are left out; `None` if it is unknown."""
     token = await find_token_by_id(connection, id)
     if token is None:
         return None

@@ -1,10 +1,11 @@
-"""Caches answers to GET until an entity that they show is written.
+"""Caches answers to GET until a write changes an entity in the answer.
 
-An answer is filed under its place: the path of the resource for everything below that, else of
-the entity or collection itself. A write removes the answers at its own place and above. A write
-of this process does so before it is answered. Writes of other processes are read from the change
-log: of those on this host at once (`SharedWrites`), of others within a bounded time, which is none
-unless an operator chooses one. So a client always reads its own writes.
+The cache files an answer under a place: the path of the resource for answers below a resource, or
+else the path of the entity or collection. A write removes the answers at its own place and above.
+A write of this process removes the answers before the write is answered. Writes of processes on the
+same host are read from the change log at once (`SharedWrites`), and writes of processes on
+different hosts within a bounded time, which is zero unless an operator sets it. So a client always
+reads its own writes.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
 _MOST_ENDINGS = 50_000
-# To remove all answers is quicker than to look for those of so many entities.
+# Above this number of changes, clearing the cache is faster than a search for stale answers.
 _MOST_CHANGES = 2000
 _LARGEST_BODY = 64 * 1024
 _DEPTH_OF_RESOURCE = 4
 _LONGEST_CONFIRMATION_SECONDS = 10.0
-# The memory of an answer beside its body and the texts of its key and headers: objects, and
-# entries of tables.
+# The memory of an answer without the body and the texts of key and headers: objects, and entries
+# of tables.
 _OVERHEAD_BYTES = 3000
 _SHARE_OF_MEMORY = 32
 _LEAST_BYTES, _MOST_BYTES = 16 * 1024 * 1024, 512 * 1024 * 1024
 
-# The registry's URL as the client knows it, the path and query, and the configuration's revision.
+# The URL of the registry for the client, the path and query, and the revision of the configuration.
 Key: TypeAlias = tuple[str, str, int]
 
 
 @record
 class CachedAnswer:
-    """An answer to GET, and the place that it is filed under."""
+    """An answer to GET, and the place under which the cache files it."""
 
     place: str
     status: int
@@ -56,13 +57,13 @@ class CachedAnswer:
 
 
 def default_bytes(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
-    """The bytes that answers take together where nobody has set them: a share of the memory.
+    """The default size of the cache in bytes: a share of the memory, within bounds.
 
     Args:
-        limit: the file in which Linux tells the most memory of a container, if it has less than the
-            machine (cgroup v2).
+        limit: the file with the memory limit of a container under Linux (cgroup v2).
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # The file is missing outside of cgroup v2, and holds the word `max` without a limit.
     with contextlib.suppress(OSError, ValueError):
         memory = min(memory, int(limit.read_text()))
     return min(max(memory // _SHARE_OF_MEMORY, _LEAST_BYTES), _MOST_BYTES)
@@ -72,8 +73,8 @@ class AnswerCache:
     """The most recently used answers, as far as they fit into a number of bytes.
 
     Args:
-        most_bytes: of the answers together, with their keys and headers; `bytes` is what they take.
-        staleness_seconds: how long a write of a process on another host may go unnoticed.
+        most_bytes: the limit of the sum of answers, keys and headers; `bytes` is the current sum.
+        staleness_seconds: how long a write of a process on a different host may go unnoticed.
     """
 
     def __init__(
@@ -83,10 +84,10 @@ class AnswerCache:
         self._most_bytes = most_bytes
         self.bytes = self.hits = self.misses = 0
         self._staleness = staleness_seconds
-        # Each with the bytes that it takes.
+        # The answers with their sizes in bytes.
         self._answers: OrderedDict[Key, tuple[CachedAnswer, int]] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
-        # The number of the last write at each place; places that are missing have `_floor`.
+        # The number of the last write at each place; missing places count as `_floor`.
         self._written: OrderedDict[str, int] = OrderedDict()
         self._writes = 0
         self._floor = 0
@@ -98,7 +99,7 @@ class AnswerCache:
         database.signal.listeners.append(self.end_changed)
 
     def tell_in(self, metrics: ProcessMetrics) -> None:
-        """Have the metrics of the process tell how often answers were remembered."""
+        """Report hits, misses and the size of the cache in the metrics of the process."""
         hits, misses = (Tally(metrics.cache_reads, result) for result in ("hit", "miss"))
 
         def read() -> None:
@@ -109,20 +110,21 @@ class AnswerCache:
         metrics.read_with(read)
 
     def ticket(self) -> int:
-        """The number of the latest write; take it before reading the entities of an answer."""
+        """The number of the latest write, taken before reading the entities of an answer."""
         return self._writes
 
     async def get(self, key: Key) -> CachedAnswer | None:
-        """An answer that was current at most `staleness_seconds` ago, or when it was asked for.
+        """An answer that was current at most `staleness_seconds` before the call, or later.
 
         Raises:
-            ServerBusy, TimeoutError: the database does not confirm that it is.
+            ServerBusy, TimeoutError: the database does not confirm that the answer is current.
         """
         if key not in self._answers:
             self.misses += 1
             return None
         asked_at = asyncio.get_running_loop().time()
         if not self._is_current(asked_at):
+            # The requests that wait for the lock share the confirmation of the first request.
             async with asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS), self._confirming:
                 if not self._is_current(asked_at):
                     async with self._database.acquire() as connection:
@@ -135,7 +137,7 @@ class AnswerCache:
         return answer
 
     async def get_confirmed(self, key: Key, connection: Connection) -> CachedAnswer | None:
-        """An answer that is current now. The connection must not be in a transaction."""
+        """An answer that is current at the call; the connection must not be in a transaction."""
         if key in self._answers:
             await self._confirm(connection)
         return self._use(key)
@@ -148,7 +150,7 @@ class AnswerCache:
         return found[0]
 
     def put(self, key: Key, answer: CachedAnswer, ticket: int) -> None:
-        """Cache an answer, unless its place was written since its ticket was taken."""
+        """Cache an answer, unless its place was written after its ticket was taken."""
         written = max(self._written.get(answer.place, 0), self._floor)
         if written > ticket or len(answer.body) > _LARGEST_BODY:
             return
@@ -161,7 +163,7 @@ class AnswerCache:
             self._forget(next(iter(self._answers)))
 
     def end_changed(self, changes: Iterable[Change]) -> None:
-        """Remove the answers that changes of this process have made stale."""
+        """Remove the answers that became stale by changes of this process."""
         changes = list(changes)
         if len(changes) > _MOST_CHANGES:
             self.clear()
@@ -169,7 +171,7 @@ class AnswerCache:
         self._end(changes)
 
     def clear(self) -> None:
-        """Remove all answers, and refuse those whose tickets were taken before."""
+        """Remove every answer, and refuse answers with older tickets."""
         self._writes += 1
         self._floor = self._writes
         self._answers.clear()
@@ -183,11 +185,12 @@ class AnswerCache:
         return asked_at - self._confirmed_at <= self._staleness
 
     async def _confirm(self, connection: Connection) -> None:
-        """Read the writes that were committed since the last time.
+        """Read the writes that were committed after the previous snapshot.
 
-        Of two concurrent calls, the later to end may store the earlier snapshot; the next call
-        then reads some writes again.
+        If two calls run concurrently, the last call to end may store the older snapshot; the next
+        call then reads a few writes again.
         """
+        # Time and counters are taken before the read, since they must not cover a later write.
         begun = asyncio.get_running_loop().time()
         others = self._others if self._shared is None else self._shared.others()
         found = await read_written(connection, self._snapshot)
@@ -205,9 +208,10 @@ class AnswerCache:
             self._end_at(place)
         for one in written:
             if one.kind == "group" and one.action == "deleted":
-                # The answers below it, too: its children may have no changes of their own.
+                # The log may have no changes of the entities below a deleted group.
                 for place in [p for p in self._places if p.startswith(f"{one.xid}/")]:
                     self._end_at(place)
+                # Also refuses answers below the group that are being read and have no place yet.
                 self._floor = self._writes
         while len(self._written) > _MOST_ENDINGS:
             _, self._floor = self._written.popitem(last=False)
@@ -230,14 +234,14 @@ class AnswerCache:
 
 
 def _size(key: Key, answer: CachedAnswer) -> int:
-    """About how many bytes of memory an answer takes."""
+    """The approximate memory of an answer, in bytes."""
     base, path, _ = key
     headers = sum(len(name) + len(value) for name, value in answer.headers.items())
     return _OVERHEAD_BYTES + len(base) + len(path) + len(answer.place) + headers + len(answer.body)
 
 
 def places_of(xids: Iterable[str]) -> set[str]:
-    """The places of answers that show entities: their resources or themselves, and their owners."""
+    """The places of the answers that show the entities: each place with the places above it."""
     places = {""}
     for xid in xids:
         place = xid.rsplit("/", 2)[0] if depth(xid) > _DEPTH_OF_RESOURCE else xid

@@ -32,11 +32,11 @@ from catalog.web.finish import finish
 
 
 def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Application:
-    """Build the application: the native API, and other routes at its root.
+    """Build the application: the native API, and further routes at its root.
 
     Args:
-        shared: what all requests share.
-        routes: those of the dialects and of replication.
+        shared: the state that requests share.
+        routes: the routes of the dialects and of replication.
     """
     app = web.Application(handler_args=protocol_options(shared.settings))
     app[SHARED] = shared
@@ -70,17 +70,18 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
 
 
 async def _end_waits(app: web.Application) -> None:
-    """Answer the requests that wait for writes, so that the node stops without waiting for them."""
+    """Answer the requests that wait for writes, so that the node can stop at once."""
     app[SHARED].database.signal.end()
 
 
 def all_routes(routes: Iterable[Route]) -> list[Route]:
-    """The routes of a node: the native ones, others at its root, and those of entities."""
+    """The routes of a node: native routes, further routes at the root, and routes of entities."""
+    # The patterns of entity paths match every path, so their routes come last.
     return [*_with_refusals([*native_routes, *routes]), *entity_routes]
 
 
 def _with_refusals(routes: Iterable[Route]) -> Iterator[Route]:
-    """Routes by path, each path with a refusal of all other methods."""
+    """The routes, grouped by path, each path with a refusal of the remaining methods."""
     by_path = defaultdict(list)
     for route in routes:
         by_path[route.operation.path].append(route)
@@ -90,10 +91,12 @@ def _with_refusals(routes: Iterable[Route]) -> Iterator[Route]:
 
 
 def _refusal_beside(operations: Sequence[Operation[Any, Any]]) -> Route:
-    """The route of the other methods of a fixed path, which would lead to an entity otherwise.
+    """The route of the remaining methods of a fixed path, which the entity routes would match.
 
-    It needs what the path's writes need, if it has any: a refusal tells no more than they do.
+    Needs the right of the writes at the path, if the path has writes, so that a refusal reveals no
+    more than a write does.
     """
+    # The minimum is a write if the path has one, since False sorts before True.
     known = min(operations, key=lambda operation: operation.method in READING)
     defined = {operation.method for operation in operations}
     if any(operation.has_head for operation in operations if operation.method == hdrs.METH_GET):

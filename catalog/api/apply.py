@@ -44,9 +44,9 @@ async def get_apply(request: web.Request) -> web.Response:
 async def post_apply(request: web.Request) -> web.Response:
     """Create and change the entities that differ from the body, and leave the rest unwritten.
 
-    The body is as that of `POST /`. With `prune`, owned entities that are not in the body are
-    deleted: see `Ownership`; `$keep` lists the xids of further entities to keep. With `dryrun`,
-    all is planned and checked, and nothing is written.
+    The body has the form of `POST /`. `prune` deletes the owned entities that the body lacks (see
+    `Ownership`); `$keep` lists the xids of further entities to keep. `dryrun` plans and checks the
+    apply without writing.
     """
     context = request[CONTEXT]
     if not context.capabilities.is_mutable("entities"):

@@ -1,4 +1,4 @@
-"""Answers GET of a collection: all of it, or page by page (pagination/spec.md)."""
+"""Answers GET of a collection, whole or page by page (pagination/spec.md)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
     if is_tree:
         async with plan.snapshot() as snapshot:
             return await _answer_tree(plan, snapshot, limit)
-    # A count is cached as of now; a snapshot is older.
+    # An answer with documents counts in its snapshot, since a cached count may be newer.
     count = count_all if plan.may_show_documents else functools.partial(cached_count, plan)
     filters = plan.flags.filters
     is_one_query = filters is None or filters.is_plain
@@ -48,12 +48,12 @@ async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
 
 
 def _is_found(plan: ReadPlan) -> bool:
-    """Whether a filter or an order selects the page, not just ids."""
+    """Whether a filter or an order selects the page, rather than ids alone."""
     return plan.flags.filters is not None or plan.flags.sort is not None
 
 
 def _limit(plan: ReadPlan) -> int | None:
-    """The most entities in one answer; `None` where the registry has no pages."""
+    """The largest number of entities in an answer; `None` if the registry has no pages."""
     if not plan.configuration.capabilities.pagination:
         return None
     most = plan.context.settings.page_size
@@ -75,7 +75,7 @@ async def _answer_page(
 
 
 async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
-    """Answer with whole subtrees, or with more entities than a page may have."""
+    """Answer with whole subtrees, or with more entities than a page may have, as a stream."""
     connection, page, visible = snapshot.connection, FoundPage(xids=[]), EVERYTHING
     if _is_found(plan):
         page, visible = await _find(connection, plan, limit)
@@ -117,7 +117,7 @@ async def _read(
 async def _find(
     connection: Connection, plan: ReadPlan, limit: int | None, count: Count = count_all
 ) -> tuple[FoundPage, Visible]:
-    """Find the next page of the entities that the filters leave over, in the requested order."""
+    """Find the next page of the entities that match the filters, in the requested order."""
     flags = plan.flags
     async with in_search_time(plan.request):
         found = await find_page(
@@ -146,6 +146,7 @@ async def _with_entities(
         loaded = await entities.read_entities(connection, plan.model, xids, follows=plan.follows)
     if plan.xid.rid:
         loaded.entities |= (await entities.read_owner(connection, plan.xid)).entities
+    # Without a snapshot, a concurrent write may have deleted entities since the search.
     return replace(page, xids=[xid for xid in page.xids if xid in loaded.entities]), loaded
 
 
@@ -155,7 +156,7 @@ async def _check_owner(connection: Connection, plan: ReadPlan) -> None:
 
 
 def _headers(plan: ReadPlan, page: FoundPage) -> CIMultiDict[str]:
-    """The media type, and links to other pages (pagination/spec.md, "link")."""
+    """The media type, and links to the first and next page (pagination/spec.md, "link")."""
     headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON_TYPE})
     if plan.flags.after:
         headers.add(hdrs.LINK, _link(plan, page, "first", None))
@@ -169,19 +170,19 @@ def _link(plan: ReadPlan, page: FoundPage, rel: str, after: str | None) -> str:
     if after is not None:
         url = url.update_query({"limit": str(_limit(plan)), "after": after})
     base = plan.context.base_url(plan.request)
-    # Clients may join all links into one header and split that at commas.
+    # Clients may join the links into one header and split the header at commas.
     target = f"{base}{url}".replace(",", "%2C")
     return f"<{target}>;rel={rel};count={page.total}"
 
 
 async def cached_count(plan: ReadPlan, connection: Connection, collection: str) -> int:
-    """The number of entities that the requested collection has now.
+    """The current number of entities in the requested collection.
 
-    It is cached like an answer to GET of the collection, but the database is asked each time
-    whether there was a write since.
+    The number is cached like an answer to GET of the collection, but each call asks the database
+    for later writes.
 
     Args:
-        connection: not in a transaction.
+        connection: a connection that is not in a transaction.
     """
     if plan.context.caller.is_restricted:
         return await count_all(connection, collection)

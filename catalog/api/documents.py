@@ -30,15 +30,15 @@ from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import MissingBody, ParsingData
 
 PATHS = frozenset({"/", "/export"})
-"""The paths whose entity can be represented as a document."""
+"""The paths of the registry, which can be represented as a document."""
 
 
 async def read_registry(request: web.Request) -> dict[str, Any]:
     """Read the body of a write of the registry: JSON, or a document of any edition.
 
-    A document is migrated to the newest edition. Attributes that have no form there are kept in
-    the extension attribute `older` of their entity. POST takes nothing but groups, so the
-    document's attributes of its own are left out.
+    A document is migrated to the newest edition. The extension attribute `older` of an entity keeps
+    the attributes without a form in the newest edition. POST takes only groups, so the attributes
+    of the registry itself are left out.
 
     Raises:
         MissingBody, ParsingData, and the errors of `read_attributes`.
@@ -69,7 +69,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
 
 
 async def as_document(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer as the handler does, with a document if the client prefers one to JSON."""
+    """Answer as the handler does, with a document if the client prefers documents to JSON."""
     wanted = representation_for(request.headers.getall(hdrs.ACCEPT, ()))
     if wanted is not None:
         request[WHOLE] = wanted.content_type
@@ -80,16 +80,17 @@ async def as_document(request: web.Request, handler: Handler) -> web.StreamRespo
         return response
     if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
         return response
+    # The tag is the digest of the JSON body, not of the document.
     response.headers.popall(hdrs.ETAG, None)
     response.headers[hdrs.CONTENT_TYPE] = wanted.content_type
-    # The size of an answer is not that of its request.
+    # `aside` decides by the size of the request, but the conversion takes the whole answer.
     note_request_bytes(len(response.body))
     response.body = await aside(0, _represented, response.body, wanted)
     return response
 
 
 def _check_yaml_bytes(text: bytes, most: int) -> None:
-    """Refuse YAML that is far smaller than JSON may be: it takes a hundred times as long to parse.
+    """Refuse large YAML; the limit is far below that of JSON: parsing takes 100 times as long.
 
     Raises:
         LimitExceeded
@@ -112,7 +113,7 @@ _MOST_RANGES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Representation:
-    """The media type of a document, and the edition in it."""
+    """The media type and the edition of a document."""
 
     media_type: str
     edition: str = NEWEST_EDITION
@@ -131,16 +132,16 @@ class _Range:
     edition: str
 
     def precision(self, media_type: str) -> int:
-        """The precision with which it names a media type: 0 not at all, 3 in full."""
+        """The precision with which the range names a media type: 0 not at all, 3 in full."""
         main = media_type.partition("/")[0]
         return {media_type: 3, f"{main}/*": 2, "*/*": 1}.get(self.name, 0)
 
 
 def representation_for(accept: Iterable[str]) -> Representation | None:
-    """The document that a client prefers to JSON; `None` for JSON, the default.
+    """The kind of document that a client prefers to JSON; `None` for JSON, the default.
 
     Args:
-        accept: the values of the request's Accept headers.
+        accept: the values of the Accept headers of the request.
     """
     items = parse_http_list(",".join(accept))[:_MOST_RANGES]
     ranges = [found for found in map(_read, items) if found is not None]
@@ -162,7 +163,7 @@ def _quality(ranges: list[_Range], media_type: str) -> float:
 
 
 def _read(item: str) -> _Range | None:
-    """Parse a range; `None` if it is malformed or names an unknown edition."""
+    """Parse a range; `None` if the range is malformed or names an unknown edition."""
     found = parse_mimetype(item)
     name = f"{found.type}/{found.subtype}{'+' if found.suffix else ''}{found.suffix}".lower()
     stated = found.parameters.get("specversion")

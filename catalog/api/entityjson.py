@@ -1,4 +1,4 @@
-"""Shows entities as core/spec.md, "Design: JSON Serialization" lays them out."""
+"""Renders entities as JSON (core/spec.md, "Design: JSON Serialization")."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catalog.model.xid import Xid
 from catalog.reading.loaded import Loaded, check_readable
 from catalog.reading.visible import EVERYTHING, Visible
 
-# core/spec.md, "Doc Flag"; a reason must not stand there without its verdict.
+# core/spec.md, "Doc Flag"; a reason is left out together with its verdict.
 _NOT_IN_DOCUMENTS = (
     "formatvalidated",
     "formatvalidatedreason",
@@ -35,18 +35,18 @@ JsonObject = dict[str, Any]
 
 @record
 class EntityRenderer:
-    """Shows loaded entities as a client of one registry sees them.
+    """Renders loaded entities for a client of the registry.
 
     Times are `datetime`s, for `json_response`.
 
     Attributes:
-        base: the registry's URL, without a trailing slash.
-        authority: this node's; entities of others are shown as replicas.
-        root: in document view, the path that the answer's own pointers are relative to;
-            `None` for the API view (core/spec.md, "Doc Flag").
+        base: the URL of the registry, without a trailing slash.
+        authority: the authority of the node; entities of different authorities are replicas.
+        root: in document view, the path to which pointers into the answer are relative; `None` for
+            the API view (core/spec.md, "Doc Flag").
         is_binary: show documents in base64 only (core/spec.md, "Binary Flag").
-        has_details: URLs of resources with documents are those of their metadata; not so
-            where metadata stands in headers (core/http.md, "self Attribute").
+        has_details: the URLs of resources with documents lead to the metadata; false if the answer
+            has the metadata in headers (core/http.md, "self Attribute").
     """
 
     configuration: Configuration
@@ -71,14 +71,14 @@ class EntityRenderer:
         return self.root is None and self.configuration.capabilities.shortself
 
     def text(self, entity: Entity, inline: Inline) -> orjson.Fragment | None:
-        """An entity among others as JSON text; `None` if it cannot be shown."""
+        """An entity of a collection as JSON text; `None` if the entity cannot be shown."""
         return json_or_none(entity.xid, lambda: self.show(entity, inline))
 
     def show(self, entity: Entity, inline: Inline) -> JsonObject:
-        """An entity of any kind; a resource is shown with its default version.
+        """An entity, rendered by its kind; a resource is shown with its default version.
 
         Raises:
-            DataRetrievalError: its stored attributes cannot be read.
+            DataRetrievalError: the stored attributes of the entity cannot be read.
         """
         match entity.kind:
             case "registry":
@@ -162,7 +162,7 @@ class EntityRenderer:
         return shown
 
     def meta(self, entity: Entity, versions_shown: bool = False) -> JsonObject:
-        """A meta entity; a dangling cross reference shows little but its `xref`."""
+        """A meta entity; a dangling cross reference shows little more than the `xref`."""
         check_readable(entity)
         path = _path(entity.xid)
         kind = self._kind(path)
@@ -209,7 +209,7 @@ class EntityRenderer:
         return shown
 
     def default_url(self, resource: Entity) -> str:
-        """The URL of the version that a resource shows; empty if there is none for now."""
+        """The URL of the version that a resource shows; empty if the version is missing."""
         version = self.loaded.default_of(resource)
         if version is None:
             return ""
@@ -217,22 +217,22 @@ class EntityRenderer:
         return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
 
     def collection(self, xids: Sequence[str], inline: Inline) -> orjson.Fragment:
-        """Entities by id, in this order, as JSON text; those that cannot be shown are left out."""
+        """Entities by id, in the given order, as JSON text, without unreadable entities."""
         return self._members([self.loaded.entities[xid] for xid in xids], inline)[0]
 
     def _members(self, entities: Sequence[Entity], inline: Inline) -> tuple[orjson.Fragment, int]:
-        """Entities by id as JSON text, and the number of those that cannot be shown."""
+        """Entities by id as JSON text, and the number of unreadable entities left out."""
         try:
             shown = {_id(entity.xid): self.show(entity, inline) for entity in entities}
             return orjson.Fragment(to_json(shown)), 0
-        # To write each entity alone takes longer, and tells which entity cannot be shown.
+        # Writing the entities one by one is slower, but finds the entity that cannot be shown.
         except Exception:
             texts = ((_id(entity.xid), self.text(entity, inline)) for entity in entities)
             left = {id: text for id, text in texts if text is not None}
             return orjson.Fragment(to_json(left)), len(entities) - len(left)
 
     def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> JsonObject:
-        """The URL of the collection at `path`, and the number of its entities that are shown."""
+        """The URL of the collection at `path`, and the number of visible entities in it."""
         url = self._url(path, is_shown=is_shown)
         if self.root is None or not is_shown:
             url += self.visible.query(path, count)
@@ -260,7 +260,7 @@ class EntityRenderer:
         *,
         is_default: bool,
     ) -> None:
-        """Add the attributes that a version and the resource whose default it is both show."""
+        """Add the attributes of a version, which a resource shows of its default version."""
         check_readable(version)
         shown["epoch"] = version.epoch
         add_attributes(shown, version, is_default)
@@ -281,7 +281,7 @@ class EntityRenderer:
         return self.model.groups[path.groups].resources[path.resources]
 
     def _url(self, path: str, kind: ResourceType | None = None, *, is_shown: bool) -> str:
-        """The URL of a path: a pointer into the answer if that shows the entity, else absolute."""
+        """The URL of a path: a pointer if a document view shows the entity, or else absolute."""
         if self.root is not None and is_shown:
             below = path.removeprefix(self.root.rstrip("/"))
             return "#" + (below.replace("~", "~0") or "/")
@@ -300,7 +300,7 @@ class EntityRenderer:
 
 
 def add_provenance(shown: JsonObject, entity: Entity, own: str) -> None:
-    """Add the authority and origin of a replica; a node's own entities show neither."""
+    """Add the authority and origin of a replica; the entities of the node itself show neither."""
     if entity.authority == own:
         return
     is_url = entity.authority.startswith(("http://", "https://"))
@@ -309,7 +309,7 @@ def add_provenance(shown: JsonObject, entity: Entity, own: str) -> None:
 
 
 def _path(xid: str) -> Xid:
-    """Parse a stored xid, which needs no check."""
+    """Parse a stored xid, without a check."""
     parts = xid.split("/")
     if len(parts) == 7:
         return Xid(parts[1], parts[2], parts[3], parts[4], parts[6])
@@ -321,7 +321,7 @@ def _id(xid: str) -> str:
 
 
 def add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
-    """Add an entity's attributes: the well-known first, then its times, then the others."""
+    """Add the attributes of an entity: well-known attributes, then times, then the rest."""
     attributes: Mapping[str, Any] = entity.attributes
     if "name" in attributes:
         shown["name"] = attributes["name"]

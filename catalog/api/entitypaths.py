@@ -52,10 +52,10 @@ async def _handle(request: web.Request) -> web.StreamResponse:
 
 
 async def _cached(request: web.Request) -> web.Response | None:
-    """A cached answer, unless the client wants a new one.
+    """A cached answer; `None` if the cache has no answer, or must not answer the request.
 
-    Answers are cached as those see them who may see everything. One that waited for a position
-    may be newer than those that this process has cached.
+    The cache holds the answers for callers who may see the whole catalog. A request that waited for
+    a position may have to show newer entities than the cache of this process.
     """
     if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
         return None
@@ -75,10 +75,10 @@ def _wants_anew(request: web.Request) -> bool:
 
 
 async def redirect(request: web.Request) -> web.Response:
-    """Redirect any method from an entity's short URL, with the path and query that follow it.
+    """Redirect every method from the short URL of an entity, with the rest of path and query.
 
     Raises:
-        NotFound: no entity has this URL, or the capability `shortself` is off.
+        NotFound: no entity has the URL, or the capability `shortself` is off.
     """
     context = request[CONTEXT]
     if not context.capabilities.shortself:

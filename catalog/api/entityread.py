@@ -56,8 +56,8 @@ async def answer_read(
 async def _answer_plainly(plan: ReadPlan) -> web.Response | None:
     """Answer the most frequent read, a resource's metadata without flags, in few steps.
 
-    The answer is that of `answer_plan`, to the byte. It is `None` where more has to be read: for a
-    cross reference, or a resource whose default version is missing or damaged.
+    The answer equals the answer of `answer_plan`, to the byte. Returns `None` if more has to be
+    read: for a cross reference, or a resource whose default version is missing or damaged.
     """
     context, xid = plan.context, str(plan.xid)
     async with context.database.acquire() as connection:
@@ -95,6 +95,7 @@ async def answer_plan(plan: ReadPlan) -> web.StreamResponse:
         async with plan.connection() as connection:
             loaded, visible = await load(connection, plan), EVERYTHING
     else:
+        # One snapshot, so that the filter decides about the state that the answer shows.
         async with plan.context.database.snapshot() as connection:
             visible = await plan.visible(connection)
             loaded = await load(connection, plan)
@@ -105,7 +106,7 @@ async def answer_plan(plan: ReadPlan) -> web.StreamResponse:
 async def answer_owner(
     plan: ReadPlan, headers: CIMultiDict[str], *, status: int = 200
 ) -> web.StreamResponse:
-    """Answer with the registry or a group and all that it inlines, of any size."""
+    """Answer with the registry or a group and the inlined entities, of unlimited size."""
     async with plan.snapshot() as snapshot:
         connection, xid = snapshot.connection, str(plan.xid)
         visible = await plan.visible(connection)
@@ -120,11 +121,11 @@ async def answer_owner(
 
 
 async def load(connection: Connection, plan: ReadPlan) -> Loaded:
-    """Load one entity with all that an answer shows of it, including inlined parts.
+    """Load the parts of an entity that an answer shows, including inlined parts.
 
     Raises:
         NotFound
-        CannotDocXref: a version of a cross reference is to be shown as a document.
+        CannotDocXref: the request asks for a version of a cross reference in document view.
     """
     xid, inline, kind = plan.xid, plan.flags.inline, plan.target.resource_type
     versions = inlines(inline, "versions") if plan.target.kind == "resource" else None
@@ -154,7 +155,7 @@ def version_shown(loaded: Loaded, xid: Xid) -> Entity:
     """The version whose document a resource or version shows.
 
     Raises:
-        NotFound: there is none for now.
+        NotFound: the version is missing at the moment.
     """
     entity = loaded.entities[str(xid)]
     version = entity if xid.vid else loaded.default_of(entity)
@@ -191,16 +192,17 @@ def shown(renderer: EntityRenderer, plan: ReadPlan) -> JsonObject:
 def answer_document(
     plan: ReadPlan, loaded: Loaded, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """Answer with a document, its metadata in headers; refer to a document that is elsewhere.
+    """Answer with a document and its metadata in headers, or refer to an external document.
 
     Raises:
-        TooLarge: the metadata does not fit into headers, and nothing was written.
+        TooLarge: the metadata does not fit into headers, and the request is a read.
     """
     xid, kind = plan.xid, plan.target.resource_type
     assert kind is not None, "only resource types have documents"
     version = version_shown(loaded, xid)
     body, renderer = loaded.document_of(version), plan.renderer(loaded)
     metadata = renderer.show(loaded.entities[str(xid)], {})
+    # A write is committed already, so its answer leaves large values out instead of failing.
     answer = headers_of(metadata, kind, plan.request.path if plan.is_read else None)
     if hdrs.CONTENT_TYPE not in answer:
         answer |= UNTYPED

@@ -60,9 +60,10 @@ async def answer_write(
             after = reconfiguration.configuration if reconfiguration else configuration
         await aside(0, _read, request, target, interaction, after.model, body)
     if flags.default is not None:
-        # Of one new version, the server may have to choose the id.
+        # The id of a single new version may have to be chosen by the server.
         creates_one = request.method == hdrs.METH_POST and target.kind == "resource"
         interaction.choose_default(flags.default, creates_one=creates_one)
+    # Before the write, since an invalid flag has to refuse the request.
     shape = read_answer_flags(request, target, configuration.capabilities, after.model)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(
@@ -132,7 +133,7 @@ def _read(
 async def _read_document(
     request: web.Request, target: RequestTarget, interaction: Interaction, model: Model
 ) -> None:
-    """Add the upsert of a document in the body, with metadata in headers."""
+    """Add the upsert of a version, with the document in the body and the metadata in headers."""
     kind = target.resource_type
     assert kind is not None, "only resource types have documents"
     body = metadata_from(request, kind)
@@ -177,7 +178,7 @@ async def answer_delete(
 
 
 async def _owner(context: Context, target: RequestTarget) -> Entity:
-    """The entity that a collection belongs to; if it is absent, so is the collection."""
+    """The owner of a collection; a collection does not exist without the owner."""
     xid = str(target.xid)
     async with context.database.acquire() as connection:
         owner = (await store.load(connection, [xid])).get(xid)
@@ -187,7 +188,7 @@ async def _owner(context: Context, target: RequestTarget) -> Entity:
 
 
 async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[str, Any]:
-    """All ids that a collection shows now, also through a cross reference."""
+    """The ids that a collection currently shows, also through a cross reference."""
     xref = owner.attributes.get("xref") if target.xid.rid else None
     path = target.path if xref is None else f"{xref}/versions"
     async with context.database.acquire() as connection:
@@ -197,7 +198,7 @@ async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[s
 def condition_of(
     request: web.Request, context: Context, configuration: Configuration, target: RequestTarget
 ) -> Condition | None:
-    """The condition of a write, which compares tags with those of a GET without flags.
+    """The condition of a write, which compares tags with the tag of a GET without flags.
 
     Raises:
         PreconditionFailed: as `condition_on`.

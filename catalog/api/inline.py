@@ -11,12 +11,12 @@ from catalog.http.flags import Flags
 from catalog.model.errors import BadInline, InlineNoninlineable, NotAvailable
 from catalog.model.schema import Attribute, Model, ResourceType
 
-# A tree of attribute names; `*` stands for everything from there on.
+# A tree of attribute names; `*` stands for the whole subtree.
 Inline: TypeAlias = Mapping[str, "Inline"]
 
 INLINE_ALL: Inline = {"*": {}}
 _MOST_PATHS = 100
-# An inlineable attribute that is no collection has nothing inlineable below it.
+# The tree below an inlineable attribute that is no collection.
 _LEAF: Inline = MappingProxyType({})
 _CONFIGURATION = ("capabilities", "model", "modelsource")
 
@@ -29,12 +29,12 @@ def inlines(inline: Inline, name: str) -> Inline | None:
 
 
 def parse_inline(flags: Flags, model: Model, target: RequestTarget) -> Inline:
-    """Parse the `inline` flag (core/spec.md, "Inline Flag"); without a value it stands for `*`.
+    """Parse the `inline` flag (core/spec.md, "Inline Flag"); an empty flag stands for `*`.
 
     Raises:
-        BadInline: a path names nothing inlineable.
-        InlineNoninlineable: it names an attribute that is always shown.
-        NotAvailable: the capabilities do not offer it.
+        BadInline: a path names no inlineable attribute.
+        InlineNoninlineable: a path names an attribute that is always shown.
+        NotAvailable: the capabilities do not offer the part of the configuration.
     """
     given = flags.values("inline")
     paths = [path for value in given for path in (value.split(",") if value else ["*"])]
@@ -72,7 +72,7 @@ def _check_path(
 
 
 def _attributes(model: Model, target: RequestTarget) -> Mapping[str, Attribute]:
-    """The attributes of the entity that the target, or a member of it, shows."""
+    """The attributes of the target, or of the members of a target that is a collection."""
     kind = target.resource_type
     if kind is not None:
         if target.kind == "meta":
@@ -83,7 +83,7 @@ def _attributes(model: Model, target: RequestTarget) -> Mapping[str, Attribute]:
 
 
 def _inlineable(model: Model, target: RequestTarget) -> Inline:
-    """The tree of everything that may be inlined in an answer about `target`."""
+    """The tree of the names that may be inlined in an answer about `target`."""
     kind = target.resource_type
     match target.kind, target.plural:
         case "registry", _:

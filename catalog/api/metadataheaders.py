@@ -18,7 +18,7 @@ PREFIX = "xRegistry-"
 
 _NOT_IN_MEDIA_TYPE = re.compile(r"[^\x20-\x7e]")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Clients refuse larger ones: many read lines of 8 KiB at most, and 64 KiB altogether.
+# Clients refuse larger headers: many read lines of 8 KiB at most, and 64 KiB in total.
 _LARGEST_VALUE = 8_000
 _LARGEST_TOGETHER = 32_000
 
@@ -26,12 +26,12 @@ _LARGEST_TOGETHER = 32_000
 def headers_of(
     shown: Mapping[str, Any], kind: ResourceType, subject: str | None = None
 ) -> dict[str, str]:
-    """The headers for an entity's metadata: its scalars and its maps of scalars.
+    """The headers for the metadata of an entity: scalars and maps of scalars.
 
-    Values that are too large for headers are left out.
+    Without a subject, values that are too large for headers are left out.
 
     Args:
-        subject: if given, values that are too large are refused, with an error about this subject.
+        subject: the subject of the error that refuses values that are too large.
 
     Raises:
         TooLarge
@@ -58,7 +58,7 @@ def _header_values(shown: Mapping[str, Any], kind: ResourceType) -> Iterator[tup
 
 
 def _too_large(headers: Mapping[str, str]) -> set[str]:
-    """The headers that exceed the limits of clients: long ones, then the largest of too many."""
+    """The headers beyond the limits of clients: long values, and the largest beyond the total."""
     found = {name for name, value in headers.items() if len(value) > _LARGEST_VALUE}
     kept = sorted((n for n in headers if n not in found), key=lambda n: len(n) + len(headers[n]))
     size = 0
@@ -70,7 +70,7 @@ def _too_large(headers: Mapping[str, str]) -> set[str]:
 
 
 def _is_map(kind: ResourceType, name: str, shown: Mapping[str, Any]) -> bool:
-    """Whether an attribute is a map, not an object; an extension without a definition is one."""
+    """Whether an attribute is a map, not an object; extensions without a definition are maps."""
     definition = kind.attributes.get(name)
     if definition is None:
         texts = {each: _text(value) for each, value in shown.items() if _is_scalar(value)}
@@ -90,14 +90,14 @@ def _text(value: Any) -> str:
 
 
 def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
-    """Read the metadata in a request's headers as the body of a patch.
+    """Read the metadata in the headers of a request as the body of a patch.
 
-    The attribute of an absent header is left alone, but without `Content-Type`, `contenttype`
-    is deleted. A plain `null` deletes; quoted or encoded it is a text.
+    An absent header leaves the attribute unchanged, except that an absent `Content-Type` deletes
+    `contenttype`. A plain `null` deletes an attribute; a quoted or encoded `null` is a text.
 
     Raises:
-        HeaderError: a header can't be decoded, or contradicts another one.
-        ExtraXregistryHeader: the document itself or its type came as a header of that name.
+        HeaderError: a header cannot be decoded, or two headers contradict each other.
+        ExtraXregistryHeader: the document or its media type came in an `xRegistry-` header.
     """
     found: dict[str, str | None] = {}
     maps: set[str] = set()
@@ -121,7 +121,7 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
 
 
 def _elsewhere(attribute: str, kind: ResourceType) -> str:
-    """The right place of an attribute that has no header; empty for all others."""
+    """The right place of an attribute that must not be a header; empty if it may be a header."""
     if attribute == "contenttype":
         return "the media type belongs in Content-Type"
     is_document = attribute in (kind.singular, f"{kind.singular}base64")
@@ -129,7 +129,7 @@ def _elsewhere(attribute: str, kind: ResourceType) -> str:
 
 
 def forbid_metadata(request: web.Request) -> None:
-    """Refuse metadata in headers, for requests that have it in the body.
+    """Refuse metadata in headers, for requests with metadata in the body.
 
     Raises:
         ExtraXregistryHeader
@@ -152,9 +152,9 @@ _DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?([Ee][+-]?\d{1,3})?", re.ASCII)
 def _typed_metadata(
     texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
 ) -> dict[str, Any]:
-    """Attributes from headers by name; a name with a dot is a map's, with a key behind it.
+    """Attributes from headers; a name with a dot consists of the name of a map and a key.
 
-    A value without a definition stays a text; `None` deletes.
+    A value without a definition stays a text; `None` deletes an attribute.
     """
     known = _known_definitions(texts, definitions)
     body: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def _typed_metadata(
 def _known_definitions(
     texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
 ) -> Mapping[str, Attribute]:
-    """The definitions, with the sibling attributes that the given or unknown values add."""
+    """The definitions, with the sibling attributes of the given or unknown values."""
     waiting = [one for one in definitions.values() if one.siblings]
     if not waiting:
         return definitions

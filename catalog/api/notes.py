@@ -1,9 +1,9 @@
-"""Notes on a write: the rules of the domains that it breaks without being refused.
+"""Notes on a write: the rules of the domains that a successful write breaks.
 
-The field `Concord-Notes` of the answer is a list (RFC 9651): of each note the name of the rule,
-with the parameters `subject` (an xid), `pointer` (a JSON pointer into that entity) and `detail`.
-Where there are more than it has room for, the last member is `more`, with their `count`. The
-answer of an apply has the same as members of its body.
+The field `Concord-Notes` of the answer is a list (RFC 9651) of the names of rules, with the
+parameters `subject` (an xid), `pointer` (a JSON pointer into the entity) and `detail`. If the field
+has no room for every note, the last member is `more`, with the `count` of the omitted notes. The
+answer of an apply has the notes in its body.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ Note: TypeAlias = tuple[Xid, Fault]
 
 @record
 class _Touched:
-    """The entities that an interaction touched, and the bases of its messages."""
+    """The entities that an interaction touched.
+
+    `bases` are the URLs of the registry, and `loaded` has the loaded bases of messages.
+    """
 
     outcome: Outcome
     bases: Sequence[str]
@@ -60,7 +63,7 @@ class _Touched:
         return _subject(state) if isinstance(state, Entity) else self.loaded.get(str(xid))
 
     def is_absent(self, xid: Xid) -> bool:
-        """Never: the target of a reference may be written later."""
+        """Always false, since the target of a reference may be written later."""
         return False
 
 
@@ -76,12 +79,12 @@ async def notes_on(
 async def find_notes(
     context: Context, model: Model, base_url: str, interaction: Interaction, outcome: Outcome
 ) -> list[Note]:
-    """Find the rules that an interaction breaks, each with the xid of its entity.
+    """Find the rules that an interaction breaks, each with the xid of the faulty entity.
 
-    Only the first 200 entities are examined, and the embedded schemas of the first 20.
+    Only the first 200 entities are examined, and the embedded schemas of the first 20 entities.
 
     Args:
-        base_url: the registry's root as the client knows it, which references may begin with.
+        base_url: the URL of the registry for the client, with which references may begin.
     """
     touched = _Touched(outcome=outcome, bases=(base_url,))
     rules, found = DomainRules(model), list[Note]()
@@ -89,10 +92,11 @@ async def find_notes(
     for subject in subjects:
         if any(subject.text(name) for name in BASES):
             await _load_bases(context, model, subject, touched)
-        # The write is done: a rule that cannot read another, damaged entity must not fail it.
+        # The write is committed: a rule that meets a damaged entity must not fail the request.
         faults = shown_or_none(str(subject.xid), partial(_examine, rules, subject, touched))
         found += ((subject.xid, fault) for fault in faults or ())
-    with contextlib.suppress(XRegistryError):  # Too many checks are under way.
+    # For the same reason, schemas stay unchecked if too many checks are under way.
+    with contextlib.suppress(XRegistryError):
         answers = context.checked_requests.begin(context.caller.client).answers
         found += await rules.examine_schemas(subjects[:_MOST_CHECKED], answers)
     for xid, given in islice(_given(interaction), _MOST_EXAMINED):
@@ -105,7 +109,7 @@ async def find_notes(
 
 
 def _given(interaction: Interaction) -> Iterator[tuple[Xid, Mapping[str, Any]]]:
-    """The attributes of groups, resources and versions as a request gives them."""
+    """The attributes of groups, resources and versions in a request."""
     for group in interaction.groups:
         if group.body:
             yield group.xid, group.body
@@ -122,14 +126,14 @@ def _examine(rules: DomainRules, subject: Subject, touched: _Touched) -> list[Fa
 
 
 def notes_as_json(found: Sequence[Note]) -> dict[str, Any]:
-    """The first notes as an array, and the number of all."""
+    """The first notes as an array, and the total number of notes."""
     listed = found[:_MOST_LISTED]
     notes = [{"rule": fault.rule.name, **_parameters(xid, fault)} for xid, fault in listed]
     return {"notes": notes, "notescount": len(found)}
 
 
 def _written(found: Sequence[Note]) -> str:
-    """As many notes as fit, and the number of the others."""
+    """As many notes as fit into the header, and the number of the remaining notes."""
     shown: list[str] = []
     room = _LARGEST_VALUE
     for xid, fault in found[:_MOST_NOTES]:
@@ -143,7 +147,7 @@ def _written(found: Sequence[Note]) -> str:
 
 
 def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
-    """The groups and versions that a request gives attributes to."""
+    """The groups and versions to which a request gives attributes."""
     groups = {str(upsert.xid) for upsert in interaction.groups if upsert.body is not None}
     resources = {str(upsert.xid) for upsert in interaction.resources}
     for xid, state in outcome.after.items():
@@ -165,7 +169,7 @@ def _subject(entity: Entity) -> Subject:
 
 
 async def _load_bases(context: Context, model: Model, subject: Subject, touched: _Touched) -> None:
-    """Load the bases of a message that this interaction did not touch."""
+    """Load the bases of a message, except for bases that the interaction touched."""
     async with context.database.acquire() as connection:
         base: Subject | None = subject
         for _ in range(_MOST_BASES):

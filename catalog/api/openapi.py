@@ -1,4 +1,4 @@
-"""Describes the node to clients as OpenAPI 3.1, from its routes, its model and its capabilities."""
+"""Describes the node to clients as OpenAPI 3.1, from its routes, model and capabilities."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 _WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 _IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
-# The targets here represent all paths of a kind.
+# The targets in this module represent every path of a kind.
 _ANY = Xid()
 
 
@@ -56,10 +56,10 @@ def describe(configuration: Configuration, routes: Sequence[Route], base: str) -
     """Describe a node.
 
     Args:
-        configuration: its model gives the paths and schemas of entities, its capabilities
+        configuration: the model, with the paths and schemas of entities, and the capabilities, with
             the flags.
-        routes: those of every node, which have the paths that do not depend on the model.
-        base: URL of the registry's root.
+        routes: the routes of every node, whose paths do not depend on the model.
+        base: the URL of the registry.
     """
     paths = dict(_fixed_paths(routes, configuration.capabilities))
     paths |= dict(_entity_paths(configuration))
@@ -91,7 +91,7 @@ def describe(configuration: Configuration, routes: Sequence[Route], base: str) -
 
 
 def _fixed_paths(routes: Sequence[Route], able: Capabilities) -> Iterator[tuple[str, Json]]:
-    """Paths that do not depend on the model."""
+    """The paths of the routes, which do not depend on the model."""
     by_path: dict[str, list[Route]] = {}
     for route in routes:
         by_path.setdefault(route.operation.template, []).append(route)
@@ -132,15 +132,15 @@ def _fixed_operation(path: str, route: Route) -> Json:
 
 
 def _operation_id(method: str, path: str) -> str:
-    """The id of an operation whose handler serves several."""
+    """The id of an operation whose handler serves several operations."""
     words = _WORD.findall(path) or ["registry"]
-    # Two drafts have a path with and without a slash at its end.
+    # Two drafts have the same path, one with and one without a final slash.
     ending = ["slash"] if path != "/" and path.endswith("/") else []
     return "_".join([method, *words, *ending])
 
 
 def _writes_entities(operation: Operation[Any, Any]) -> bool:
-    """Whether the answer to a write names its position: it changes entities or the model."""
+    """Whether an operation changes entities or the model, so that its answer has a position."""
     return operation.needs is Permission.WRITE or operation.capability is not None
 
 
@@ -174,7 +174,7 @@ def _resource_paths(
 def _versioned_paths(
     able: Capabilities, path: str, what: TargetKind, shown: Json, kind: ResourceType
 ) -> Iterator[tuple[str, Json]]:
-    """A resource's or version's metadata, and its document where it has one."""
+    """The paths of the metadata and of the document, if any, of a resource or version."""
     if kind.hasdocument:
         yield _document_entry(able, path, RequestTarget(what, _ANY, resource_type=kind))
         path = f"{path}$details"
@@ -235,10 +235,10 @@ def _path(path: str, operations: Json) -> Json:
 
 
 def _name_protocols(models: Mapping[str, Json]) -> dict[str, Json]:
-    """Say in the schemas of subscriptions which protocols there are, and which settings each has.
+    """Add the delivery protocols and references to their settings to the schemas of subscriptions.
 
-    The schema of settings says beside them, as `x-delivery-protocol`, whether the protocol is
-    installed on this node, how to install it otherwise, and the schemes of its URLs.
+    The member `x-delivery-protocol` of a schema of settings says whether the protocol is installed
+    on the node, how to install a missing protocol, and the schemes of its URLs.
 
     Returns:
         the schemas of the settings.

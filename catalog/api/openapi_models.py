@@ -1,4 +1,4 @@
-"""Describes as OpenAPI the operations that have models: bodies, answers, queries and statuses."""
+"""Describes operations with models as OpenAPI: bodies, answers, queries and statuses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REFUSED: Mapping[int, str] = {
 
 
 class _WithoutNull(GenerateJsonSchema):
-    """Schemas in which a member that may be missing is never null, as answers leave it out."""
+    """Schemas without null, since answers leave out members without a value."""
 
     def nullable_schema(self, schema: NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -49,13 +49,13 @@ class _WithoutNull(GenerateJsonSchema):
 
 
 def has_models(operation: Operation[Any, Any]) -> bool:
-    """Whether an operation is described by its models; operations on entities are not."""
+    """Whether an operation has models or media types to describe; operations on entities do not."""
     has_content = operation.content.taken or operation.content.answered
     return bool(operation.takes or operation.answers or has_content)
 
 
 def model_components(routes: Iterable[Route]) -> dict[str, Json]:
-    """The schemas of all bodies and answers, by name."""
+    """The schemas of the bodies and answers of the routes, by name."""
     models = dict.fromkeys(_models_of(routes))
     _, found = models_json_schema(
         [(model, "validation") for model in models],
@@ -75,7 +75,7 @@ def _models_of(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
 
 
 def describe_modelled(route: Route) -> Json:
-    """Describe an operation that has models, or that has neither body nor answer."""
+    """Describe an operation with models, or an operation without body and answer."""
     operation = route.operation
     described: Json = {
         "summary": route.summary,
@@ -94,7 +94,7 @@ def describe_modelled(route: Route) -> Json:
 
 
 def _content(model: type[BaseModel] | None, others: Mapping[str, Mapping[str, Any]]) -> Json:
-    """The media types of a body or an answer, with their schemas; of lines, that of each line."""
+    """The media types and schemas of a body or an answer; for lines, the schema of a line."""
     shown = {} if model is None else content(JSON_BODY, reference(model.__name__))
     for media_type, schema in others.items():
         if media_type == LINES:
@@ -133,7 +133,7 @@ def _with_dry_run(found: Json, dry: Operation[Any, Any]) -> Json:
 
 
 def _refused(operation: Operation[Any, Any]) -> list[int]:
-    """The declared statuses of refusals, and the statuses that follow from right, path and body."""
+    """The declared statuses of refusals, and the statuses implied by right, path and body."""
     takes = bool(operation.takes or operation.content.taken)
     is_named = "{" in operation.path
     parts = {

@@ -16,7 +16,7 @@ _TEXT: Json = {"type": "string"}
 _TEXTS: Json = {"type": "array", "items": _TEXT}
 _SWITCH: Json = {"type": "string", "enum": [""]}
 LIMIT: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
-"""The most entities of a page."""
+"""The parameter for the largest number of entities in a page."""
 _FLAGS: Mapping[str, Json] = {
     "binary": _SWITCH,
     "collections": _SWITCH,
@@ -51,8 +51,8 @@ def operation_on(
     """Describe one method of a kind of path.
 
     Args:
-        taken: the schemas of the request's body by media type, if the method has one.
-        shown: those of a successful answer's body; may be empty.
+        taken: the schemas of the request body by media type, for methods with a body.
+        shown: the schemas of the body of a successful answer by media type; may be empty.
     """
     flags = [name for name in _flags_for(target, method) if name in able.flags]
     operation: Json = {
@@ -107,7 +107,7 @@ def _successes(target: RequestTarget, method: str, shown: Json) -> Json:
 
 
 def refusals() -> Json:
-    """The answers that every operation may have."""
+    """The refusals of every operation."""
     refused = {"$ref": "#/components/responses/Refused"}
     return {"4XX": refused, "5XX": refused}
 
@@ -125,5 +125,5 @@ def _query(name: str, schema: Json) -> Json:
 
 
 def documents_at(path: str) -> Json:
-    """The media types that the documents of the CloudEvents registry have at a path."""
+    """The media types of the documents of the CloudEvents registry at a path."""
     return {name: {"schema": _DOCUMENT} for name in DOCUMENTS if path in PATHS}

@@ -1,4 +1,4 @@
-"""Describes as OpenAPI the headers by which reads wait for writes."""
+"""Describes in OpenAPI the headers by which reads wait for writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def position_components() -> Json:
 
 
 def wait_parameters(method: str) -> list[Json]:
-    """The parameters of a read; of another method none."""
+    """The parameters by which a read waits; empty for methods that write."""
     names = ("WaitFor", "Wait") if method in _READS else ()
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 

@@ -48,7 +48,7 @@ _SCALARS: Mapping[str, Json] = {
 
 
 def components(model: Model) -> dict[str, Json]:
-    """A schema for each kind of entity of the model, by name, and one for errors."""
+    """The schemas of errors and of each kind of entity of the model, by name."""
     groups = {plural: map_of(group.singular) for plural, group in model.groups.items()}
     made = {"Problem": PROBLEM, "registry": _object(model.attributes, groups)}
     for group in model.groups.values():
@@ -61,7 +61,7 @@ def components(model: Model) -> dict[str, Json]:
 
 
 def name_of(group: GroupType, kind: ResourceType) -> str:
-    """The name of a resource type's schema; those of its meta and versions add a word."""
+    """The name of the schema of a resource type; schemas of meta and versions add a suffix."""
     return f"{group.singular}.{kind.singular}"
 
 
@@ -70,12 +70,12 @@ def reference(name: str) -> Json:
 
 
 def map_of(name: str) -> Json:
-    """A collection: entities by their ids."""
+    """The schema of a collection: a map of entities by id."""
     return {"type": "object", "propertyNames": ID, "additionalProperties": reference(name)}
 
 
 def required_of(attributes: Mapping[str, Attribute]) -> list[str]:
-    """The names of the attributes that a client has to give."""
+    """The names of the attributes that a client has to send."""
     return [name for name, a in attributes.items() if a.required and a.default is None]
 
 
@@ -89,7 +89,7 @@ def _resource(name: str, kind: ResourceType) -> dict[str, Json]:
 
 
 def _object(attributes: Mapping[str, Attribute], below: Mapping[str, Json] | None = None) -> Json:
-    """An object with these attributes, without the siblings that `ifvalues` may add."""
+    """An object with the attributes, without the siblings that `ifvalues` may add."""
     own = {name: _value(attribute) for name, attribute in attributes.items() if name != "*"}
     return {"type": "object", "properties": {**own, **(below or {})}}
 

@@ -1,4 +1,4 @@
-"""The plan of a read of the native API: its target, its flags, and the way to its answer."""
+"""The plan of a read of the native API: target, flags, and the steps to the answer."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from catalog.store.subtrees import Snapshot, open_snapshot
 class ReadPlan:
     """A read, or the answer to a write.
 
-    `ticket` is the cache's of the time before anything is read; without one, the answer is
-    not cached.
+    `ticket` is taken from the cache before the first read; an answer without a ticket is not
+    cached.
     """
 
     request: web.Request
@@ -59,7 +59,7 @@ class ReadPlan:
 
     @property
     def shows_document(self) -> bool:
-        """Whether the answer is a domain-specific document, with its metadata in headers."""
+        """Whether the answer is a domain-specific document with metadata in headers."""
         return self.target.is_document and not self.flags.doc
 
     @property
@@ -68,7 +68,7 @@ class ReadPlan:
 
     @property
     def may_show_documents(self) -> bool:
-        """Whether the answer has a document, or documents that a resource or versions inline."""
+        """Whether the answer may have a document or inlined documents."""
         kind = self.target.resource_type
         has_documents = kind is not None and kind.hasdocument
         return has_documents and (self.shows_document or bool(self.flags.inline))
@@ -76,13 +76,13 @@ class ReadPlan:
     def connection(
         self, *, is_one_query: bool = True
     ) -> contextlib.AbstractAsyncContextManager[Connection]:
-        """A connection to read the entities on: a snapshot, if they need one state of the catalog.
+        """A connection for reading the entities: a snapshot if one state of the catalog is needed.
 
-        Documents are read after the entities that they belong to, and other clients may delete
-        or replace both in between.
+        Documents are read after their entities, and a concurrent write may delete or replace both
+        in between.
 
         Args:
-            is_one_query: one query selects the entities.
+            is_one_query: whether a single query selects the entities.
         """
         database = self.context.database
         if self.may_show_documents or not is_one_query:
@@ -103,11 +103,11 @@ class ReadPlan:
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
-        """One state of the catalog, however long the answer takes.
+        """A snapshot of the catalog for the whole time of the answer.
 
         Raises:
             TooManyAtOnce: see `stream_share`.
-            ServerBusy: see `stream_share`, or the request was applied, but not answered.
+            ServerBusy: see `stream_share`, or a write was applied, but cannot be answered.
         """
         async with contextlib.AsyncExitStack() as stack:
             try:
@@ -117,22 +117,23 @@ class ReadPlan:
                     raise
                 detail = f"The request was applied, but is not answered: {refusal.title}"
                 raise ServerBusy(self.request.path, detail=detail) from refusal
+            # Outside of the `try`, so that refusals from the body of the context pass unchanged.
             yield await stack.enter_async_context(open_snapshot(self.context.database))
 
     async def visible(self, connection: Connection, page: Sequence[str] | None = None) -> Visible:
-        """The entities that the filters leave over; one that was just written is among them.
+        """The entities that match the filters; a write shows its target even if excluded.
 
         Args:
-            page: of a collection, the xids of the only entities that matter.
+            page: the xids of the members of a collection to which the search is restricted.
 
         Raises:
-            NotFound: an entity is read that the filters exclude.
+            NotFound: the filters exclude the entity that the request reads.
             SearchTooCostly
         """
         filters = self.flags.filters
         if filters is None:
             return EVERYTHING
-        # A write is done by now, however long it takes to find the part of it to show.
+        # A write is committed already, so its answer must not fail because a search takes long.
         bound = in_search_time(self.request) if self.is_read else contextlib.nullcontext()
         async with bound:
             visible = await find_visible(
@@ -151,7 +152,7 @@ class ReadPlan:
         *,
         status: int = 200,
     ) -> web.StreamResponse:
-        """Answer with the pieces of `writer`, unless the client has the answer of this state."""
+        """Answer with the pieces of `writer`, or with 304 if the client has the current answer."""
         if not self.is_read:
             return await send(self.request, pieces, headers, status=status)
         parts = (
@@ -171,9 +172,9 @@ class ReadPlan:
         return response
 
     def cache(self, response: web.Response, *, has_cross_references: bool) -> web.Response:
-        """Cache a whole answer.
+        """Cache a whole answer, unless the answer has cross references.
 
-        One with cross references is not: a write to their targets does not invalidate it.
+        A write to the target of a cross reference does not invalidate the answer.
         """
         if self.ticket is None or has_cross_references:
             return response

@@ -1,4 +1,4 @@
-"""Changes the configuration on request: the model, with its includes, and the capabilities."""
+"""Changes the configuration on request: the model with includes, and the capabilities."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ async def read_reconfiguration(
     capabilities: Any | Absent = ABSENT,
     patch: bool = False,
 ) -> ConfigurationChange | None:
-    """The configuration that a request asks for; `None` if it is in force already.
+    """The change to the requested configuration; `None` if the configuration is in force already.
 
     Args:
-        configuration: the one in force.
-        base: the registry's URL, without a trailing slash.
-        modelsource: the new source, as given; `None` is an empty one.
-        capabilities: those to change, or with `patch` unset, all of them; `None` is all
-            that the server offers.
+        configuration: the configuration in force.
+        base: the URL of the registry, without a trailing slash.
+        modelsource: the new source, as given; `None` is an empty source.
+        capabilities: the capabilities to change or, with `patch` unset, the whole capabilities;
+            `None` stands for everything that the server offers.
 
     Raises:
         InvalidAttribute, and subclasses of ModelError and CapabilityError.
@@ -73,7 +73,7 @@ async def read_reconfiguration(
         resolved = await _resolve(context.settings, modelsource, base=f"{base}/modelsource")
         if resolved is not None:
             await aside(0, check_model_size, resolved)
-    # A short source can define a large model.
+    # In a thread at once, since a short source can define a large model.
     after = await in_thread(
         reconfigured,
         configuration,
@@ -102,11 +102,11 @@ async def reconfiguration_in(
     base: str,
     patch: bool,
 ) -> ConfigurationChange | None:
-    """The configuration that an update of the registry entity asks for, if any.
+    """The change of configuration in an update of the registry entity; `None` without a change.
 
     Raises:
-        NotAvailable: the capabilities do not offer it.
-        InvalidAttribute: clients may not change it; and the errors of `read_reconfiguration`.
+        NotAvailable: the capabilities do not offer the changed part of the configuration.
+        InvalidAttribute: clients may not change the part; and the errors of `read_reconfiguration`.
     """
     given = {name: body[name] for name in CONFIGURABLE if name in body}
     for name in given:
@@ -124,10 +124,10 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
     """Change the configuration alone; the registry entity counts as updated.
 
     Args:
-        wanted: as `read_reconfiguration` takes it.
+        wanted: the new model or capabilities, as keyword arguments of `read_reconfiguration`.
 
     Returns:
-        the configuration in force now.
+        the configuration in force after the request, and the outcome of the write.
     """
     context = request[CONTEXT]
     configuration = context.configuration
@@ -147,7 +147,7 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
 async def _resolve(
     settings: Settings, source: Mapping[str, Any], *, base: str
 ) -> Mapping[str, Any] | None:
-    """Resolve the `$include`s of a source, if any (core/model.md, "Includes in ... Model Data").
+    """Resolve the `$include`s of a source (core/model.md, "Includes in ... Model Data").
 
     References are relative to `base`, the URL of the source.
     """
@@ -173,7 +173,8 @@ async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -
             body = await read_limited(response, _LARGEST_INCLUDE_BYTES)
         return parse_json(body, settings)
     except (aiohttp.ClientError, OSError, ValueError, XRegistryError) as error:
-        # The difference would tell which hosts, ports and paths a network has.
+        # Clients see one error for every cause: details would reveal the hosts, ports and paths of
+        # the network of the node.
         _log.info("an include could not be read", url=masked_url(url), cause=described(error))
         raise _unusable(url, "it could not be read") from error
 

@@ -1,4 +1,4 @@
-"""The flags of a request: of a read its shape, filters, order and page; of a write its checks."""
+"""The flags of a request: shape, filters, order and page of a read, and checks of a write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ONLY_OWNERS = "It is for the registry and for groups, which have collections of
 class ReadFlags:
     """The flags of a read (core/spec.md, "Request Flags").
 
-    `collections` shows the target's collections without the target. Without `limit`, the
+    `collections` shows the collections of the target without the target. Without `limit`, the
     server chooses the size of a page.
     """
 
@@ -60,10 +60,10 @@ def read_flags(
     """Read the flags of a read.
 
     Args:
-        default: inlined if the request has no `inline` flag.
+        default: the tree to inline if the request has no `inline` flag.
 
     Raises:
-        BadFlag: a flag is off, has too many values, or has no meaning here.
+        BadFlag: a flag is off, has too many values, or does not apply to the target.
         BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable, SortNonCollection
         BadRequest: `limit` is not a number above 0.
     """
@@ -86,7 +86,7 @@ def read_answer_flags(
 
     Args:
         able: the capabilities in force before the write.
-        model: the one in force after it.
+        model: the model in force after the write.
 
     Raises:
         BadFlag, BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable
@@ -121,7 +121,7 @@ def _read_filters(flags: Flags, model: Model, target: RequestTarget) -> Filters 
 
 
 def _aim(target: RequestTarget) -> dict[str, Any]:
-    """The types of the target's entities, as filters need them."""
+    """The types of the entities of the target, as arguments for the parsers of filter and sort."""
     is_versions = target.kind == "version" or target.plural == "versions"
     collection = "" if is_versions else target.plural
     groups = target.xid.groups or collection
@@ -141,7 +141,7 @@ def _read_sort(flags: Flags, model: Model, target: RequestTarget) -> Sort | None
 
 
 def _read_limit(request: web.Request, flags: Flags) -> int | None:
-    """The number of entities that a page may have (pagination/spec.md, "limit")."""
+    """The largest number of entities in a page (pagination/spec.md, "limit")."""
     texts = request.query.getall("limit", [])
     if not texts:
         return None
@@ -160,7 +160,7 @@ class WriteFlags:
     """The flags of a write.
 
     `epoch` is the required epoch of an entity to be deleted; `ignore` names the parts of the
-    body to ignore; `default` is the version to make the default one, or a word for it.
+    body to ignore; `default` is the id of the new default version, or a word for a version.
     """
 
     epoch: int | None = None
@@ -174,7 +174,7 @@ def read_write_flags(
     """The flags of a write.
 
     Raises:
-        BadFlag: a flag has no meaning here.
+        BadFlag: a flag does not apply to the request.
         BadIgnore, BadDefaultVersionId: the value of a flag is invalid.
     """
     if not request.query_string:
@@ -188,11 +188,12 @@ def read_write_flags(
 
 
 def _read_epoch(request: web.Request, target: RequestTarget, given: Sequence[str]) -> int | None:
-    """core/spec.md, "Epoch Flag"; refused where it would have no effect."""
+    """The `epoch` flag (core/spec.md, "Epoch Flag"); refused where the flag has no effect."""
     if not given:
         return None
     if request.method != hdrs.METH_DELETE or target.kind == "collection" or len(given) > 1:
         fault = "It goes with the DELETE of one entity, once."
+    # Numbers of up to 18 digits fit into a bigint of PostgreSQL.
     elif not (given[0].isascii() and given[0].isdigit() and len(given[0]) < 19):
         fault = "The epoch needs to be an unsigned integer."
     else:
@@ -203,7 +204,7 @@ def _read_epoch(request: web.Request, target: RequestTarget, given: Sequence[str
 def _read_ignore(
     request: web.Request, given: Sequence[str], offered: Iterable[str]
 ) -> frozenset[str]:
-    """core/spec.md, "Ignore Flag"; core/http.md, "?ignore Flag"."""
+    """The `ignore` flag (core/spec.md, "Ignore Flag"; core/http.md, "?ignore Flag")."""
     known, ignored = frozenset(offered), set[str]()
     for value in (value for text in given for value in text.split(",")):
         if value in ("", "*"):
@@ -217,7 +218,7 @@ def _read_ignore(
 
 
 def _read_default(request: web.Request, target: RequestTarget, given: Sequence[str]) -> str | None:
-    """core/spec.md, "SetDefaultVersionID Flag"."""
+    """The `setdefaultversionid` flag (core/spec.md, "SetDefaultVersionID Flag")."""
     if not given:
         return None
     if not target.xid.rid:

@@ -1,4 +1,4 @@
-"""The target of a request: what its path addresses, and the methods that are allowed there."""
+"""The target of a request: the entity or collection at the path, and the allowed methods."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ TargetKind = Literal["registry", "group", "resource", "meta", "version", "collec
 class RequestTarget:
     """The entity, meta entity or collection that a request addresses.
 
-    For a collection, `xid` is its owner and `plural` its name. With `details`, the metadata of
-    a resource or version is addressed, not its document.
+    For a collection, `xid` is the owner and `plural` the name. `details` addresses the metadata of
+    a resource or version instead of the document.
     """
 
     kind: TargetKind
@@ -44,19 +44,19 @@ class RequestTarget:
 
     @property
     def path(self) -> str:
-        """The path as xids are written: `/dirs/d1/files` for a collection."""
+        """The path in the form of an xid: `/dirs/d1/files` for a collection."""
         if self.kind == "meta":
             return f"{self.xid}/meta"
         return str(self.xid).rstrip("/") + (f"/{self.plural}" if self.plural else "") or "/"
 
     @property
     def place(self) -> str:
-        """The key of its answers in the cache: the resource that it is part of, else itself."""
+        """The place of answers in the cache: the path of the resource, or else of the target."""
         return str(self.xid.resource) if self.xid.rid else self.path
 
     @property
     def is_document(self) -> bool:
-        """Whether the domain-specific document is addressed, not metadata."""
+        """Whether the path addresses the domain-specific document instead of metadata."""
         kind = self.resource_type
         return (
             self.kind in ("resource", "version")
@@ -67,7 +67,7 @@ class RequestTarget:
 
 
 def parse_path(raw_path: str, model: Model) -> RequestTarget:
-    """Parse a path; whether the entity exists is not checked.
+    """Parse a path, without a check that the entity exists.
 
     Args:
         raw_path: the path of the URL, still percent-encoded.
@@ -76,6 +76,7 @@ def parse_path(raw_path: str, model: Model) -> RequestTarget:
         UnknownGroupType, UnknownResourceType, MalformedId, BadDetails, ApiNotFound
     """
     subject, segments = raw_path, segments_of(raw_path)
+    # Decoded after the split, so that an encoded slash does not separate segments.
     if "%" in raw_path:
         subject = unquote(raw_path)
         segments = [_decode(segment, subject) for segment in segments]
@@ -93,7 +94,7 @@ def parse_path(raw_path: str, model: Model) -> RequestTarget:
 
 
 def segments_of(raw_path: str) -> list[str]:
-    """The segments of a path, still percent-encoded, without an empty one at its end."""
+    """The segments of a path, still percent-encoded, without an empty segment at the end."""
     inner = raw_path.removeprefix("/")
     return inner.removesuffix("/").split("/") if inner else []
 
@@ -168,10 +169,10 @@ def methods_of(target: RequestTarget, capabilities: Capabilities) -> tuple[str, 
 def methods_of_route(
     capability: str | None, defined: Iterable[str], capabilities: Capabilities
 ) -> tuple[str, ...]:
-    """The methods that a fixed path allows, among the defined ones.
+    """The methods that a fixed path allows, among the defined methods.
 
     Args:
-        capability: the name of the path in the capabilities, if it has one.
+        capability: the name of the path in the capabilities, if the capabilities name the path.
     """
     if capability is None:
         return tuple(sorted({*defined, hdrs.METH_OPTIONS}))
@@ -186,7 +187,7 @@ def check_method(request: web.Request, target: RequestTarget, allow: tuple[str, 
 
     Raises:
         ActionNotSupported
-        DetailsRequired: only metadata can be patched, and a document is addressed.
+        DetailsRequired: the path addresses a document, but only metadata can be patched.
     """
     if request.method in allow:
         return

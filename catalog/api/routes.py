@@ -1,4 +1,4 @@
-"""The routes of the native API: its own paths, and those that the model defines."""
+"""The routes of the native API: the fixed paths, and the paths that the model defines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ routes: Sequence[Route] = (
     reads("/.well-known/xregistry", selfdescription.get_registries),
     reads("/.xregistry", selfdescription.get_registries),
     reads("/openapi.json", get_openapi),
-    # A message is checked against its definition, and nothing is written.
+    # POST needs the right to read only, since a check of a message writes nothing.
     *(
         Route(Operation(method="POST", path=path, needs=Permission.READ), post_message)
         for path in _MESSAGES
@@ -59,10 +59,10 @@ routes: Sequence[Route] = (
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"
 entity_routes: Sequence[Route] = (
-    # It redirects any method; the request that follows is decided about by itself.
+    # A redirect of a write needs no right to write: the redirected request is checked on its own.
     Route(Operation(method=ANY_METHOD, path=_SHORT, needs=Permission.READ), redirect),
-    # A change of the configuration within a PUT of the registry is told by its body only:
-    # `answer_write` asks for the permission itself. An answer from the cache needs no deadline.
+    # Only the body reveals that a PUT of the registry changes the configuration, so `answer_write`
+    # asks for the permission itself. An answer from the cache needs no deadline.
     *(
         Route(
             Operation(

@@ -1,4 +1,4 @@
-"""Handlers of the paths at which the registry describes itself: model, capabilities, export."""
+"""Handlers of the self-description of the registry: model, capabilities and export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXPORTED = ("*", "capabilities", "modelsource")
 
 
 async def get_model(request: web.Request) -> web.Response:
-    # Of a large model, it takes a tenth of a second.
+    # The expansion of a large model takes a tenth of a second.
     return json_response(await in_thread(request[CONTEXT].model.expanded))
 
 

@@ -1,4 +1,4 @@
-"""Writes subtrees as JSON text while they are read: depth first, in the order of ids."""
+"""Writes subtrees as JSON text while reading the entities: depth first, in the order of ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PIECE = 64 * 1024
 
 
 class JsonText:
-    """A JSON text that is written piece by piece, so that no answer is in memory whole."""
+    """A JSON text, written piece by piece, so that memory never holds a whole answer."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -27,7 +27,7 @@ class JsonText:
         self.size = 0
 
     def open(self, id: str = "") -> None:
-        """Begin an object; `id` is its name in the one around it, and needs no escaping."""
+        """Begin an object; `id` is the name in the enclosing object, and needs no escaping."""
         self._add(b'"%b":{' % id.encode() if id else b"{")
         self._needs_comma = False
 
@@ -36,20 +36,20 @@ class JsonText:
         self._needs_comma = True
 
     def member(self, id: str, value: Any) -> None:
-        """One member; its name needs no escaping."""
+        """Write one member, whose name needs no escaping."""
         self._add(b'"%b":%b' % (id.encode(), to_json(value)))
 
     def members(self, shown: Mapping[str, Any]) -> None:
-        """All members of an object, without its braces."""
+        """Write the members of an object, without the braces."""
         self.members_of(to_json(shown))
 
     def members_of(self, text: bytes) -> None:
-        """All members of an object that is JSON text already."""
+        """Write the members of an object that is JSON text already, without the braces."""
         if text != b"{}":
             self._add(text[1:-1])
 
     def take(self) -> bytes:
-        """Return the text that was written since the last call."""
+        """Return the text written since the last call."""
         taken = b"".join(self._parts)
         self._parts.clear()
         self.size = 0
@@ -64,7 +64,7 @@ class JsonText:
 
 
 def branch_of(model: Model, path: str, inline: Inline, *, is_doc: bool) -> Branch:
-    """The branch to read to inline a tree in a collection of groups or resources."""
+    """The branch to read for inlining a tree in a collection of groups or resources."""
     names = path.split("/")[1::2]
     types = model.groups[names[0]].resources
     if len(names) == 2:
@@ -97,10 +97,10 @@ def _with_document(
 
 
 class SubtreeWriter:
-    """Writes the entities that one answer inlines.
+    """Writes the inlined entities of one answer.
 
-    An entity's own attributes come first, then its collections. A resource is written once
-    everything that it shows was read.
+    The attributes of an entity come first, then the collections. A resource is written after its
+    inlined parts were read.
     """
 
     def __init__(self, connection: Connection, renderer: EntityRenderer) -> None:
@@ -116,10 +116,10 @@ class SubtreeWriter:
     async def owner(
         self, entity: Entity, inline: Inline, *, with_own: bool = True
     ) -> AsyncGenerator[bytes]:
-        """The registry or a group.
+        """Write the registry or a group.
 
         Args:
-            with_own: show its own attributes beside its collections.
+            with_own: show the attributes of the entity beside the collections.
         """
         text, renderer, groups = self._text, self._renderer, self._renderer.model.groups
         if entity.kind == "group":
@@ -150,10 +150,10 @@ class SubtreeWriter:
     async def collection(
         self, path: str, inline: Inline, chunks: Callable[[Branch], Chunks]
     ) -> AsyncGenerator[bytes]:
-        """A collection of groups or resources.
+        """Write a collection of groups or resources.
 
         Args:
-            chunks: reads the part of it that is shown.
+            chunks: reads the visible part of a branch.
         """
         branch = self._branch(path, inline)
         self._text.open()
@@ -165,7 +165,7 @@ class SubtreeWriter:
     async def listed(
         self, root: str, collections: Mapping[str, Sequence[str]], inline: Inline
     ) -> AsyncGenerator[bytes]:
-        """Members of collections by id; by type and id where `root` is their owner."""
+        """Write members of collections by id, or by type and id if `root` is their owner."""
         self._text.open()
         for path, xids in collections.items():
             plural = path.rpartition("/")[2]
@@ -186,14 +186,14 @@ class SubtreeWriter:
         return branch_of(self._renderer.model, path, inline, is_doc=is_doc)
 
     def _chunks(self, branch: Branch) -> Chunks:
-        """Read the part of a branch that is shown."""
+        """Read the visible part of a branch."""
         roots = self._roots(branch)
         if roots is None:
             return read_whole(self._connection, branch)
         return read_matches(self._connection, branch, roots)
 
     def _roots(self, branch: Branch) -> Sequence[str] | None:
-        """The filter's matches, if it concerns a branch; `None` if all of the branch is shown."""
+        """The matches of the filter; `None` if the filter shows the whole branch."""
         visible = self._renderer.visible
         return None if visible.ids(branch.path) is None else visible.roots
 
@@ -261,7 +261,10 @@ class SubtreeWriter:
             self._plural = ""
 
     def _end_group(self, inline: Inline) -> None:
-        """Write the URLs and counts of a group's collections, after their last members."""
+        """Write the URLs and counts of the collections of a group, after the last members.
+
+        The counts are final only after the last member, since unreadable members are left out.
+        """
         if self._group is None or self._is_left_out:
             self._group, self._is_left_out = None, False
             return

@@ -68,7 +68,7 @@ def _target(request: web.Request, model: Model) -> Xid:
 
 
 def _read_message(request: web.Request, body: bytes, definition: MessageDefinition) -> Message:
-    """Read a message: the whole request (binary mode), or its body (JSON)."""
+    """Read a message from the whole request (binary mode) or from the body (JSON)."""
     media_type = request.content_type.lower()
     if media_type != _EVENT and is_binary_event(request.headers):
         return read_binary_event(request.headers.items(), body)
@@ -87,7 +87,7 @@ async def _check_payload(
     schema: Schema,
     findings: Violations,
 ) -> None:
-    """Check the payload against its schema; a message without payload does not conform."""
+    """Check the payload against the schema; a message without payload does not conform."""
     data = message.data
     if not is_supported(schema.format):
         findings.leave("dataschema", f"the format {schema.format or 'unknown'} is not checked here")
@@ -108,7 +108,7 @@ async def _check_payload(
 
 
 def _implied(definition: MessageDefinition, content: Any) -> str:
-    """The media type of a payload whose message does not name it."""
+    """The media type of a payload whose message names none."""
     declared = definition.datacontenttype
     if declared and not declared.lower().startswith("application/cloudevents"):
         return declared
@@ -132,7 +132,7 @@ def _answer(used: str, findings: Violations) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The schema of a payload; `part` names the definition in it that applies."""
+    """The schema of a payload; `part` names the applicable definition in the document."""
 
     format: str
     document: bytes
@@ -141,14 +141,14 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """Follows references within one snapshot. `bases` are the URLs of the registry's root."""
+    """Follows references within one snapshot; `bases` are the URLs of the registry."""
 
     connection: Connection
     model: Model
     bases: Sequence[str]
 
     async def definition(self, xid: Xid, findings: Violations) -> tuple[MessageDefinition, str]:
-        """A message's definition with all that it inherits, and the xid of the version used.
+        """The definition of a message with inherited attributes, and the xid of its version.
 
         Raises:
             NotFound
@@ -161,7 +161,7 @@ class Reader:
         return combine(chain, group[str(xid.group)].attributes), version.xid
 
     async def _chain(self, version: Entity, findings: Violations) -> list[Mapping[str, Any]]:
-        """The attributes of a message and of all its bases, nearest first.
+        """The attributes of a message and of its bases, nearest base first.
 
         A missing base is no error (message/spec.md, "basemessage").
         """
@@ -186,7 +186,7 @@ class Reader:
         return chain
 
     async def schema(self, definition: MessageDefinition, findings: Violations) -> Schema | None:
-        """The schema of the payload; `None` if there is none that can be used."""
+        """The schema of the payload; `None` if the definition has no usable schema."""
         if definition.dataschema is not None:
             document = _inline(definition.dataschema)
             return Schema(format=definition.dataschemaformat, document=document)
@@ -204,7 +204,7 @@ class Reader:
         return None
 
     def _part(self, definition: MessageDefinition) -> str:
-        """The part that the schema's URI names; its xid cannot."""
+        """The part named by the URI of the schema, since an xid cannot name a part."""
         uri = definition.dataschemauri if definition.dataschemaxid else ""
         return next((found.part for found in reference_targets(uri, self.bases) if found.part), "")
 
@@ -245,7 +245,7 @@ def _base_of(attributes: Mapping[str, Any]) -> str:
 
 
 def _inline(schema: Any) -> bytes:
-    """The document of an inline schema; a string may be its text, or the name of a type."""
+    """The document of an inline schema; a string is either JSON text or the name of a type."""
     if isinstance(schema, str) and schema.lstrip().startswith(("{", "[")):
         return schema.encode()
     return orjson.dumps(schema)

@@ -1,4 +1,4 @@
-"""Answers writes with the entities that they wrote, as a GET would show them."""
+"""Answers writes with the written entities, in the form of a GET."""
 
 from __future__ import annotations
 
@@ -92,7 +92,11 @@ async def _answer_processed(
 async def _load_documents(
     connection: Connection, loaded: Loaded, versions: Sequence[Entity]
 ) -> None:
-    """Load the documents of versions; raises `NotFound` if one was deleted since it was written."""
+    """Load the documents of written versions.
+
+    Raises:
+        NotFound: a later request has deleted a written document.
+    """
     await entities.load_documents(connection, loaded, versions)
     for version in versions:
         stored = loaded.stored.get(version.xid, version.xid)
@@ -105,7 +109,7 @@ async def _load_documents(
 async def _asked_for(
     connection: Connection, plan: ReadPlan, written: Sequence[Xid]
 ) -> tuple[dict[str, list[str]], Visible]:
-    """The written entities that the answer shows, by collection and in order."""
+    """The written entities in the answer, by collection and in the requested order."""
     target, flags, listed = plan.target, plan.flags, defaultdict[str, list[str]](list)
     for xid in written:
         listed[collection_of(xid)].append(str(xid))
@@ -142,7 +146,7 @@ def _places(base: str, target: RequestTarget, outcome: Outcome, status: int) -> 
 
 
 def _new_version(xid: Xid, outcome: Outcome) -> str | None:
-    """The version that a request created; of several, preferably the default one."""
+    """The version that a request created; of several versions, preferably the default version."""
     versions = (each for each in outcome.after if "/versions/" in each)
     new = [each for each in versions if outcome.is_new(Xid.parse(each))]
     resource = outcome.after.get(str(xid.resource))
@@ -156,7 +160,7 @@ def _new_version(xid: Xid, outcome: Outcome) -> str | None:
 def _entity_written(
     request: web.Request, target: RequestTarget, interaction: Interaction, outcome: Outcome
 ) -> RequestTarget:
-    """The entity to answer with: for `POST` to a resource, the version that was written."""
+    """The target of the answer: for `POST` to a resource, the written version."""
     if not (request.method == hdrs.METH_POST and target.kind == "resource"):
         return target
     vid = interaction.resources[0].versions[0].vid
@@ -166,7 +170,7 @@ def _entity_written(
 
 
 async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
-    """Load the entities that a GET would show; for one resource the outcome has them."""
+    """Load the entities that a GET would show, from the outcome for a single resource."""
     xid, inline = plan.xid, plan.flags.inline
     resource = outcome.after.get(str(xid.resource))
     is_reference = isinstance(resource, Entity) and "xref" in resource.attributes
@@ -180,10 +184,10 @@ async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
 
 
 def _loaded_from(outcome: Outcome, versions: str) -> Loaded:
-    """The entities of one resource, of which nothing is inlined.
+    """The entities of one resource without inlined parts.
 
     Args:
-        versions: the path of the collection of its versions.
+        versions: the path of the versions of the resource.
     """
     states = {**outcome.before, **outcome.after}
     shown = {xid: state for xid, state in states.items() if isinstance(state, Entity)}
@@ -192,7 +196,8 @@ def _loaded_from(outcome: Outcome, versions: str) -> Loaded:
 
 
 def _with_own_writes(loaded: Loaded, outcome: Outcome) -> Loaded:
-    """Show this request's own writes, though others may have changed the entities since."""
+    """Show the states that the request wrote, though later requests may have changed them."""
+    # A loaded cross reference stays, since it shows the attributes of the target.
     for xid, state in {**outcome.before, **outcome.after}.items():
         if isinstance(state, Entity) and not (
             "xref" in state.attributes and xid in loaded.entities
@@ -202,7 +207,7 @@ def _with_own_writes(loaded: Loaded, outcome: Outcome) -> Loaded:
 
 
 def _processed(target: RequestTarget, interaction: Interaction, outcome: Outcome) -> list[Xid]:
-    """The requested xids, without those that were ignored or pruned."""
+    """The requested xids, without entities that were ignored or pruned."""
     if target.kind == "collection" and target.xid.rid:
         versions = (v for upsert in interaction.resources for v in upsert.versions)
         asked = [target.xid.version(version.vid) for version in versions]

@@ -1,1 +1,1 @@
-"""Tells who did what, and which attempts were refused: the trail, its log, its retention."""
+"""The audit of writes and refused requests: collection, log and retention."""

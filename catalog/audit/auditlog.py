@@ -1,4 +1,4 @@
-"""Reads the audit, and drops its oldest rows."""
+"""Reads the audit, and drops the oldest rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 AUDIT_TYPES = "concord.audit."
-"""Begins the types of events about rows of the audit."""
+"""The prefix of the types of events about rows of the audit."""
 AUDIT_SOURCE = "/audit"
-"""Ends the source of these events, after the URL of the node."""
+"""The end of the source of events about the audit, after the URL of the node."""
 
 _queries = Queries("auditlog")
 _OPTIONAL = ("address", "agent", "method", "path")
@@ -25,11 +25,11 @@ _OF_REFUSED = ("status", "reason", "attempts")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """The conditions that rows have to meet; `None` is none.
+    """The conditions that rows have to meet; a member `None` is no condition.
 
     Args:
         identity: a name, a kind, or both as `KIND:NAME`.
-        path: begins the path of the request, or of a target.
+        path: the beginning of the path of the request or of a target.
     """
 
     since: datetime | None = None
@@ -42,7 +42,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """A row of the audit: its place, and its members as clients see them."""
+    """A row of the audit: the position, and the members in the form for clients."""
 
     position: Position
     at: datetime
@@ -54,7 +54,7 @@ class AuditRow:
 async def read_newest_first(
     connection: Connection, wanted: AuditFilter, before: Position, limit: int
 ) -> list[AuditRow]:
-    """Up to `limit` rows before a position, the newest first."""
+    """Up to `limit` rows before a position, newest first."""
     rows = await connection.fetch(
         _queries.before, before.txid, before.seq, *_columns(wanted, limit)
     )
@@ -66,18 +66,18 @@ async def read_oldest_first(
 ) -> list[AuditRow]:
     """Up to `limit` rows after a position, in the order of the log.
 
-    A row is shown only when no row before it can still appear, so the position of the last one
-    is a cursor that skips nothing.
+    The query returns a row only when no earlier row can appear later, so the position of the last
+    row is a cursor that skips no row.
     """
     rows = await connection.fetch(_queries.after, after.txid, after.seq, *_columns(wanted, limit))
     return [_entry(row) for row in rows]
 
 
 async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditRow]:
-    """As `read_oldest_first`, of all rows.
+    """Up to `limit` rows after a position, in the order of the log, without conditions.
 
     Raises:
-        ChangesDropped: rows after the position are no longer there.
+        ChangesDropped: rows after the position were dropped.
     """
     row = await connection.fetchrow(_queries.dropped)
     begin = Position(row["txid"], row["seq"])
@@ -89,10 +89,11 @@ async def read_audit_log(connection: Connection, after: Position, limit: int) ->
 async def drop_oldest_of_audit(
     connection: Connection, before: datetime, most: int, most_refused: int, *, limit: int
 ) -> int:
-    """Delete up to `limit` rows of each of these: from before a time, beyond `most` about what was
-    done, and beyond `most_refused` about what was refused; return how many.
+    """Delete the oldest rows by age and by number; return the number of deleted rows.
 
-    Callers with fewer rows than their share of `most` lose none to the others.
+    Deletes up to `limit` rows from before a time, up to `limit` rows about writes beyond `most`,
+    and up to `limit` rows about refusals beyond `most_refused`. A caller with fewer rows than an
+    equal share of a bound loses no rows to callers with more rows.
     """
     rows = await connection.fetch(_queries.old, before, limit)
     for outcome, bound in (("done", most), ("refused", most_refused)):

@@ -1,4 +1,4 @@
-"""Handler of `/audit`: who changed what, and who was refused."""
+"""Handler of `/audit`: the authors of changes, and the refused requests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _position(request: web.Request, name: str) -> Position | None:
 
 
 def _next_page(request: web.Request, limit: int, name: str, sequence: str) -> str:
-    """The link to the page that goes on from an entry, under the same conditions."""
+    """The link to the page after an entry, under the same conditions."""
     kept = {each: value for each, value in request.query.items() if each not in _PLACES}
     query = urlencode({**kept, "limit": limit, name: sequence})
     return f"<{request[CONTEXT].base_url(request)}/audit?{query}>;rel=next"

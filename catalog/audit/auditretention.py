@@ -15,14 +15,15 @@ from catalog.store.leadership import take_over
 
 _PAUSE_SECONDS = 60.0
 _SHORT_PAUSE_SECONDS = 0.1
-# The rows of each caller are counted for each batch beyond the bound.
+# Large, since each batch beyond the bound counts the rows of every caller again.
 _BATCH = 10_000
-# Whoever is refused can cause rows, so these have a bound of their own, and displace no others.
+# Refused clients can cause rows at will, so a separate bound keeps them from displacing the rows
+# about writes.
 MOST_REFUSED = 100_000
 
 
 async def run_audit_retention(context: Context) -> None:
-    """Drop what need not be kept, for ever, in one process of the node at a time."""
+    """Drop surplus rows for ever, in one process of the node at a time."""
     while True:
         try:
             dropped = await drop_once(context.database, context.settings)
@@ -35,7 +36,7 @@ async def run_audit_retention(context: Context) -> None:
 async def drop_once(
     database: Database, settings: Settings, *, most_refused: int = MOST_REFUSED
 ) -> int:
-    """Drop a batch, unless another process does so; return the number of rows."""
+    """Drop a batch, unless a concurrent process does so; return the number of dropped rows."""
     async with (
         database.acquire() as connection,
         take_over(connection, "audit retention") as is_alone,

@@ -1,4 +1,4 @@
-"""Tells the audit who sends the requests that write, and which attempts were refused."""
+"""Records the authors of writes and the refused requests in the audit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LAST_SECONDS = 2.0
 
 
 def author_of(request: web.Request) -> Author:
-    """The author of what a request does, once it has passed the access control, or was refused."""
+    """The author of the changes of a request, after the access control admitted or refused it."""
     identity = identity_of(request)
     return Author(
         kind=identity.kind,
@@ -45,11 +45,12 @@ def _method_of(request: web.Request) -> str:
 
 
 def note_refusal(request: web.Request, error: XRegistryError) -> None:
-    """Have the audit tell of a request that was refused for what it is not permitted."""
+    """Record a request in the audit if it was refused for lack of permission or for its rate."""
     if error.status not in _REFUSED:
         return
     identity = identity_of(request)
     resource = request.match_info.route.resource
+    # Routes and known methods, since invented paths and methods must not add rows at will.
     kind = RefusalKind(
         source=source_of(client_address(request)),
         caller=(identity.kind, identity.name, identity.issuer),
@@ -64,7 +65,7 @@ def note_refusal(request: web.Request, error: XRegistryError) -> None:
 
 
 async def run_refusal_notes(context: Context) -> None:
-    """Write what was refused in this process, for ever."""
+    """Write the refusals of this process to the audit, for ever."""
     while True:
         try:
             await note_refused(context)
@@ -74,7 +75,7 @@ async def run_refusal_notes(context: Context) -> None:
 
 
 async def note_last_refused(app: web.Application) -> None:
-    """Write the rest, once the last request was answered."""
+    """Write the remaining refusals, after the last request was answered."""
     try:
         async with asyncio.timeout(_LAST_SECONDS):
             await note_refused(app[SHARED].for_node(), all=True)
@@ -83,7 +84,7 @@ async def note_last_refused(app: web.Application) -> None:
 
 
 async def note_refused(context: Context, *, all: bool = False) -> None:
-    """Write the refusals that are due, or `all` of them."""
+    """Write the refusals that are due; with `all`, also the refusals that are not due yet."""
     rows = context.refusals.take(time.monotonic(), all=all)
     if not rows:
         return
@@ -91,5 +92,6 @@ async def note_refused(context: Context, *, all: bool = False) -> None:
         async with context.database.transaction() as connection:
             await note_refusals(connection, rows)
     except BaseException:
+        # A cancellation must not lose the rows either: `note_last_refused` writes them.
         context.refusals.give_back(rows)
         raise

@@ -1,6 +1,6 @@
 """CloudEvents SQL 1.0: parses expressions over the attributes of an event and evaluates them.
 
-It imports nothing else of this distribution, and no library but lark.
+The package imports no other package of the distribution, and no library except lark.
 """
 
 from __future__ import annotations

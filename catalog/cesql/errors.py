@@ -9,12 +9,12 @@ ErrorKind = Literal["cast", "functionEvaluation", "math", "missingAttribute", "m
 
 
 class ParseError(ValueError):
-    """A text is no expression, or one that is too large.
+    """A text is no expression, or an expression that is too large.
 
     Args:
         reason: a sentence for the author of the text.
         line: the line of the fault, from 1.
-        column: its column, from 1.
+        column: the column of the fault, from 1.
     """
 
     def __init__(self, reason: str, *, line: int, column: int) -> None:
@@ -25,7 +25,7 @@ class ParseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationError:
-    """An error of an evaluation, which has a value nevertheless."""
+    """An error of an evaluation; the evaluation has a value nevertheless."""
 
     kind: ErrorKind
     detail: str

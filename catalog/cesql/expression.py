@@ -26,7 +26,7 @@ _FUNCTION = re.compile(r"[A-Z][A-Z_]*")
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A part of an expression, how deep others are nested in it, and its unknown functions."""
+    """A part of an expression, the depth of its nested parts, and its unknown functions."""
 
     evaluate: Evaluate
     depth: int
@@ -37,9 +37,9 @@ class Expression:
     """An expression of CloudEvents SQL 1.0.
 
     Args:
-        evaluate: the evaluation of the whole.
-        unknown_functions: the names of functions that it calls and that do not exist, or not with
-            as many arguments. Each such call is an error when it is evaluated.
+        evaluate: the evaluation of the whole expression.
+        unknown_functions: the names of called functions that do not exist, or do not take the
+            number of arguments. The evaluation of an unknown function is an error.
     """
 
     def __init__(self, evaluate: Evaluate, unknown_functions: tuple[str, ...]) -> None:
@@ -47,7 +47,7 @@ class Expression:
         self.unknown_functions = unknown_functions
 
     def evaluate(self, event: Mapping[str, Any]) -> tuple[Value, Sequence[EvaluationError]]:
-        """The value for an event, and the errors that occurred; this raises none.
+        """The value for an event, and the errors of the evaluation; raises no exception.
 
         Args:
             event: the context attributes by name: text, integers, booleans and times.
@@ -65,7 +65,7 @@ def parse(text: str) -> Expression:
     """Parse an expression (cesql/spec.md 2).
 
     Raises:
-        ParseError: it is malformed, too long or nested too deeply.
+        ParseError: the expression is malformed, too long or nested too deeply.
     """
     if len(text) > MOST_CHARACTERS:
         raise ParseError(
@@ -99,7 +99,7 @@ def _fault(reason: str, token: Token) -> ParseError:
 
 @v_args(inline=True)
 class _Compiler(Transformer[Token, _Node]):
-    """Makes a node of each rule as soon as it was parsed, without a tree and without recursion."""
+    """Makes a node of each rule during the parse, without a tree and without recursion."""
 
     def true(self, _: Token) -> _Node:
         return _node(operators.constant(True))
@@ -186,6 +186,6 @@ def _name_of(token: Token) -> str:
 
 
 def _unquoted(token: Token) -> str:
-    """The text of a literal; a backslash stays, unless the quote of the literal follows it."""
+    """The text of a literal; a backslash stays unless the quote of the literal follows."""
     quote = token[0]
     return token[1:-1].replace(f"\\{quote}", quote)

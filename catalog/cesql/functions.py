@@ -16,7 +16,7 @@ from catalog.cesql.types import (
     to_text,
 )
 
-# The white space of Unicode. `str.strip()` without it would take control characters as well.
+# The white space of Unicode. `str.strip()` without an argument also removes control characters.
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -25,13 +25,13 @@ _SPACE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function with a number of parameters of its own.
+    """A function for one number of arguments, or for a least number.
 
     Args:
         compute: takes the arguments, cast to the types of the parameters, and the list of errors.
         parameters: the types of the first arguments.
-        rest: the type of any further arguments; `None` if there may be none.
-        zero: the zero value of the type that it returns.
+        rest: the type of further arguments; `None` if the function takes no further arguments.
+        zero: the zero value of the type of the result.
     """
 
     compute: Callable[..., Value]
@@ -40,12 +40,12 @@ class Function:
     zero: Value = ""
 
     def takes(self, count: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Whether a call may have `count` arguments."""
         fixed = len(self.parameters)
         return count == fixed or (self.rest is not None and count > fixed)
 
     def type_of(self, number: int) -> type:
-        """The type of an argument, by its number from 0."""
+        """The type of the argument with a number, from 0."""
         if number < len(self.parameters):
             return self.parameters[number]
         return self.rest or str
@@ -109,9 +109,9 @@ FUNCTIONS: Mapping[str, tuple[Function, ...]] = {
     "TRIM": (Function(compute=lambda text, _: text.strip(_SPACE), parameters=(str,)),),
     "UPPER": (Function(compute=lambda text, _: text.upper(), parameters=(str,)),),
 }
-"""Every function by its name; `object` is the type of parameters that are not cast."""
+"""The functions by name; `object` is the type of parameters that are not cast."""
 
 
 def find_function(name: str, count: int) -> Function | None:
-    """The function of a name that takes so many arguments."""
+    """The function with a name that takes `count` arguments; `None` if it does not exist."""
     return next((each for each in FUNCTIONS.get(name, ()) if each.takes(count)), None)

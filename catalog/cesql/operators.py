@@ -1,7 +1,8 @@
-"""The operators, as functions that make one evaluation of others (cesql/spec.md 3.4).
+"""The operators, as functions that combine evaluations into one evaluation (cesql/spec.md 3.4).
 
-An operator whose operands have an error returns the zero value of its own type: so the conformance
-tests have it, and so an evaluation does little more once it has failed (cesql/spec.md 4.1).
+An operator whose operands have an error returns the zero value of the type of the operator. The
+conformance tests demand the zero value, and an evaluation does little work after an error
+(cesql/spec.md 4.1).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PARTS = re.compile(r"\\[%_]|[%_]|[^\\%_]+|\\")
 
 
 class _Segment:
-    """The part between two `%`: characters, of which some may be any."""
+    """The part of a pattern between two `%`: literal characters and wildcards for one character."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -48,11 +49,11 @@ class _Segment:
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A predicate that tells whether the whole of a text matches a pattern of LIKE.
+    """A predicate for texts that match a pattern of LIKE as a whole.
 
-    The time of a match grows no faster than the product of both lengths: segments are looked for
-    from left to right, and none is looked for twice. A single regular expression would try all
-    ways to divide the text, of which there can be exponentially many.
+    The time of a match grows no faster than the product of both lengths: the search for segments
+    goes from left to right, and searches for each segment once. A single regular expression would
+    try every division of the text, of which there can be exponentially many.
     """
     segments = [_Segment()]
     for part in _PARTS.findall(pattern):
@@ -70,6 +71,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
 
     def matches(text: str) -> bool:
         found = first.match(text)
+        # The earliest match of a segment suffices: it leaves the most text to later segments.
         for segment in middle:
             if found is None:
                 return False
@@ -112,7 +114,7 @@ def negative(operand: Evaluate) -> Evaluate:
 
 
 def not_(operand: Evaluate) -> Evaluate:
-    """The negation. An integer is no operand of it, as the conformance tests have it."""
+    """The negation; an integer is no valid operand, as the conformance tests demand."""
 
     def evaluate(event: Mapping[str, Any], errors: Errors) -> Value:
         x = operand(event, errors)
@@ -159,12 +161,13 @@ def xor(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def equality(left: Evaluate, right: Evaluate, *, wanted: bool) -> Evaluate:
-    """`=` or, where `wanted` is false, `!=`. The type of the right operand decides."""
+    """`=` or, with `wanted` false, `!=`; the left operand is cast to the type of the right."""
 
     def evaluate(event: Mapping[str, Any], errors: Errors) -> Value:
         x, y = left(event, errors), right(event, errors)
         if errors:
             return False
+        # By exact type, since a boolean is also an `int` in Python.
         if type(x) is not type(y):
             x = CASTS[type(y)](x, errors)
         return (x == y) is wanted
@@ -176,6 +179,7 @@ def _quotient(x: int, y: int, errors: Errors) -> int:
     if y == 0:
         errors.append(EvaluationError("math", f"{x} / 0"))
         return 0
+    # `//` rounds down, but the operator rounds towards zero.
     return abs(x) // abs(y) * (1 if (x < 0) is (y < 0) else -1)
 
 
@@ -228,7 +232,7 @@ def comparison(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def like(operand: Evaluate, pattern: str, *, wanted: bool) -> Evaluate:
-    """`LIKE` or, where `wanted` is false, `NOT LIKE`."""
+    """`LIKE` or, with `wanted` false, `NOT LIKE`."""
     matches = compile_pattern(pattern)
 
     def evaluate(event: Mapping[str, Any], errors: Errors) -> Value:
@@ -241,7 +245,7 @@ def like(operand: Evaluate, pattern: str, *, wanted: bool) -> Evaluate:
 
 
 def in_(operand: Evaluate, elements: Sequence[Evaluate], *, wanted: bool) -> Evaluate:
-    """`IN` or, where `wanted` is false, `NOT IN`. The type of the left operand decides."""
+    """`IN` or, with `wanted` false, `NOT IN`; elements are cast to the type of the left operand."""
 
     def evaluate(event: Mapping[str, Any], errors: Errors) -> Value:
         x = operand(event, errors)
@@ -255,7 +259,7 @@ def in_(operand: Evaluate, elements: Sequence[Evaluate], *, wanted: bool) -> Eva
 
 
 def call(name: str, arguments: Sequence[Evaluate]) -> Evaluate:
-    """The call of a function; `False` and an error if there is none that takes the arguments."""
+    """The call of a function; `False` and an error if no function takes the arguments."""
     function = find_function(name, len(arguments))
     if function is None:
         detail = f"there is no function {name} of {len(arguments)} arguments"

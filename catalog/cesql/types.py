@@ -1,4 +1,4 @@
-"""The values of CloudEvents SQL, and how they are cast (cesql/spec.md 3.1 and 3.7)."""
+"""The values of CloudEvents SQL, and the casts of values (cesql/spec.md 3.1 and 3.7)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,64}")
 
 
 Evaluate = Callable[[Mapping[str, Any], Errors], Value]
-"""The value of an expression for the attributes of an event; it adds the errors to a list."""
+"""Returns the value of an expression for the attributes of an event, and adds errors to a list."""
 
 
 def in_range(number: int, errors: Errors) -> int:
-    """A result of arithmetic, or 0 and an error if it needs more than 32 bits."""
+    """A result of arithmetic, or 0 and an error if the result needs more than 32 bits."""
     if LEAST_INTEGER <= number <= MOST_INTEGER:
         return number
     errors.append(EvaluationError("math", f"{number} needs more than 32 bits"))
@@ -62,7 +62,7 @@ CASTS: Mapping[type, Callable[[Value, Errors], Value]] = {
 
 
 def value_of(attribute: Any) -> Value:
-    """The value of an event's attribute; those of other types are text (cesql/spec.md 3.2)."""
+    """The value of an attribute of an event, as text for remaining types (cesql/spec.md 3.2)."""
     if isinstance(attribute, bool | str):
         return attribute
     if isinstance(attribute, int) and LEAST_INTEGER <= attribute <= MOST_INTEGER:

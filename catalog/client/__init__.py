@@ -1,6 +1,6 @@
-"""A typed client of one node's HTTP API: for programs, commands, the demo and replication.
+"""A typed client of the HTTP API of a node: for programs, commands, the demo and replication.
 
-docs/client.md describes it.
+docs/client.md describes the client.
 """
 
 from __future__ import annotations

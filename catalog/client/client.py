@@ -1,4 +1,4 @@
-"""The client of one node's API."""
+"""The client of the API of a node."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Client(
     HandoverCalls,
     AccessCalls,
 ):
-    """The API of one node. Use `Client.open`; every method raises `ClientError`.
+    """The API of one node, opened by `Client.open`; every method raises `ClientError`.
 
-    Requests that are safe to repeat are repeated; see `request`.
+    The client repeats requests that are safe to repeat; see `request`.
     """
 
     async def model(self) -> JsonObject:
@@ -35,33 +35,33 @@ class Client(
         return await self.get("/model")
 
     async def modelsource(self) -> JsonObject:
-        """The model as it was written."""
+        """The source of the model, as written by the operator."""
         return await self.get("/modelsource")
 
     async def put_modelsource(self, source: Any) -> JsonObject:
-        """Replace the model. The node refuses a model that an entity does not comply with."""
+        """Replace the model; the node refuses a model to which an entity does not conform."""
         return await self.put("/modelsource", source)
 
     async def capabilities(self) -> JsonObject:
         return await self.get("/capabilities")
 
     async def offered_capabilities(self) -> JsonObject:
-        """All values that the capabilities may have."""
+        """The values that the capabilities may have."""
         return await self.get("/capabilitiesoffered")
 
     async def put_capabilities(self, capabilities: Any) -> JsonObject:
-        """Replace the capabilities; those that are not mentioned are turned off."""
+        """Replace the capabilities; missing capabilities are turned off."""
         return await self.put("/capabilities", capabilities)
 
     async def update_capabilities(self, changes: Any) -> JsonObject:
-        """Change some capabilities."""
+        """Change the given capabilities and keep the rest."""
         return await self.patch("/capabilities", changes)
 
     async def validate(self, definition: str, message: Any) -> JsonObject:
         """Check whether a message conforms to its definition; the answer lists the violations.
 
         Args:
-            definition: the xid of a message, or of a version of one.
+            definition: the xid of a message or of a version of a message.
             message: a CloudEvent in JSON, or a message as JSON (`concord validate --help`).
         """
         body = message if isinstance(message, bytes) else orjson.dumps(message)

@@ -1,4 +1,4 @@
-"""Sends requests to one node: repeats them where that is safe, and bounds their time and size."""
+"""Sends requests to a node, repeats safe requests, and bounds the time and size of answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LARGEST_ANSWER = 256 * 1024 * 1024
 _LARGEST_PROBLEM = 4 * 1024 * 1024
 _LONGEST_LINE = 32 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
-# Many times as long as the node may be silent, a stream may be slow.
+# A stream may be slow for this multiple of the time for which the node may be silent.
 _PATIENCES = 10
 _POSITION, _WAIT_FOR, _PREFER = "Concord-Position", "Concord-Wait-For", "Prefer"
 _REDIRECTS = frozenset({301, 302, 307, 308})
@@ -53,7 +53,7 @@ _GUARD_HELD = "An earlier attempt, whose answer was lost, may have succeeded: re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A successful answer of a node. `next_page` is the path of the next page, if there is one."""
+    """A successful answer of a node; `next_page` is the path of the next page or empty."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -62,7 +62,7 @@ class Answer:
 
     @property
     def position(self) -> str:
-        """The position of a write in the node's change log, or of a read that waited."""
+        """The position of a write, or of a read that waited, in the change log of the node."""
         return self.headers.get(_POSITION, "")
 
     @property
@@ -73,7 +73,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """One request as it is sent, possibly several times."""
+    """The content of a request, which may be sent several times."""
 
     method: str
     path: str
@@ -93,21 +93,20 @@ class _Call:
 
 
 class Connection:
-    """Requests to one node. Every method raises `ClientError`.
+    """Requests to one node; every method raises `ClientError`.
 
-    `position` is that of the last write of this client which was answered: a read at a catalog
-    that follows the node can wait for it, so that it shows all writes of this client. It is empty
-    before the first one. `received` counts the bytes of the answers, `sent` those of the bodies of
-    requests.
+    `position` is the position of the last answered write of the client, and empty before the first
+    write. A read at a catalog that follows the node can wait for the position, and then shows every
+    write of the client. `received` counts the bytes of answers, `sent` the bytes of request bodies.
 
     Args:
-        url: the node's base URL.
-        session: sends the requests; the caller closes it.
+        url: the base URL of the node.
+        session: sends the requests; the caller closes the session.
         retry: the policy for repeating requests.
-        timeout_seconds: the longest that one call may take, repetitions included.
-        largest: the most bytes of an answer that is not a stream.
-        token: is sent as a bearer token, to this node only.
-        credential: is shown to this node only, in place of a token.
+        timeout_seconds: the longest time of a call, including repetitions.
+        largest: the largest size of an answer in bytes, except for streams.
+        token: the bearer token, sent to the node only.
+        credential: the credential in place of a token, shown to the node only.
     """
 
     def __init__(
@@ -143,11 +142,11 @@ class Connection:
         """Open a client of the node at `url`.
 
         Args:
-            url: the node's base URL.
-            token: is sent as a bearer token, to this node only.
-            timeout_seconds: the longest that one call may take, repetitions included.
-            retry: the policy for repeating requests; four attempts within about a second
-                unless given.
+            url: the base URL of the node.
+            token: the bearer token, sent to the node only.
+            timeout_seconds: the longest time of a call, including repetitions.
+            retry: the policy for repeating requests; by default four attempts within about a
+                second.
 
         Raises:
             ClientError: `url` is not an http or https URL.
@@ -181,27 +180,27 @@ class Connection:
         wait_for: str = "",
         wait_seconds: int | None = None,
     ) -> Answer:
-        """Send one request, and repeat it if it fails for a reason that may pass.
+        """Send one request, and repeat it after a transient failure.
 
         A request that did not reach the node, or was answered 429, is always repeated. If the
-        answer was lost, or is 502, 503 or 504, the node may have carried out the request; it is
-        repeated if that does no harm: GET, HEAD, OPTIONS, PUT, DELETE, and requests that are
-        guarded by If-Match, If-None-Match or an epoch in their body. A repeated DELETE that
-        finds nothing has succeeded before. A repeated write that its guard refuses is doubtful:
-        that may be its own doing.
+        answer was lost, or is 502, 503 or 504, the node may have carried out the request. Then only
+        harmless requests are repeated: GET, HEAD, OPTIONS, PUT, DELETE, and requests guarded by
+        If-Match, If-None-Match or an epoch in the body. A repeated DELETE that is answered 404
+        counts as a success of the earlier attempt. A repeated write that its guard refuses is
+        doubtful, since the earlier attempt may have succeeded.
 
         Args:
-            path: below the node's URL; it may have a query of its own.
-            body: is sent as JSON, unless it is bytes.
-            is_repeatable: whether a second execution does no harm, where the caller knows better.
-            largest: the most bytes of the answer; the client's own limit unless given.
-            wait_for: the `position` of a write, here or at a catalog that the node follows: a GET
-                or HEAD is answered once the node has it. Several have commas between.
-            wait_seconds: how long it waits; as long as the node lets it unless given.
+            path: the path below the URL of the node, optionally with a query.
+            body: the body as bytes, or an object that is sent as JSON.
+            is_repeatable: whether a second execution does no harm, if the caller knows better.
+            largest: the largest size of the answer in bytes; by default the limit of the client.
+            wait_for: the `position` of a write at the node or at a catalog that the node follows;
+                the node answers a GET or HEAD once it has the write. Commas separate positions.
+            wait_seconds: how long to wait; by default as long as the node allows.
 
         Raises:
-            Refused: the status is 400 or above; `position_not_reached`, if it waited in vain.
-            Unreachable: there was no answer, or not in time.
+            Refused: the status is 400 or above; `position_not_reached` if the wait was in vain.
+            Unreachable: no answer came, or no answer in time.
             BadAnswer: the answer is a redirect, or too large.
         """
         headers = {**(headers or {}), **_waiting(wait_for, wait_seconds)}
@@ -232,16 +231,17 @@ class Connection:
         wait_seconds: float = 0.0,
         is_bounded: bool = True,
     ) -> AsyncGenerator[bytes]:
-        """Send one request and yield the lines of its answer as they arrive.
+        """Send one request and yield each line of the answer on arrival.
 
-        Nothing is repeated. A rest without a newline is left out: the answer broke off.
+        The request is not repeated. A last line without a newline is left out, since it shows that
+        the answer broke off.
 
         Args:
-            wait_seconds: how much longer than usual the node may take to answer.
-            is_bounded: whether the whole answer has to arrive in time, or just each part of it.
+            wait_seconds: the additional time in which the node may answer.
+            is_bounded: whether the whole answer has to arrive in time, or only each chunk.
 
         Raises:
-            BadAnswer: a line has more than 32 MiB, or the answer comes too slowly to be of use.
+            BadAnswer: a line has more than 32 MiB, or the answer arrives too slowly.
         """
         call = _Call.of(method, path, params, body, {})
         patience = self._timeout + wait_seconds
@@ -264,7 +264,7 @@ class Connection:
                 rest += last
                 if len(rest) > _LONGEST_LINE:
                     raise BadAnswer(self.at(path), f"a line of more than {_LONGEST_LINE} bytes")
-                # A long answer that is always ready must not block the event loop.
+                # Reading data that has arrived already never yields to the event loop.
                 await asyncio.sleep(0)
 
     async def get(
@@ -275,21 +275,21 @@ class Connection:
         wait_for: str = "",
         wait_seconds: int | None = None,
     ) -> JsonObject:
-        """The JSON object at any path of the API; see `request` for waiting."""
+        """The JSON object at a path of the API; see `request` for waiting."""
         return await self._json(
             "GET", path, params=params, wait_for=wait_for, wait_seconds=wait_seconds
         )
 
     async def put(self, path: str, body: Any, params: Params = ()) -> JsonObject:
-        """Send JSON to any path of the API; the answer is empty if it has no body."""
+        """Send JSON to a path of the API; returns an empty object for an answer without a body."""
         return await self._json("PUT", path, params=params, body=body)
 
     async def patch(self, path: str, body: Any, params: Params = ()) -> JsonObject:
-        """As `put`."""
+        """Send JSON by PATCH; see `put`."""
         return await self._json("PATCH", path, params=params, body=body)
 
     async def post(self, path: str, body: Any, params: Params = ()) -> JsonObject:
-        """As `put`."""
+        """Send JSON by POST; see `put`."""
         return await self._json("POST", path, params=params, body=body)
 
     async def pages(
@@ -300,9 +300,9 @@ class Connection:
         wait_for: str = "",
         wait_seconds: int | None = None,
     ) -> AsyncIterator[Any]:
-        """The JSON of every page of a collection, in order, as the node links them.
+        """The JSON of every page of a collection, in the order of the links of the node.
 
-        Each page is as of what `request` waits for.
+        Every page shows the writes that `request` waits for.
         """
         wait: dict[str, Any] = {"wait_for": wait_for, "wait_seconds": wait_seconds}
         while path:
@@ -313,9 +313,10 @@ class Connection:
             path, params = answer.next_page, ()
 
     def _note_position(self, method: str, position: str) -> None:
-        """Keep the position of a write; of concurrent ones, the last."""
+        """Keep the position of a write; of concurrent writes, the highest position."""
         if method in _READS or not position:
             return
+        # Positions of different logs cannot be compared.
         is_same_log = position.partition(".")[0] == self.position.partition(".")[0]
         self.position = max(position, self.position) if is_same_log else position
 
@@ -334,13 +335,13 @@ class Connection:
             raise BadAnswer(self.at(path), "no JSON") from error
 
     def at(self, path: str) -> str:
-        """The URL of a path, as errors name it."""
+        """The URL of a path, for errors."""
         return f"{self.url}/{path.lstrip('/')}"
 
     async def _repeat(
         self, call: _Call, is_repeatable: bool, largest: int, deadline: float
     ) -> Answer:
-        """Send a request until it is answered or the policy is exhausted."""
+        """Send a request until an answer comes or the policy is exhausted."""
         failures, was_doubtful = 0, False
         while True:
             try:
@@ -374,9 +375,9 @@ class Connection:
     async def _respond(
         self, call: _Call, timeout: aiohttp.ClientTimeout | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; the value is a successful response whose body is not read yet.
+        """Send a request; the value is a successful response with an unread body.
 
-        One that is answered 401 is sent again, once, if there is another credential.
+        A request that is answered 401 is sent once more if the credential was renewed.
         """
         try:
             shown = await self._credential.headers()
@@ -411,7 +412,8 @@ class Connection:
         )
 
     async def _accepted(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
-        """A response, unless it is an error or a redirect."""
+        """The response, unless it is an error or a redirect."""
+        # A redirect could lead the credential of the node to a foreign host.
         if response.status >= 400:
             raise await self._refusal(response)
         if response.status in _REDIRECTS:
@@ -427,10 +429,10 @@ class Connection:
         return kind(problem, retry_after=parse_retry_after(retry_after, self._retry.clock()))
 
     def _next_page(self, response: aiohttp.ClientResponse) -> str:
-        """The target of the link `next` (pagination/spec.md), always at this node's own URL.
+        """The target of the link `next` (pagination/spec.md), always below the URL of the client.
 
-        A node may have a public URL other than the one that this client uses; the token must
-        not be sent there, and it may not be reachable from here.
+        The public URL in the links of a node may differ from the URL that the client uses. The
+        client must not send the token to the public URL, and may be unable to reach it.
         """
         link = response.links.get("next")
         if link is None:
@@ -446,7 +448,7 @@ async def read_limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
     """The body of a response.
 
     Raises:
-        ResponseTooLarge: there are more than `limit` bytes; the connection is closed.
+        ResponseTooLarge: the body has more than `limit` bytes; the connection is closed.
     """
     body = bytearray()
     async for chunk in response.content.iter_any():
@@ -458,7 +460,8 @@ async def read_limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
 
 
 def _failure(url: str, error: Exception) -> Unreachable:
-    """The error for a request without a whole answer."""
+    """The error for a request without a complete answer."""
+    # Only a failure to connect proves that the node cannot have carried out the request.
     is_refused = isinstance(error, aiohttp.ClientConnectorError)
     is_unsent = is_refused or isinstance(error, aiohttp.ConnectionTimeoutError)
     return Unreachable(
@@ -481,6 +484,6 @@ def _waiting(wait_for: str, seconds: int | None) -> dict[str, str]:
 
 
 def _does_no_harm(method: str, body: Any, headers: Mapping[str, str]) -> bool:
-    """Whether a request may be sent twice: it is idempotent, or a guard refuses the second one."""
+    """Whether a request may be sent twice, since it is idempotent or a guard refuses the second."""
     is_guarded = isinstance(body, dict) and body.get("epoch") is not None
     return method in _IDEMPOTENT or is_guarded or not _GUARDS.isdisjoint(headers)

@@ -1,4 +1,4 @@
-"""The credential that a client shows a node, to prove who sends a request."""
+"""The credential by which a client identifies itself to a node."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from aiohttp import hdrs
 
 
 class Credential(Protocol):
-    """Proves to one node who sends requests. Its methods raise `CredentialUnusable`."""
+    """Identifies the sender of requests to one node; the methods raise `CredentialUnusable`."""
 
     @property
     def tls(self) -> ssl.SSLContext | bool:
-        """The TLS of connections to the node; `True` is that of the session."""
+        """The TLS context of connections to the node; `True` for the context of the session."""
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers of the next request."""
+        """The headers for the next request."""
 
     async def renew(self, refused: Mapping[str, str]) -> bool:
-        """Say whether other headers than those that were answered 401 may be accepted."""
+        """Return whether a retry with new headers makes sense after headers were answered 401."""
 
 
 class BearerToken:
-    """A token that stays as it is; an empty one is none."""
+    """A constant token; requests with an empty token have no credential."""
 
     tls = True
 

@@ -1,4 +1,4 @@
-"""Calls for documents of resources and versions: bytes with their media type."""
+"""Calls for documents of resources and versions: bytes with a media type."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from aiohttp import hdrs
 from catalog.client.connection import Answer, Connection
 
 _METADATA = "xRegistry-"
-# The characters that a header value may have unencoded, beside letters and digits.
+# The characters of header values that need no encoding, beside letters and digits.
 _PLAIN = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A version's document. `location` is its URL if it is stored elsewhere.
+    """The document of a version; `location` is the URL of an external document.
 
     `etag` and `epoch` are guards for the next write.
     """
@@ -31,19 +31,19 @@ class Document:
 
 
 class DocumentCalls(Connection):
-    """The calls for documents. The metadata of a document is an entity."""
+    """The calls for documents; the metadata of a document is an entity."""
 
     async def document(
         self, xid: str, *, wait_for: str = "", wait_seconds: int | None = None
     ) -> Document:
-        """The document of a version, or of a resource's default version.
+        """The document of a version, or of the default version of a resource.
 
         Args:
-            wait_for: the position of a write that the answer is to show; see `request`.
-            wait_seconds: how long to wait for it.
+            wait_for: the position of a write that the answer has to show; see `request`.
+            wait_seconds: how long to wait for the position.
 
         Raises:
-            Refused: `not_found`, if there is no such entity or it has no document.
+            Refused: `not_found`, if the entity does not exist or has no document.
         """
         answer = await self.request("GET", xid, wait_for=wait_for, wait_seconds=wait_seconds)
         return _document_of(answer)
@@ -61,12 +61,13 @@ class DocumentCalls(Connection):
         """Replace the document of a version or of a default version, or create it.
 
         Args:
-            xid: a resource or a version.
-            content: of any format.
-            content_type: its media type, kept as `contenttype`.
-            metadata: attributes to change with it, such as the `format` of a new schema.
-            etag: the node refuses the write with status 412 if the document has another one.
-            epoch: the node refuses the write with `mismatched_epoch` if the version has another.
+            xid: the xid of a resource or a version.
+            content: the document, in an arbitrary format.
+            content_type: the media type of the document, stored as `contenttype`.
+            metadata: attributes to change with the document, such as the `format` of a new schema.
+            etag: the expected tag of the document; the node refuses a mismatch with status 412.
+            epoch: the expected epoch of the version; the node refuses a mismatch with
+                `mismatched_epoch`.
         """
         guard = {} if epoch is None else {"epoch": epoch}
         headers: dict[str, str] = {
@@ -90,7 +91,7 @@ def _document_of(answer: Answer) -> Document:
 
 
 def _header(value: str | int | bool) -> str:
-    """A scalar as core/http.md, "HTTP Header Values", writes it; a plain "null" would delete."""
+    """A scalar as a header (core/http.md, "HTTP Header Values"); a plain "null" would delete."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "%6Eull" if value == "null" else quote(str(value), safe=_PLAIN)

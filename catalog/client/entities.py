@@ -1,4 +1,4 @@
-"""Calls for entities, which are dicts of xRegistry JSON."""
+"""Calls for entities, as dicts of xRegistry JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _SEGMENTS_WITH_DOCUMENTS = (4, 6)
 class EntityCalls(Connection):
     """The calls for groups, resources, their meta entities and versions.
 
-    An entity is named by its xid, and is a dict of its attributes as in the standard. The `epoch`
-    of a write is a guard: the node refuses the write with `mismatched_epoch` if the entity has
-    another epoch. A write that is repeated because its answer was lost is refused like that if it
-    was carried out the first time; `is_doubtful` is true then: read the entity to find out.
+    The xid names an entity, and a dict has the attributes in the form of the standard. The `epoch`
+    of a write is a guard: the node refuses the write with `mismatched_epoch` if the entity has a
+    different epoch. If the answer to a write was lost, the client repeats the write; the node
+    refuses the repetition in the same way if the first attempt succeeded. Then `is_doubtful` is
+    true, and only a read of the entity tells whether the write succeeded.
     """
 
     async def entity(
@@ -30,16 +31,17 @@ class EntityCalls(Connection):
         wait_for: str = "",
         wait_seconds: int | None = None,
     ) -> JsonObject:
-        """One entity; a resource with the attributes of its default version.
+        """One entity; a resource has the attributes of the default version.
 
         Args:
-            xid: the registry's is `/`.
-            inline: collections to show in it, `*` for all (core/spec.md, "Inline Flag").
-            wait_for: the position of a write that the answer is to show; see `request`.
-            wait_seconds: how long to wait for it.
+            xid: the xid of the entity; `/` is the registry.
+            inline: the collections to show in the entity; `*` shows the whole subtree
+                (core/spec.md, "Inline Flag").
+            wait_for: the position of a write that the answer has to show; see `request`.
+            wait_seconds: how long to wait for the position.
 
         Raises:
-            Refused: `not_found`, if there is no such entity.
+            Refused: `not_found`, if the entity does not exist.
         """
         return await self.get(
             metadata_path(xid),
@@ -59,14 +61,14 @@ class EntityCalls(Connection):
         wait_for: str = "",
         wait_seconds: int | None = None,
     ) -> AsyncIterator[tuple[str, JsonObject]]:
-        """Every entity of a collection with its id, read page by page.
+        """The entities of a collection with ids, read page by page.
 
         Args:
-            collection: its path, such as `/messagegroups/g/messages`.
-            filters: alternatives that select entities; commas within one mean "and".
-            sort: an attribute, and `=desc` after it for the other direction.
+            collection: the path of the collection, such as `/messagegroups/g/messages`.
+            filters: alternatives that select entities; commas within an alternative mean "and".
+            sort: the attribute to sort by, followed by `=desc` for descending order.
             inline: as in `entity`.
-            page_size: the most entities of one page; the node's own limit unless given.
+            page_size: the largest number of entities in a page; by default the limit of the node.
             wait_for: as in `entity`, for each page; `wait_seconds`, too.
         """
         params = _flags(inline=inline, filters=filters, sort=sort)
@@ -78,12 +80,12 @@ class EntityCalls(Connection):
                 yield item
 
     async def versions(self, resource: str) -> AsyncIterator[tuple[str, JsonObject]]:
-        """Every version of a resource with its id."""
+        """The versions of a resource with ids."""
         async for item in self.items(f"{resource}/versions"):
             yield item
 
     async def create(self, xid: str, attributes: Mapping[str, Any]) -> JsonObject:
-        """Create an entity, with the entities below it that are among the attributes.
+        """Create an entity, together with the nested entities among the attributes.
 
         Raises:
             Refused: status 412, `precondition_failed`, if the entity exists.
@@ -94,47 +96,48 @@ class EntityCalls(Connection):
     async def replace(
         self, xid: str, attributes: Mapping[str, Any], *, epoch: int | None = None
     ) -> JsonObject:
-        """Give an entity just these attributes, or create it. Entities below it stay."""
+        """Replace the attributes of an entity, or create the entity; nested entities stay."""
         return await self.put(metadata_path(xid), _guarded(attributes, epoch))
 
     async def update(
         self, xid: str, changes: Mapping[str, Any], *, epoch: int | None = None
     ) -> JsonObject:
-        """Change some attributes of an entity; `None` deletes one."""
+        """Change the given attributes of an entity; `None` deletes an attribute."""
         return await self.patch(metadata_path(xid), _guarded(changes, epoch))
 
     async def add_version(self, resource: str, attributes: Mapping[str, Any]) -> JsonObject:
         """Create a version whose id the node chooses, unless `versionid` is among the attributes.
 
-        It is not repeated if its answer is lost, since that could create two versions.
+        The request is not repeated after a lost answer, since it could create two versions.
         """
         return await self.post(metadata_path(resource), attributes)
 
     async def set_default_version(self, resource: str, version: str | None) -> JsonObject:
-        """Make a version the default one, sticky; `None` is the newest version from now on.
+        """Make a version the sticky default; with `None`, the newest version is always the default.
 
-        The answer is the resource's meta entity.
+        The answer is the meta entity of the resource.
         """
         chosen = {"defaultversionid": version, "defaultversionsticky": version is not None}
         return await self.patch(f"{resource}/meta", chosen)
 
     async def delete(self, path: str, *, epoch: int | None = None) -> None:
-        """Delete an entity with all entities below it, or all entities of a collection.
+        """Delete an entity with the entities below, or every entity of a collection.
 
         Args:
-            path: an xid, or a collection's path.
-            epoch: for a resource, the epoch of its meta entity, not of its default version.
+            path: an xid, or the path of a collection.
+            epoch: the expected epoch; for a resource, the epoch of the meta entity, not of the
+                default version.
         """
         await self.request("DELETE", path, params=[] if epoch is None else [("epoch", str(epoch))])
 
 
 def is_replica(entity: Mapping[str, Any]) -> bool:
-    """Whether another catalog is the authority of an entity that a node shows."""
+    """Whether an entity shown by a node is a replica from a different authority."""
     return "authority" in entity and "origin" in entity
 
 
 def metadata_path(xid: str) -> str:
-    """The path of an entity's JSON, whether or not it has a document."""
+    """The path of the JSON of an entity, whether or not the entity has a document."""
     has_document = len(xid.strip("/").split("/")) in _SEGMENTS_WITH_DOCUMENTS
     return xid + _DETAILS if has_document and not xid.endswith(_DETAILS) else xid
 

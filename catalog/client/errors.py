@@ -1,11 +1,11 @@
 """Errors of requests to a node, and their problem documents (core/http.md, "Error Processing").
 
 ClientError
-├── Unreachable         no answer, not in time, or not a whole one
+├── Unreachable         no answer, a late answer, or an incomplete answer
 ├── Refused             the answer is an error; `problem` is its document
 │   └── CursorExpired   the change log does not reach back to the cursor
-├── BadAnswer           the answer is not one of a Concord node
-└── CredentialUnusable  no valid credential is there to be sent
+├── BadAnswer           the answer is no answer of a Concord node
+└── CredentialUnusable  the client has no valid credential to send
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _BEFORE_NAME = re.compile(r".*[#:]", re.DOTALL)
 
 
 class ClientError(Exception):
-    """A request without a result. `hint` says what to do about it, if that is known.
+    """A request without a result; `hint` advises the user or is empty.
 
-    `is_retryable` says whether the same request may succeed later, and `retry_after` after how
-    many seconds if the node asks for a pause. `is_doubtful` says whether the node may have
-    carried out the request all the same.
+    `is_retryable` says whether the same request may succeed later. `retry_after` is the pause in
+    seconds for which the node asks. `is_doubtful` says whether the node may have carried out the
+    request nevertheless.
     """
 
     is_retryable = False
@@ -44,7 +44,7 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """There is no answer from the URL, not in time, or not a whole one."""
+    """The URL gave no answer, a late answer, or an incomplete answer."""
 
     def __init__(
         self, message: str, hint: str = "", *, is_doubtful: bool, is_retryable: bool = True
@@ -55,7 +55,7 @@ class Unreachable(ClientError):
 
 
 class BadAnswer(ClientError):
-    """The answer is not one of a Concord node."""
+    """The answer is no answer of a Concord node."""
 
     def __init__(self, url: str, content: str) -> None:
         hint = "Check that the URL is a Concord node's."
@@ -63,23 +63,23 @@ class BadAnswer(ClientError):
 
 
 class Refused(ClientError):
-    """The node's answer is an error. `retry_after` is the pause that it asks for, in seconds."""
+    """The node answered with an error; `retry_after` is the requested pause, in seconds."""
 
     def __init__(self, problem: Problem, *, retry_after: float = 0.0) -> None:
         super().__init__(problem.title, problem.detail)
         self.problem = problem
         self.retry_after = retry_after
-        # A read that has waited long enough is not to wait again.
+        # The read has waited already, so a repetition would wait a second time.
         self.is_retryable = problem.status in _LATER and problem.name != "position_not_reached"
         self.is_doubtful = problem.status in _LATER - {_TOO_MANY_REQUESTS}
 
 
 class CursorExpired(Refused):
-    """The node's change log does not reach back to the cursor, or is another one."""
+    """The change log of the node does not reach back to the cursor, or is a different log."""
 
 
 class CredentialUnusable(ClientError):
-    """The request was not sent, since there is no valid credential to send with it."""
+    """The request was not sent, since the client has no valid credential."""
 
     def __init__(
         self, message: str, hint: str = "", *, is_retryable: bool = False, retry_after: float = 0.0
@@ -90,14 +90,14 @@ class CredentialUnusable(ClientError):
 
 
 class ResponseTooLarge(aiohttp.ClientError):
-    """A response has more bytes than its reader accepts."""
+    """A response has more bytes than the reader accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One rule that a request breaks, with the xid of the entity and the reason.
+    """A rule that a request breaks, with the xid of the entity and the reason.
 
-    `args` are the values in its title, such as the `name` of an attribute.
+    `args` are the values in the title, such as the `name` of an attribute.
     """
 
     subject: str
@@ -121,7 +121,7 @@ class Violation:
 class Problem(Violation):
     """The problem document with which a node refuses a request.
 
-    `violations` is never empty: a single violation is the problem itself.
+    `violations` is never empty: a problem that lists no violations is itself the only violation.
     """
 
     status: int
@@ -129,13 +129,13 @@ class Problem(Violation):
 
     @property
     def others(self) -> list[Violation]:
-        """The violations other than the problem's own one."""
+        """The violations except for the violation that the problem itself describes."""
         own = (self.type, self.subject, self.title)
         return [v for v in self.violations if (v.type, v.subject, v.title) != own]
 
     @classmethod
     def read(cls, status: int, body: bytes, reason: str) -> Problem:
-        """Read a problem document, or make one of any other body."""
+        """Read a problem document, or make a problem of a body that is none."""
         with contextlib.suppress(orjson.JSONDecodeError):
             source = orjson.loads(body)
             if isinstance(source, dict) and "title" in source:

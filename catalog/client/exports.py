@@ -1,4 +1,4 @@
-"""Exports a catalog or parts of it as a document, and imports documents."""
+"""Exports a catalog or parts of a catalog as a document, and imports documents."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from catalog.client.connection import UNBOUNDED, JsonObject
 from catalog.client.entities import EntityCalls, is_replica
 from catalog.client.errors import ClientError
 
-# They mark the document as one of the newest edition (documents/editions.py).
+# The attributes that mark a document of the newest edition (documents/editions.py).
 _ROOT_NAMES = ("specversion", "xid")
-# Servers accept request lines of about 8 KiB, percent-encoded, and a node accepts 32 expressions;
+# Servers accept request lines of about 8 KiB, percent-encoded. A node accepts 32 expressions, and
 # a resource needs two.
 _LONGEST_FILTERS = 5_000
 _MOST_FILTERS = 16
@@ -21,16 +21,16 @@ _MOST_NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
-    """Groups of a type, a group, its resources of a type, or one resource: the names of a path."""
+    """The part of a catalog at a path: groups or resources of a type, a group, or a resource."""
 
     names: tuple[str, ...]
 
     @classmethod
     def parse(cls, path: str) -> Self:
-        """The part at a path; without a name it is the whole catalog.
+        """The part at a path; a path without names stands for the whole catalog.
 
         Raises:
-            ClientError: the path is not one of a part that can be exported.
+            ClientError: the part at the path cannot be exported.
         """
         names = tuple(name for name in path.split("/") if name)
         if len(names) > _MOST_NAMES or "?" in path or "#" in path:
@@ -49,7 +49,7 @@ class ExportPart:
         return other.names[: len(self.names)] == self.names
 
     def condition(self, model: Mapping[str, Any]) -> str:
-        """The filter of the registry that selects the entities of the part, or a few more."""
+        """The filter of the registry that selects the part, or a little more than the part."""
         kind = model["groups"][self.plural]
         conditions = [(f"{self.plural}.{kind['singular']}id", self.names[1])]
         if len(self.names) == _MOST_NAMES and self.names[2] in kind.get("resources", {}):
@@ -58,10 +58,10 @@ class ExportPart:
         return ",".join(f"{name}={value}" for name, value in conditions)
 
     def cut(self, document: Mapping[str, Any], into: JsonObject) -> bool:
-        """Copy the entities of this part from one document into another.
+        """Copy the entities of the part from one document into a second document.
 
         Returns:
-            whether there are any.
+            whether the document has the part.
         """
         found: Any = document
         for name in self.names:
@@ -87,27 +87,28 @@ class ExportPart:
 
 
 class ExportCalls(EntityCalls):
-    """Documents that `import_groups` and `concord import` take."""
+    """The calls for documents, as taken by `import_groups` and `concord import`."""
 
     async def export(
         self, *paths: str, own: bool = False, wait_for: str = "", wait_seconds: int | None = None
     ) -> JsonObject:
-        """A catalog, or parts of it within their ancestors, in document view.
+        """A catalog, or parts of a catalog within their ancestors, in document view.
 
-        The whole catalog is read in one snapshot, and so are parts as far as their names fit into
-        one request. The cost of a part depends on its own size, not on the catalog's.
+        The whole catalog is read in one snapshot. Parts are read in one snapshot as far as their
+        names fit into one request. The cost of a part depends on the size of the part, not of the
+        catalog.
 
         Args:
-            paths: of groups of a type, a group, its resources of a type, or one resource; the
-                whole catalog if there is none.
-            own: leave out the groups of other authorities. Such a group has no resource of this
-                node, since only its authority can create resources in it.
-            wait_for: the position of a write that the answer is to show; see `request`.
-            wait_seconds: how long to wait for it.
+            paths: the paths of groups of a type, a group, resources of a type in a group, or a
+                resource; without paths, the whole catalog.
+            own: leave out the groups of different authorities. Such a group has no resource of the
+                node, since only the authority of a group can create resources in the group.
+            wait_for: the position of a write that the answer has to show; see `request`.
+            wait_seconds: how long to wait for the position.
 
         Raises:
-            Refused: there is no entity at one of the paths.
-            ClientError: a path cannot be exported, or is of another authority although `own`.
+            Refused: a path has no entity.
+            ClientError: a path cannot be exported, or belongs to a different authority with `own`.
         """
         parts = list(_uncovered(ExportPart.parse(path) for path in paths or ["/"]))
         is_whole = not parts[0].names
@@ -120,7 +121,7 @@ class ExportCalls(EntityCalls):
             parts = [ExportPart((plural,)) for plural in model["groups"]]
         for part in parts:
             if part.plural not in model["groups"]:
-                await self.get(part.path)  # The node refuses this with the reason.
+                await self.get(part.path)  # The node refuses with the reason.
         wanted, asked = await self._own(parts) if own else (parts, parts)
         root = await self.get("/")
         exported = {name: root[name] for name in _ROOT_NAMES} | {part.plural: {} for part in parts}
@@ -134,25 +135,26 @@ class ExportCalls(EntityCalls):
     async def import_groups(
         self, groups: Mapping[str, Any], *, overwrite: bool = False, dry_run: bool = False
     ) -> JsonObject:
-        """Create or change groups and all below them, all or nothing (`POST /apply`).
+        """Create or change groups with the entities below, in one transaction (`POST /apply`).
 
         Entities that are equal already are not written.
 
         Args:
-            groups: by the plural of their type and their id.
+            groups: the groups by plural of the type and by id.
             overwrite: ignore the epochs of the groups.
-            dry_run: write nothing, with the same answer and errors.
+            dry_run: do not write, but return the same answer and errors.
 
         Returns:
-            the numbers of entities `created` and `updated`, and the `changes` of each.
+            the numbers of entities `created` and `updated`, and the `changes` of each entity.
         """
         flags = [("ignore", "epoch")] if overwrite else []
         return await self.post("/apply", groups, [*flags, ("dryrun", "")] if dry_run else flags)
 
     async def _own(self, parts: Sequence[ExportPart]) -> tuple[list[ExportPart], list[ExportPart]]:
-        """The parts to export, and the parts to read for that.
+        """The parts to export, and the parts to read for the export.
 
-        A type is read as a whole if most of its groups are this node's, else group by group.
+        A type is read as a whole if the node is the authority of most groups, or else group by
+        group.
         """
         wanted: list[ExportPart] = []
         asked: list[ExportPart] = []
@@ -176,7 +178,7 @@ class ExportCalls(EntityCalls):
     async def _read_parts(
         self, parts: Sequence[ExportPart], model: Mapping[str, Any]
     ) -> JsonObject:
-        """The document view of the registry with these parts, and a few more at most."""
+        """The document view of the registry with the parts, and possibly a few more entities."""
         plurals = dict.fromkeys(part.plural for part in parts)
         return await self._unbounded(
             "/",
@@ -191,13 +193,13 @@ class ExportCalls(EntityCalls):
         return await self._json("GET", path, params=params, largest=UNBOUNDED)
 
     async def _explain(self, part: ExportPart) -> None:
-        """Raise the node's reason why there is no entity at a path."""
+        """Raise the error of the node for a path without an entity."""
         await self.get(f"{part.path}/meta" if len(part.names) == 4 else part.path)
         raise ClientError(f"{part.path} was deleted and created meanwhile.", "Export it again.")
 
 
 def _uncovered(parts: Iterable[ExportPart]) -> Iterator[ExportPart]:
-    """The parts that are not within another one of them."""
+    """The parts without the parts that a larger part covers."""
     last: ExportPart | None = None
     for part in sorted(set(parts), key=lambda part: part.names):
         if last is None or not last.covers(part):
@@ -208,7 +210,7 @@ def _uncovered(parts: Iterable[ExportPart]) -> Iterator[ExportPart]:
 def _requests(
     parts: Sequence[ExportPart], model: Mapping[str, Any]
 ) -> Iterator[Sequence[ExportPart]]:
-    """Group the parts that one request can read: whole types need no filter, others do."""
+    """Group the parts that one request can read: parts with and parts without a filter."""
     types = [part for part in parts if len(part.names) == 1]
     if types:
         yield types

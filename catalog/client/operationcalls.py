@@ -1,4 +1,4 @@
-"""Calls of operations by their declarations: bodies and answers are the operations' models."""
+"""Calls operations by declaration: bodies and answers are the models of the operation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.operations.operation import Answered, Operation, Taken
 
 
 class OperationCalls(Connection):
-    """A connection that does operations."""
+    """A connection that calls operations."""
 
     async def call(
         self,
@@ -25,13 +25,13 @@ class OperationCalls(Connection):
         headers: Mapping[str, str] | None = None,
         **at: str,
     ) -> Answered:
-        """Do an operation of the API, and return its answer as the operation's model.
+        """Call an operation of the API, and return the answer as the model of the operation.
 
         Args:
             body: an instance of the model that the operation takes.
-            query: an instance of the model of its query.
-            headers: those that the operation needs.
-            at: the placeholders of its path.
+            query: an instance of the model of the query.
+            headers: the headers that the operation needs.
+            at: the values of the placeholders in the path.
         """
         path, params = _target(operation, query, at)
         answer = await self.request(
@@ -47,7 +47,7 @@ class OperationCalls(Connection):
     async def call_pages(
         self, operation: Operation[Taken, Answered], *, query: BaseModel | None = None, **at: str
     ) -> AsyncIterator[Answered]:
-        """Each page of an operation that answers in pages, as `call`."""
+        """The pages of an operation that answers in pages; see `call`."""
         path, params = _target(operation, query, at)
         while path:
             answer = await self.request(operation.method, path, params=params)
@@ -57,7 +57,7 @@ class OperationCalls(Connection):
             path, params = answer.next_page, ()
 
     def _read(self, operation: Operation[Taken, Answered], path: str, answer: Answer) -> Answered:
-        # mypy does not tie a model to the type variable once the model is told from None.
+        # mypy does not tie a model to the type variable after a check for None.
         model = cast("type[BaseModel] | None", operation.answers)
         try:
             found = None if model is None else model.model_validate_json(answer.body)
@@ -77,7 +77,7 @@ def _target(
     given = query.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     params = []
     for name, value in given.items():
-        # A flag has no value.
+        # A flag is a query parameter without a value.
         texts = value if isinstance(value, list) else ["" if value is True else value]
         params += [(name, str(text)) for text in texts]
     return path, params

@@ -1,4 +1,4 @@
-"""The recovery of a node from its replicas."""
+"""The calls for the recovery of a node from replicas."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from catalog.operations.recovery import (
 
 
 class RecoveryCalls(OperationCalls):
-    """The calls for the recovery of a node, which takes its own entities back."""
+    """The calls for a recovery, in which a node takes back the entities of its authority."""
 
     async def begin_recovery(self, wanted: NewRecovery, *, force: bool = False) -> RecoveryAnswer:
-        """Take the node's own entities back from replicas; it takes no writes until it has.
+        """Take back the entities of the node from replicas; the node refuses writes meanwhile.
 
         Args:
-            force: do not ask the replicas first, which may not be reachable yet.
+            force: do not ask the replicas first, since replicas may be unreachable at the moment.
         """
         query = RecoveryQuery(force=force)
         return await self.call(recovery.BEGIN_RECOVERY, wanted, query=query)
 
     async def recovery(self) -> RecoveryAnswer:
-        """The recovery under way, or the last one."""
+        """The recovery under way, or the last recovery."""
         return await self.call(recovery.GET_RECOVERY)
 
     async def recovery_findings(self) -> list[RecoveryFindingAnswer]:
-        """Origins that could not be taken, that were deleted, or whose copies differed."""
+        """The origins that could not be taken, were deleted, or had differing copies."""
         pages = self.call_pages(recovery.LIST_FINDINGS)
         return [finding async for page in pages for finding in page.findings]
 
     async def change_recovery(self, wanted: RecoveryChanges) -> RecoveryAnswer:
-        """Go on now, and try again what could not be taken, or delete that at every replica."""
+        """Continue at once and retry the failed origins, or delete them at every replica."""
         return await self.call(recovery.CHANGE_RECOVERY, wanted)
 
     async def abort_recovery(self) -> RecoveryAnswer:
-        """End the recovery as it is, and let clients write."""
+        """End the recovery in its present state, and let clients write."""
         return await self.call(recovery.ABORT_RECOVERY)

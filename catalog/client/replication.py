@@ -71,8 +71,8 @@ class DigestRow(NamedTuple):
 class Changes:
     """A page of the change feed.
 
-    `copies` are the entities that changed and their ancestors, parents first, in their present
-    state; deleted ones have `"deleted": true`. `cursor` is the beginning of the next page.
+    `copies` are the changed entities and their ancestors, parents first, in the present state;
+    deleted entities have `"deleted": true`. `cursor` is the beginning of the next page.
     """
 
     copies: Sequence[JsonObject]
@@ -85,15 +85,15 @@ class ReplicationCalls(OperationCalls):
     async def push(
         self, body: bytes, *, authority: str, instance: str, params: Params = ()
     ) -> list[JsonObject]:
-        """Send copies to the node, as lines; the answer has a verdict for each, and a last object.
+        """Send copies to the node, as lines; returns a verdict for each copy, and a last object.
 
         Args:
-            authority: that of the catalog which sends them.
-            instance: its instance.
+            authority: the authority of the sending catalog.
+            instance: the instance of the sending catalog.
 
         Raises:
-            Refused: the node's operator does not accept them, or they do not follow what came
-                before.
+            Refused: the operator of the node does not accept copies of the authority, or the
+                copies do not follow the copies of the previous push.
         """
         answer = await self.request(
             feed.PUSH.method,
@@ -113,9 +113,9 @@ class ReplicationCalls(OperationCalls):
         return found
 
     async def keys(self, authorities: Sequence[str] = ()) -> list[KeyHistoryAnswer]:
-        """The histories of keys of some authorities, or of all that the node knows.
+        """The key histories of the given authorities, or of every authority known to the node.
 
-        They are as the node tells them: nothing of them is checked.
+        The histories are not checked.
         """
         query = KeysQuery.model_construct(authority=[*authorities])
         return (await self.call(peers.LIST_KEYS, query=query)).keys
@@ -123,26 +123,26 @@ class ReplicationCalls(OperationCalls):
     async def tell_keys(
         self, keys: Sequence[KeyHistoryAnswer], *, authority: str, instance: str
     ) -> LearntKeys:
-        """Tell the node of the keys of authorities, before it gets what they have signed.
+        """Tell the node the keys of authorities, before sending entities signed by the keys.
 
         Args:
-            keys: histories as `keys` returns them.
-            authority: that of the catalog which tells them.
-            instance: its instance.
+            keys: histories as returned by `keys`.
+            authority: the authority of the sending catalog.
+            instance: the instance of the sending catalog.
         """
         named = _sender(authority, instance)
         return await self.call(peers.TELL_KEYS, ToldKeys(keys=[*keys]), headers=named)
 
     async def signing(self) -> Signing:
-        """Whether the node signs what it publishes, and its keys."""
+        """Whether the node signs its entities, and the keys of the node."""
         return await self.call(signing.GET_SIGNING)
 
     async def set_signing(self, *, on: bool) -> Signing:
-        """Sign what the node publishes from now on, or no more."""
+        """Let the node begin or cease to sign its entities."""
         return await self.call(signing.SET_SIGNING, SigningSwitch(on=on))
 
     async def rotate_signing(self, *, revoke: bool = False) -> Signing:
-        """Let a new key sign; with `revoke`, nothing is valid that the old one has signed."""
+        """Let a new key sign; `revoke` makes every signature of the old key invalid."""
         return await self.call(signing.ROTATE_KEY, KeyRotation(revoke=revoke))
 
     async def trusted(self) -> list[TrustedAuthority]:
@@ -150,27 +150,27 @@ class ReplicationCalls(OperationCalls):
         return (await self.call(signing.LIST_TRUST)).trusted
 
     async def trust(self, wanted: NewTrust) -> TrustedAuthority:
-        """Take nothing more of an authority that no trusted key has signed."""
+        """Trust a key, and refuse entities of its authority that no trusted key has signed."""
         return await self.call(signing.ADD_TRUST, wanted)
 
     async def distrust(self, wanted: AuthorityQuery) -> None:
-        """Take anything of an authority again, signed or not."""
+        """Remove the trusted keys of an authority, and accept unsigned entities again."""
         await self.call(signing.REMOVE_TRUST, query=wanted)
 
     async def check_signatures(self, after: str = "") -> SignatureAudit:
-        """Let the node verify a part of its catalog: counts, faults, and where to go on."""
+        """Let the node verify a part of its catalog; returns counts, faults and the next part."""
         return await self.call(signing.CHECK_SIGNATURES, query=PartQuery(after=after))
 
     async def repair(self, wanted: WantedOrigins) -> Repairs:
-        """Let the node fetch origins again by its links."""
+        """Let the node fetch origins again through its links."""
         return await self.call(peers.REPAIR, wanted)
 
     async def reconciliations(self) -> list[Reconciliation]:
-        """What jobs reported that compared the node with other catalogs, the latest first."""
+        """The results of jobs that compared the node with further catalogs, latest first."""
         return (await self.call(reconciliations.LIST_RECONCILIATIONS)).reconciliations
 
     async def tell_reconciliation(self, result: NewReconciliation) -> None:
-        """Tell the node what a comparison found there; it keeps a result that comes twice once."""
+        """Report the result of a comparison to the node, which stores a repeated result once."""
         await self.call(reconciliations.TELL_RECONCILIATION, result)
 
     async def links(self) -> list[LinkAnswer]:
@@ -180,69 +180,69 @@ class ReplicationCalls(OperationCalls):
         return await self.call(links.GET_LINK, id=id)
 
     async def add_link(self, wanted: NewLink, *, force: bool = False) -> LinkAnswer:
-        """Create a link; the answer has its id, and describes the source or target.
+        """Create a link; the answer has the id, and describes the source or target.
 
         Args:
-            force: do not ask the source first, which may not be reachable yet.
+            force: do not ask the source first, since the source may be unreachable at the moment.
         """
         return await self.call(links.CREATE_LINK, wanted, query=NewLinkQuery(force=force))
 
     async def try_link(self, wanted: NewLink) -> DryRunAnswer:
-        """Find out what a new link would bring, delete and refuse; nothing is written."""
+        """Report the copies that a new link would bring, delete and refuse; writes nothing."""
         return await self.call(links.TRY_LINK, wanted, query=NewLinkQuery(dryrun=True))
 
     async def try_run(self, id: str) -> DryRunAnswer:
-        """Find out what a link would bring, delete and refuse now; nothing is written."""
+        """Report the copies that a run of a link would bring, delete and refuse; writes nothing."""
         return await self.call(links.TRY_RUN, query=RunQuery(dryrun=True), id=id)
 
     async def change_link(
         self, id: str, changes: LinkChanges, *, force: bool = False
     ) -> LinkAnswer:
-        """Change what a link brings, under which names, from where, and whether it runs.
+        """Change the content, the names, the source or the state of a link.
 
         Args:
-            changes: the members that are set replace those of the link.
-            force: do not ask at another URL first whether it is the same catalog.
+            changes: the members that are set replace the members of the link.
+            force: do not check first that a new URL leads to the same catalog.
         """
         return await self.call(links.CHANGE_LINK, changes, query=ForceQuery(force=force), id=id)
 
     async def reset_link(self, id: str, extent: LinkReset | None = None) -> LinkAnswer:
-        """Let a link compare all that it brings with its source, and bring again what differs."""
+        """Let a link compare its copies with the source, and bring differing entities again."""
         return await self.call(links.RESET_LINK, extent or LinkReset(), id=id)
 
     async def pause_link(self, id: str, reason: str | None = None) -> LinkAnswer:
-        """Let a link bring nothing until it is resumed."""
+        """Pause a link until `resume_link`."""
         return await self.change_link(id, LinkChanges(paused=True, reason=reason))
 
     async def resume_link(self, id: str) -> LinkAnswer:
-        """Let a paused link go on from where it was."""
+        """Let a paused link continue after its cursor."""
         return await self.change_link(id, LinkChanges(paused=False))
 
     async def run_link(self, id: str) -> LinkAnswer:
-        """Have a link read its source now, even if it waits after a failure or has stopped."""
+        """Let a link read its source at once, even if the link waits after a failure or stopped."""
         return await self.call(links.RUN_LINK, id=id)
 
     async def allow_link(self, id: str, digest: str) -> LinkAnswer:
-        """Allow a link to lose the entities that it asks about.
+        """Allow a link to delete the entities for which the link asks permission.
 
         Args:
-            digest: that of the link's question, which lists them.
+            digest: the digest of the question of the link, which lists the entities.
         """
         return await self.change_link(id, LinkChanges(allow=digest))
 
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
-        """Delete a link; `drop` drops its replicas first, which takes its time."""
+        """Delete a link; `drop` deletes the replicas of the link first, which takes time."""
         await self.call(links.DELETE_LINK, query=DropQuery(drop=drop), id=id)
 
     async def conflicts(self, link: str) -> list[CopyConflict]:
-        """The copies that a link could not apply, each with its reason."""
+        """The copies that a link could not apply, each with the reason."""
         pages = self.call_pages(links.LIST_CONFLICTS, id=link)
         return [each async for page in pages for each in page.conflicts]
 
     async def url_of(self, authority: str) -> str:
-        """The URL of an authority: itself if it is one, else the source of the link to it.
+        """The URL of an authority: the authority if it is a URL, or else the source of its link.
 
-        It is empty if no link of the node leads there.
+        The URL is empty if the node has no link from the authority.
         """
         if authority.startswith(("http://", "https://")):
             return authority
@@ -250,11 +250,11 @@ class ReplicationCalls(OperationCalls):
         return next((each for each in sources if each.startswith("http")), "")
 
     async def handshake(self, *, count: bool = False) -> Handshake:
-        """The node's identity, the range of its change log, and its number of entities if asked."""
+        """The identity and the log range of the node, with `count` also the number of entities."""
         return await self.call(peers.HANDSHAKE, query=HandshakeQuery(count=count))
 
     async def cursor(self) -> str:
-        """The end of the change feed: later changes come after this cursor."""
+        """The cursor at the end of the change feed; later changes come after the cursor."""
         nothing = {"format": "csv", "from": "0", "to": "0"}
         answer = await self.request("GET", feed.READ_DIGESTS.path, params=nothing)
         if _CURSOR not in answer.headers:
@@ -266,11 +266,11 @@ class ReplicationCalls(OperationCalls):
 
         Args:
             after: a cursor.
-            wait_seconds: how long to wait for a change if there is none yet, at most 30.
-            limit: the most changes of one page, at most 1000.
+            wait_seconds: how long to wait if the page is empty, at most 30.
+            limit: the largest number of changes in a page, at most 1000.
 
         Raises:
-            CursorExpired: the node's log does not reach back so far.
+            CursorExpired: the log of the node does not reach back to the cursor.
         """
         params = {"after": after, "wait": str(wait_seconds), "limit": str(limit)}
         answer = await self.request("GET", feed.READ_CHANGES.path, params=params)
@@ -288,16 +288,16 @@ class ReplicationCalls(OperationCalls):
         wait_seconds: float,
         filters: Iterable[tuple[str, str]] = (),
     ) -> AsyncGenerator[bytes]:
-        """The lines of one page of the change feed as they arrive; see `lines`.
+        """The lines of one page of the change feed on arrival; see `lines`.
 
-        The last line has the cursor, and the number of changes that are left.
+        The last line has the cursor, and the number of the remaining changes.
 
         Args:
-            wait_seconds: how long to wait for a change if there is none yet; nodes take whole ones.
+            wait_seconds: how long to wait if the page is empty, rounded up to whole seconds.
             filters: the query parameters `authority`, `scope` and `type`, which may be repeated.
 
         Raises:
-            CursorExpired: the node's log does not reach back so far.
+            CursorExpired: the log of the node does not reach back to the cursor.
         """
         wait = math.ceil(wait_seconds)
         page = [("after", after), ("limit", str(limit)), ("wait", str(wait)), ("behind", "")]
@@ -307,7 +307,7 @@ class ReplicationCalls(OperationCalls):
         )
 
     def snapshot_lines(self, filters: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes]:
-        """The lines of all entities, however long that takes; see `lines`."""
+        """The lines of every entity, in unbounded time; see `lines`."""
         return self.lines("GET", feed.READ_SNAPSHOT.path, params=filters, is_bounded=False)
 
     def fetch_lines(self, origins: Iterable[Origin]) -> AsyncGenerator[bytes]:
@@ -316,10 +316,10 @@ class ReplicationCalls(OperationCalls):
         return self.lines(feed.FETCH.method, feed.FETCH.path, body=body)
 
     async def digest_rows(self, *, verify: bool = False) -> list[DigestRow]:
-        """The state of every origin at the node, deleted ones too, as of one moment.
+        """The state of every origin at the node in one snapshot, including deleted origins.
 
         Args:
-            verify: the node computes the digests anew from the content.
+            verify: let the node compute the digests from the content instead of stored digests.
         """
         params = {"format": "csv", **({"verify": "true"} if verify else {})}
         answer = await self.request("GET", feed.READ_DIGESTS.path, params=params)
@@ -336,7 +336,7 @@ class ReplicationCalls(OperationCalls):
         ]
 
     async def merged_digests(self, params: Iterable[tuple[str, str]]) -> Answer:
-        """The fingerprints of merged buckets, with the cursor of their time in `Concord-Cursor`.
+        """The fingerprints of merged buckets, with the cursor of the snapshot in `Concord-Cursor`.
 
         Args:
             params: `bits`, `ranges`, and the filters of `change_lines`.
@@ -360,7 +360,7 @@ class ReplicationCalls(OperationCalls):
         return True
 
     async def _members(self, path: str, name: str) -> list[JsonObject]:
-        """All pages of a list that is the member `name` of an object."""
+        """The items of a list in pages, where each page is an object with the member `name`."""
         return [each async for page in self.pages(path) for each in page[name]]
 
 

@@ -18,14 +18,14 @@ _NOW = partial(datetime.now, UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The policy for requests that failed for a reason that may pass.
+    """The policy for repeating requests after transient failures.
 
     Args:
-        attempts: how often one request is sent at most; 1 repeats nothing.
-        backoff: the waits in between. A wait is longer if the node asks for that with
-            Retry-After, up to the cap.
-        clock: the time that a date in Retry-After is compared with.
-        sleep: waits that many seconds.
+        attempts: the largest number of attempts for a request; with 1, no request is repeated.
+        backoff: the waits between attempts. The header Retry-After of a node may lengthen a wait,
+            up to the cap.
+        clock: the clock with which a date in Retry-After is compared.
+        sleep: waits for a number of seconds.
         random: the source of the jitter.
     """
 
@@ -36,10 +36,10 @@ class Retry:
     random: Random = field(default_factory=Random)
 
     def delay(self, failures: int, error: ClientError) -> float:
-        """Seconds to wait after `failures` failures in a row, of which `error` is the last."""
+        """Seconds to wait after `failures` failures in a row, the last with `error`."""
         at_least = min(error.retry_after, self.backoff.cap)
         return self.backoff.delay(failures, self.random, at_least=at_least)
 
 
 ONCE = Retry(attempts=1)
-"""Repeats nothing."""
+"""The policy that repeats no request."""

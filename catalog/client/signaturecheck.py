@@ -1,7 +1,7 @@
 """Verifies signatures of deliveries on the receiving side (Standard Webhooks 1.0).
 
 VerificationError
-├── SignatureInvalid   the request is not to be trusted
+├── SignatureInvalid   the request must not be trusted
 └── KeyUnusable        the text is not a key
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 TOLERANCE = timedelta(minutes=5)
-"""The age of a request up to which it is taken, as the standard's own libraries have it."""
+"""The largest age of a valid request, as in the libraries of the standard."""
 
 _TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
 _LONGEST_HEADER = 8192
@@ -27,7 +27,7 @@ _NAMES = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 class VerificationError(Exception):
-    """A request that is not verified. `hint` says what may be the cause."""
+    """A request could not be verified; `hint` names a possible cause."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -36,11 +36,11 @@ class VerificationError(Exception):
 
 
 class SignatureInvalid(VerificationError):
-    """A request does not come from who has the key, was changed, or is too old."""
+    """The sender of a request does not have the key, or the request was changed or is too old."""
 
 
 class KeyUnusable(VerificationError):
-    """The text is not a key of Standard Webhooks. The error does not repeat it."""
+    """The text is not a key of Standard Webhooks; the error does not repeat the text."""
 
 
 def verify(
@@ -51,19 +51,19 @@ def verify(
     tolerance: timedelta = TOLERANCE,
     now: datetime | None = None,
 ) -> None:
-    """Return if a key signed this request; the sender's `webhook-id` is then safe to use.
+    """Return if a key signed the request; the `webhook-id` of the sender is then safe to use.
 
     Args:
-        headers: of the request; the case of their names makes no difference.
-        body: of the request, byte for byte, after its content coding (gzip) is undone.
-        key: `whsec_…` (HMAC-SHA256) or `whpk_…` (ed25519); several with spaces between while
-            they are exchanged, one of which has to fit.
-        tolerance: how much the request's time may differ from `now`.
-        now: the present by default.
+        headers: the headers of the request; the case of names makes no difference.
+        body: the body of the request, byte for byte, after decoding the content coding (gzip).
+        key: `whsec_…` (HMAC-SHA256) or `whpk_…` (ed25519); during a rotation several keys,
+            separated by spaces, of which one has to fit.
+        tolerance: the largest difference between the time of the request and `now`.
+        now: the time of the check; by default the current time.
 
     Raises:
-        SignatureInvalid: its message says why.
-        KeyUnusable: `key` is none.
+        SignatureInvalid: the request was not verified; the message says why.
+        KeyUnusable: `key` is not a key.
     """
     keys = _keys(key)
     id, timestamp, signatures = _signing_headers(headers)
@@ -71,9 +71,10 @@ def verify(
         raise SignatureInvalid("The header webhook-timestamp is not a number of seconds.")
     age = (now or datetime.now(UTC)).timestamp() - int(timestamp)
     seconds = tolerance.total_seconds()
+    # Servers such as aiohttp decode header bytes that are not UTF-8 to surrogates.
     content = f"{id}.{timestamp}.".encode("utf-8", "surrogateescape") + body
     given = [_decoded(each) for each in signatures.split(" ")]
-    # What was never signed is worse than what is late, so the time is looked at last.
+    # The time is checked last: an unsigned request is a worse finding than a late request.
     if not any(_fits(scheme, secret, content, given) for scheme, secret in keys):
         raise SignatureInvalid(
             "No signature fits the key, the id, the time and the body.",
@@ -122,7 +123,7 @@ def _key(text: str) -> tuple[str, bytes]:
     prefix, mark, encoded = text.partition("_")
     unpadded = encoded.rstrip("=")
     try:
-        # Some senders leave out the padding.
+        # Senders may omit the padding.
         secret = b64decode(unpadded + "=" * (-len(unpadded) % 4), validate=True)
     except ValueError:
         raise KeyUnusable("The key is not Base64 after its prefix.", _KEY_HINT) from None
@@ -150,7 +151,7 @@ def _fits(scheme: str, key: bytes, content: bytes, given: Sequence[tuple[str, by
 
 
 def _is_signed(key: bytes, content: bytes, signature: bytes) -> bool:
-    # Programs that verify no such signature need not load the library.
+    # Programs that verify no ed25519 signatures need not load the library.
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -1,4 +1,4 @@
-"""The rate at which a stream of a node comes."""
+"""The rate at which a stream of a node arrives."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 LEAST_RATE = 100
-"""The fewest bytes a second at which a stream is of use."""
+"""The lowest acceptable rate of a stream, in bytes per second."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamArrival:
-    """The rate at which a stream comes, without the time that its reader takes.
+    """The rate at which a stream arrives, without the time that the reader takes.
 
     Args:
-        patience: the seconds of waiting after which the rate matters.
+        patience: the seconds of waiting after which the rate is checked.
     """
 
     patience: float
@@ -33,4 +33,5 @@ class StreamArrival:
             self.waited += loop.time() - begun
             self.size += len(chunk)
             yield chunk
+            # Only now, since the time that the reader takes must not count against the node.
             begun = loop.time()

@@ -1,4 +1,4 @@
-"""Subscriptions, and an HTTP sink on this machine that takes the events of one."""
+"""Subscriptions, and a local HTTP sink that takes the events of a subscription."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _QUEUE_SIZE = 1000
 
 
 class Events:
-    """The endless events of one subscription, in the order of their arrival.
+    """The endless events of one subscription, in order of arrival.
 
     Delivery is at least once: an event may come twice, with the same `id`. The node waits while
-    a thousand events are not taken yet.
+    the reader has yet to take a thousand events.
     """
 
     def __init__(self) -> None:
@@ -71,53 +71,54 @@ class SubscriptionCalls(OperationCalls):
         return await self.call(operations.GET_SUBSCRIPTION, id=id)
 
     async def subscribe(self, wanted: NewSubscription) -> SubscriptionAnswer:
-        """Create a subscription to all changes from now on; the answer has its id."""
+        """Create a subscription to later changes; the answer has the id."""
         return await self.call(operations.CREATE_SUBSCRIPTION, wanted)
 
     async def unsubscribe(self, id: str) -> None:
         await self.call(operations.DELETE_SUBSCRIPTION, id=id)
 
     async def pause_subscription(self, id: str, reason: str | None = None) -> SubscriptionAnswer:
-        """Deliver nothing until the subscription is resumed; it keeps its place."""
+        """Pause the deliveries of a subscription; the cursor of the subscription stays."""
         return await self._change(id, SubscriptionChanges(paused=True, reason=reason))
 
     async def resume_subscription(self, id: str) -> SubscriptionAnswer:
-        """Deliver again; if it waits after a failure, try again at once."""
+        """Resume deliveries; a subscription that waits after a failure tries again at once."""
         return await self._change(id, SubscriptionChanges(paused=False))
 
     async def replay_subscription(self, id: str, start: str) -> SubscriptionAnswer:
-        """Deliver again from `earliest`, the sequence of an event, or a time; or from `now` on."""
+        """Deliver from `earliest`, `now`, a time, or after the sequence of an event."""
         return await self._change(id, SubscriptionChanges(cursor=start))
 
     async def _change(self, id: str, changes: SubscriptionChanges) -> SubscriptionAnswer:
         return await self.call(deliveries.CHANGE_SUBSCRIPTION, changes, id=id)
 
     async def test_subscription(self, id: str) -> ExampleAnswer:
-        """Send an example event now; the answer has the `outcome` and the sink's `answer`."""
+        """Send an example event; returns the `outcome` and the `answer` of the sink."""
         return await self.call(deliveries.SEND_EXAMPLE, id=id)
 
     async def delivery_attempts(self, id: str, most: int | None = None) -> list[DeliveryAttempt]:
-        """The last attempts to deliver, the newest first; no more than `most`."""
+        """The last `most` attempts to deliver, newest first."""
         query = NumberQuery(limit=most)
         pages = self.call_pages(deliveries.LIST_ATTEMPTS, query=query, id=id)
         return await _first((page.root async for page in pages), most)
 
     async def dead_letters(self, id: str, most: int | None = None) -> list[DeadLetterAnswer]:
-        """The events that were not delivered, the oldest first; no more than `most`."""
+        """The first `most` dead letters, oldest first."""
         query = NumberQuery(limit=most)
         pages = self.call_pages(deliveries.LIST_DEAD_LETTERS, query=query, id=id)
         return await _first((page.root async for page in pages), most)
 
     async def dead_letter(self, id: str, number: int) -> WholeDeadLetter:
-        """A dead letter with its `event`."""
+        """A dead letter with the `event`."""
         return await self.call(deliveries.GET_DEAD_LETTER, id=id, number=str(number))
 
     async def redeliver(
         self, id: str, number: int | None = None, *, since: datetime | None = None
     ) -> Redelivered:
-        """Deliver dead letters again: one, those since a time, or all; and what waits for them.
+        """Deliver dead letters again: one letter, letters since a time, or every letter.
 
-        The answer, which does not wait for the delivery, has the number of events `accepted`.
+        Events that wait behind the dead letters are delivered, too. The answer has the number of
+        events `accepted`, and does not wait for the delivery.
         """
         wanted = Redelivery(number=number, since=since)
         return await self.call(deliveries.REDELIVER_DEAD_LETTERS, wanted, id=id)
@@ -126,20 +127,20 @@ class SubscriptionCalls(OperationCalls):
         await self.call(deliveries.DELETE_DEAD_LETTER, id=id, number=str(number))
 
     async def remove_dead_letters(self, id: str) -> int:
-        """Delete all of them; return how many."""
+        """Delete every dead letter of a subscription; return the number."""
         return (await self.call(deliveries.DELETE_DEAD_LETTERS, id=id)).deleted
 
     async def exchange_signing_key(self, id: str, overlap: int | None = None) -> SigningKeyAnswer:
-        """Make a new key, whose secret only this answer has.
+        """Make a new key; only the answer has the secret of the key.
 
         Args:
-            overlap: so many seconds the old key signs beside it; `None` stands for a day.
+            overlap: the seconds for which the old key still signs; `None` stands for a day.
         """
         wanted = KeyExchange() if overlap is None else KeyExchange(overlapseconds=overlap)
         return await self.call(operations.ADD_KEY, wanted, id=id)
 
     async def end_signing_key(self, id: str, key: str) -> None:
-        """Let an old key sign no more."""
+        """End the use of an old key."""
         await self.call(operations.END_KEY, id=id, key=key)
 
     @contextlib.asynccontextmanager
@@ -151,16 +152,16 @@ class SubscriptionCalls(OperationCalls):
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> AsyncIterator[Events]:
-        """Subscribe to all changes from now on, until the context ends.
+        """Subscribe to later changes, until the context ends.
 
-        A web server of this process takes the events, so the node has to reach this machine. The
-        subscription ends with the context; it is left behind if the process is killed.
+        A web server of the process takes the events, so the node has to reach the machine. The
+        subscription ends with the context, but stays if the process is killed.
 
         Args:
-            types: only events of these types.
-            filters: only events that match all of these (subscriptions-spec.md 3.2.4).
-            host: the address to listen on, at which the node reaches this process.
-            port: any free one if 0.
+            types: the types of events to deliver; every type if empty.
+            filters: the filters that an event has to match together (subscriptions-spec.md 3.2.4).
+            host: the address to listen on, at which the node reaches the process.
+            port: the port to listen on; 0 stands for a free port.
 
         Raises:
             OSError: the port cannot be used.
@@ -199,8 +200,8 @@ async def open_sink(
 ) -> AsyncIterator[str]:
     """Listen, and pass every event to `receive`, in both content modes of HTTP.
 
-    The value is the sink's URL. Validation requests are granted (http-webhook.md 4). The sender of
-    an event waits as long as `receive` does.
+    The value is the URL of the sink. The sink grants validation requests (http-webhook.md 4). The
+    sender of an event waits until `receive` returns.
 
     Raises:
         OSError: the port is in use.

@@ -1,4 +1,4 @@
-"""The settings of a node, and the files of its data directory that are made of them."""
+"""The settings of a node, and the files with keys and settings in its data directory."""
 
 from __future__ import annotations
 

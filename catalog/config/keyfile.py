@@ -1,4 +1,4 @@
-"""The file with a node's encryption keys, which nobody but the node's user may read."""
+"""The file with the encryption keys of a node, readable only by the user of the node."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _Signature = tuple[int, int, int]
 
 
 class KeysUnusable(Exception):
-    """The keys of a node cannot be read or made; the text says what to do."""
+    """The keys of a node cannot be read or made; the text names the remedy."""
 
 
 def key_ring(settings: Settings) -> KeyRing:
-    """The keys that the setting names, else those of the file in the data directory."""
+    """The keys in the setting, or else the keys of the file in the data directory."""
     keys = settings.encryption_keys
     return KeyRing((lambda: keys) if keys else KeyFile.of(settings).read)
 
 
 class KeyFile:
-    """A file with one key in a line, the one that encrypts first.
+    """A file with a key per line; the encrypting key comes first.
 
-    The first reader makes it. It is only ever replaced as a whole, so that a crash leaves either
-    the old keys or the new ones, and processes that make it at the same time get the same key.
+    The first reader makes the file. Writes replace only the whole file, so that a crash leaves
+    either the old keys or the new keys. Processes that make the file concurrently get the same key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,12 +51,13 @@ class KeyFile:
         return cls(settings.data_dir.expanduser().resolve() / KEY_FILE)
 
     def read(self) -> tuple[EncryptionKey, ...]:
-        """The keys; the file is read again after it has changed, and made if there is none.
+        """The keys; a changed file is read again, and a missing file is made at the first read.
 
         Raises:
             KeysUnusable
         """
         try:
+            # Later reads make no file: a file that vanished held the keys of the stored secrets.
             if self._signature is None:
                 self._make()
             found = os.stat(self.path, follow_symlinks=False)
@@ -76,7 +77,7 @@ class KeyFile:
         return self._keys
 
     def replace(self, keys: Sequence[EncryptionKey]) -> None:
-        """Replace the keys, all at once.
+        """Replace the keys in one step.
 
         Raises:
             KeysUnusable
@@ -89,13 +90,13 @@ class KeyFile:
             raise KeysUnusable(f"cannot write {self.path}: {error.strerror}") from error
 
     def _make(self) -> None:
-        """Make the file with a new key, unless there is one."""
+        """Make the file with a new key, unless the file exists."""
         if os.path.lexists(self.path):
             return
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._written([EncryptionKey.new()])
         try:
-            # A link, unlike a rename, does not replace the file of another process.
+            # Unlike a rename, a link does not replace the file of a concurrent process.
             with contextlib.suppress(FileExistsError):
                 os.link(new, self.path)
         finally:
@@ -103,7 +104,7 @@ class KeyFile:
         _sync(self.path.parent)
 
     def _written(self, keys: Sequence[EncryptionKey]) -> Path:
-        """A new file with keys, beside the one in use."""
+        """Write a new file with keys, beside the file in use."""
         path = self.path.with_name(f"{KEY_FILE}.{secrets.token_hex(8)}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "w") as file:
@@ -114,6 +115,7 @@ class KeyFile:
 
     def _load(self) -> tuple[tuple[EncryptionKey, ...], _Signature]:
         with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)) as file:
+            # Of the open file, since the path may lead to a different file by now.
             found = os.fstat(file.fileno())
             self._check_closed_to_others(found)
             text = file.read(_LARGEST)
@@ -139,11 +141,12 @@ class KeyFile:
 
 
 def _signature_of(found: os.stat_result) -> _Signature:
-    # The time of change moves with the mode, too.
+    # A change of the mode moves the time of change, too, and has to be checked anew.
     return found.st_ino, found.st_ctime_ns, found.st_size
 
 
 def _sync(directory: Path) -> None:
+    # Secrets are encrypted with a new key at once, so a crash must not lose the new file.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""The limits that a node sets to clients, documents, catalogs and sinks that nobody knows.
+"""The limits of a node for unknown clients, documents, catalogs and sinks.
 
-docs/security.md says what each of them holds, and by which test.
+docs/security.md has the purpose and the test of each limit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Limits(BaseSettings):
-    """The part of a node's settings that bounds what others can make it do."""
+    """The settings that bound the work and memory that outsiders can cost a node."""
 
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
@@ -106,10 +106,10 @@ class Limits(BaseSettings):
 
     @property
     def log_held_days(self) -> float:
-        """The days that changes stay for a subscription that has yet to deliver them."""
+        """The days for which changes stay in the log while a subscription is behind."""
         return 3 * self.log_days
 
     @property
     def log_held_changes(self) -> int:
-        """The most changes in the log while a subscription has yet to deliver the oldest."""
+        """The largest number of changes in the log while a subscription is behind."""
         return 2 * self.log_changes

@@ -1,4 +1,4 @@
-"""The settings of a node: every one has a default and an environment variable `CONCORD_*`."""
+"""The settings of a node: each setting has a default and an environment variable `CONCORD_*`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _origin(value: str) -> str:
 
 
 def _split(value: object) -> object:
-    """The items of a list that is written with commas."""
+    """The items of a list, separated by commas."""
     if not isinstance(value, str):
         return value
     return tuple(item.strip() for item in value.split(",") if item.strip())
@@ -76,7 +76,7 @@ def _kafka_url(value: SecretStr) -> SecretStr:
 
 
 def _issuer(value: str) -> str:
-    """An issuer as tokens name it, letter by letter."""
+    """An issuer, unchanged, since it has to equal the name in tokens."""
     parts = urlsplit(value)
     if not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError("must be URLs without query, fragment or user")
@@ -105,10 +105,10 @@ def _key_texts(value: SecretStr) -> list[str]:
     return [text.strip() for text in value.get_secret_value().split(",")]
 
 
-# The processes that share an embedded database tell each other at once; this is for the case that
-# one did not.
+# Processes that share an embedded database notify each other at once; the bound covers a process
+# that failed to notify.
 _EMBEDDED_STALENESS_SECONDS = 0.1
-# Only those whose verifier holds no secret: else a public key could pass for one (RFC 8725, 2.1).
+# Only algorithms without a shared secret: a public key could pass for a secret (RFC 8725, 2.1).
 _ALGORITHMS = frozenset(
     {f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in (256, 384, 512)} | {"Ed25519"}
 )
@@ -123,16 +123,16 @@ _RoleRules = tuple[Annotated[str, AfterValidator(_role_rule)], ...]
 _Algorithms = tuple[Annotated[str, AfterValidator(_algorithm)], ...]
 
 
-# Each reads pages of the replication feed, for however many readers want them.
+# Each connection reads pages of the replication feed for an unlimited number of readers.
 FEED_CONNECTIONS = 3
 
 
-# The file systems' standard has the state of services there (FHS 3.0, "/var/lib").
+# The place of the state of services (FHS 3.0, "/var/lib").
 SYSTEM_DATA_DIR = Path("/var/lib/concord")
 
 
 def _default_data_dir() -> Path:
-    """The user's own directory; root's is one of the system, unless root's own is in use already.
+    """The directory of the user; for root a system directory, unless root's own exists already.
 
     PostgreSQL does not run as root, and its account cannot enter the home directory of root.
     """
@@ -147,8 +147,8 @@ def _default_data_dir() -> Path:
 class Settings(Limits):
     """The settings of a node; `Limits` has the sizes, counts and times.
 
-    `Settings()` reads the environment; only the command line does that. An empty variable
-    counts as not set. docs/settings.md shows each field's description.
+    `Settings()` reads the environment; only the command line calls it. An empty variable counts as
+    unset. docs/settings.md shows the description of each field.
     """
 
     model_config = SettingsConfigDict(
@@ -156,7 +156,7 @@ class Settings(Limits):
         env_ignore_empty=True,
         frozen=True,
         extra="forbid",
-        # A text that is no URL or no key may be a secret nevertheless.
+        # An invalid URL or key may contain a secret nevertheless.
         hide_input_in_errors=True,
         use_attribute_docstrings=True,
     )
@@ -314,7 +314,7 @@ class Settings(Limits):
             raise ValueError("CONCORD_OPEN lets everybody in, so name nobody besides")
         if self.oidc_issuers and not self.oidc_audiences:
             raise ValueError("CONCORD_OIDC_ISSUERS needs CONCORD_OIDC_AUDIENCES")
-        # Else an issuer could give the roles that another one's groups have.
+        # Otherwise an issuer could claim the roles that a rule gives to groups of a second issuer.
         is_one_of_many = len(self.oidc_issuers) > 1
         rules = map(RoleRule.parse, self.oidc_roles)
         if is_one_of_many and not all(r.names("iss") & {*self.oidc_issuers} for r in rules):
@@ -331,41 +331,41 @@ class Settings(Limits):
 
     @property
     def certificates(self) -> dict[str, Path]:
-        """The files with certificates of this node, by the variable that names each."""
+        """The files with certificates of the node, by environment variable."""
         named = {"CONCORD_TLS_CERT": self.tls_cert, "CONCORD_TLS_CLIENT_CA": self.tls_client_ca}
         return {name: path for name, path in named.items() if path is not None}
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody may do everything, after the default is applied."""
+        """Whether every caller has every permission, after the default is applied."""
         if self.open is not None:
             return self.open
         return is_loopback(self.host) and not self._names_callers
 
     @property
     def token_algorithms(self) -> tuple[str, ...]:
-        """The algorithms that tokens may be signed by, after the default is applied."""
+        """The accepted signature algorithms of tokens, after the default is applied."""
         return self.oidc_algorithms or ("RS256", "PS256", "ES256")
 
     @cached_property
     def own_names(self) -> frozenset[str]:
-        """The names that this node is reached by, in lower case; `*` stands for all."""
+        """The host names at which clients reach the node, in lower case; `*` matches every name."""
         public = () if self.public_url is None else (URL(self.public_url).raw_host or "",)
         return frozenset(name.lower() for name in (self.host, *public, *self.hosts))
 
     @cached_property
     def public_origin(self) -> str | None:
-        """The origin of pages at the public URL, as browsers state it."""
+        """The origin of pages at the public URL, in the form of browsers."""
         return None if self.public_url is None else str(URL(self.public_url).origin())
 
     @cached_property
     def encryption_keys(self) -> tuple[EncryptionKey, ...]:
-        """The keys that the setting names; none if it is not set."""
+        """The keys in the setting; empty if the setting is unset."""
         return () if self.encryption_key is None else parse_keys(_key_texts(self.encryption_key))
 
     @property
     def database_connections(self) -> int:
-        """The most connections to PostgreSQL that one process opens; one is to watch it."""
+        """The most PostgreSQL connections of a process, including the watching connection."""
         purposes = self.database_pool_size, self.streams, FEED_CONNECTIONS
         return sum(purposes) + self.database_task_connections + 1
 
@@ -379,19 +379,19 @@ class Settings(Limits):
 
     @property
     def staleness_seconds(self) -> float:
-        """The longest time that a read may miss a write of a process on another host."""
+        """The longest time that a read may miss a write of a process on a different host."""
         if self.cache_staleness_seconds is not None:
             return self.cache_staleness_seconds
         return _EMBEDDED_STALENESS_SECONDS if self.database_url is None else 0.0
 
     def masked(self) -> dict[str, object]:
-        """Every setting by name, ready for JSON, with stars in place of secrets; limits last."""
+        """The settings by name, ready for JSON, with stars in place of secrets; limits last."""
         shown = self.model_dump(mode="json")
         return {name: shown[name] for name in shown if name not in Limits.model_fields} | shown
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, without its port, is this machine by its name or address alone."""
+    """Whether a host, given without a port, is a loopback name or address."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

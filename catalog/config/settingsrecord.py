@@ -1,4 +1,4 @@
-"""The file in which a node keeps the settings that it was started with, for `concord doctor`."""
+"""The file with the settings at the last start of a node, for `concord doctor`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import orjson
 from catalog.config.settings import Settings
 
 _FILE = "settings.json"
-# What is written in place of a secret.
+# The text in place of a secret.
 _HIDDEN = "*" * 10
 
 
 def record_settings(settings: Settings) -> None:
-    """Write the settings that are not defaults, without the values of secrets.
+    """Write the explicit settings, without the values of secrets.
 
-    A node without a data directory, or with one that it cannot write, has no such file.
+    A node without a writable data directory has no file with settings.
     """
     directory = settings.data_dir.expanduser()
     given = {name: getattr(settings, name) for name in settings.model_fields_set}
@@ -27,19 +27,20 @@ def record_settings(settings: Settings) -> None:
     shown = settings.model_dump(mode="json", include={*given}) | paths
     temporary = directory / f".{_FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
+        # The mode is restricted before the content is written: other users must never read it.
         temporary.touch(mode=0o600)
         temporary.write_bytes(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
         temporary.replace(directory / _FILE)
 
 
 def recorded_settings(directory: Path) -> tuple[dict[str, Any], frozenset[str]]:
-    """The settings that a node was last started with, and the names of secrets among them.
+    """The settings at the last start of a node, and the names of the secrets among the settings.
 
     Args:
         directory: the data directory.
 
     Returns:
-        Nothing where there is no file that can be read.
+        empty settings and names if the file is missing or cannot be read.
     """
     try:
         found = orjson.loads((directory.expanduser() / _FILE).read_bytes())

@@ -1,1 +1,1 @@
-"""Changes of the configuration: a new model or new capabilities, and their consequences."""
+"""Changes of the configuration: a new model or new capabilities, and the consequences."""

@@ -1,8 +1,8 @@
-"""Adapts stored entities to a model that they were not written under.
+"""Adapts stored entities to a new model.
 
-Source: core/model.md, "Creating or Updating the Registry Model". Entities of this node get the
-default values of attributes that became required, as if a client had updated them; everything
-else that does not comply is a violation.
+Source: core/model.md, "Creating or Updating the Registry Model". Entities of the node get the
+default values of attributes that became required, as in an update by a client; every further
+mismatch is a violation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_DEFAULT = {versionorder.ID, versionorder.STICKY}
 def displaced(
     xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
 ) -> list[XRegistryError]:
-    """The extensions of an entity whose names a model needs for its collections."""
+    """The errors of extensions of an entity whose names a model needs for collections."""
     return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
 
 
@@ -43,7 +43,7 @@ def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> lis
 
 
 def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
-    """Add the violations of a group to those of its drafts."""
+    """Add the violations of a group to the violations of the drafts."""
     _complete(drafts, draft, kind.own_attributes, kind.managed)
     drafts.check_decided(draft, kind.narrowed)
     drafts.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
@@ -52,7 +52,7 @@ def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
 
 
 def has_rules(drafts: Drafts, group: Xid) -> bool:
-    """Whether a group's own constraints fit the model; if not, `review_group` has reported it."""
+    """Whether the constraints of a group fit the model; `review_group` has reported a misfit."""
     try:
         drafts.rules_of(group)
     except XRegistryError:
@@ -61,7 +61,7 @@ def has_rules(drafts: Drafts, group: Xid) -> bool:
 
 
 def review_resource(resource: ResourcePlan) -> None:
-    """Add the violations of a resource and its versions to those of its drafts."""
+    """Add the violations of a resource and its versions to the violations of the drafts."""
     drafts, kind = resource.drafts, resource.kind
     if resource.draft.xref is not None:
         resource.review_reference()
@@ -100,7 +100,7 @@ def _review_version(resource: ResourcePlan, draft: Draft) -> None:
 
 
 def _check_number(resource: ResourcePlan) -> None:
-    """Refuse a limit below the number of versions; a change of the model deletes none."""
+    """Refuse a limit below the number of versions: a change of the model deletes no versions."""
     limit, number = resource.kind.maxversions, len(resource.versions)
     if limit == 1 and resource.draft.attributes.get(versionorder.STICKY):
         raise SetDefaultVersionStickyFalse(str(resource.xid))
@@ -118,7 +118,7 @@ def _complete(
     managed: frozenset[str],
     fill: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> None:
-    """Check an entity's own attributes, and add the default values that it lacks."""
+    """Check the unmanaged attributes of an entity, and add missing default values."""
     own = {k: v for k, v in draft.attributes.items() if k in managed}
     given = {k: v for k, v in draft.attributes.items() if k not in managed}
     checked, violations = check_attributes(

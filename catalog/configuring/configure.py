@@ -1,4 +1,4 @@
-"""Puts a configuration in force once every entity complies with its model."""
+"""Puts a configuration in force after every entity complies with the model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from catalog.writing.documentchecks import KnownResults
 class ConfigurationChange:
     """The configuration that a request asks for.
 
-    `differences` are those from the one in force, `offered` are the most capabilities that this
-    server can have, `authority` is this node's.
+    `differences` names the parts that differ from the configuration in force, `offered` has the
+    capabilities that the server supports, and `authority` is the authority of the node.
     """
 
     configuration: Configuration
@@ -32,7 +32,7 @@ class ConfigurationChange:
     authority: str
 
     def noted_in(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes, where the registry's names the reconfigured parts as well."""
+        """The changes, with the reconfigured parts added to the change of the registry."""
         names = self.differences
         return [
             replace(change, changed=tuple(sorted({*change.changed, *names})))
@@ -52,15 +52,15 @@ class ConfigurationChange:
         now: datetime,
         signer: EntitySigner | None,
     ) -> None:
-        """Put the configuration in force, after everything else of the interaction is written.
+        """Put the configuration in force, after the writes of the interaction.
 
-        The caller holds the lock on the whole catalog. Only entities are read whose type differs,
-        or whose documents can be checked now.
+        The caller holds the lock on the whole catalog. Reads only the entities whose type differs,
+        or whose documents become checkable.
 
         Raises:
-            ModelComplianceError: with a limited number of violations.
-            CapabilityError: the same, where the model stays as it is.
-            ChecksDue: documents have to be checked before.
+            ModelComplianceError: entities do not comply; has a limited number of violations.
+            CapabilityError: entities do not comply, although the model stays the same.
+            ChecksDue: documents have to be checked first.
         """
         after, capabilities = self.configuration, self.configuration.capabilities
         await Revalidation(
@@ -74,6 +74,7 @@ class ConfigurationChange:
             now=now,
             signer=signer,
         ).run()
+        # Stored as `None`, so that the node gets the capabilities that a later release adds.
         is_initial = capabilities == self.offered.initially
         stored = StoredConfiguration(
             modelsource=after.model.source,

@@ -21,18 +21,18 @@ from catalog.store.writes import Write, write
 
 
 class InitialModelUnusable(Exception):
-    """The setting `initial_model` names no usable model."""
+    """The model of the setting `initial_model` is not usable."""
 
 
 async def initial_model(setting: str) -> Configuration:
-    """The configuration of a fresh node, with the model that the setting names.
+    """The configuration of a fresh node, with the model of the setting.
 
     Args:
-        setting: `default`, `none` (no types at all), or a JSON or YAML file with a
-            modelsource document, which may include other files.
+        setting: `default`, `none` (a model without types), or a JSON or YAML file with a
+            modelsource document, which may include further files.
 
     Raises:
-        InitialModelUnusable: a file cannot be read, or it is no valid model.
+        InitialModelUnusable: a file cannot be read, or has no valid model.
     """
     if setting == "default":
         return Configuration(model=default_model())
@@ -53,7 +53,7 @@ def _read(setting: str) -> tuple[dict[str, Any], str]:
 
 
 async def _read_included(url: str) -> dict[str, Any]:
-    """Read an included file; the operator trusts the model, so any local file may be read."""
+    """Read an included file; every local file is allowed, since the operator trusts the model."""
     parts = urlsplit(url)
     if parts.scheme != "file":
         raise ModelError("/model", error_detail=f'"{url}" is no file; include a copy of it')
@@ -61,13 +61,14 @@ async def _read_included(url: str) -> dict[str, Any]:
 
 
 async def ensure_registry(database: Database, registry_id: str) -> None:
-    """Create the registry entity if this database has none yet.
+    """Create the registry entity unless the database has a registry entity.
 
     Args:
         registry_id: the `registryid` of a fresh node. An existing registry keeps its id.
     """
     now = datetime.now(UTC)
     async with database.transaction() as connection:
+        # The exclusive lock keeps concurrent processes of a fresh node from creating it twice.
         locked = await lock_and_load(connection, Touched(registry_exclusive=True))
         if "/" in locked.entities:
             return

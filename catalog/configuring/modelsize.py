@@ -1,4 +1,4 @@
-"""Bounds the size of a model that a client asks for."""
+"""Bounds the size of a model in a request."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from catalog.model.concorderrors import LimitExceeded
 
-# To build and show one takes a second.
+# Building and showing a model of the largest size takes a second.
 _MOST_TYPES = 250
 _MOST_VALUES = 20_000
 
 
 def check_model_size(source: Mapping[str, Any]) -> None:
-    """Refuse a model that would take long to build and to show, before it is built.
+    """Refuse a model that would take long to build and to show, before the build.
 
     An import counts as much as the largest type that could be imported.
 
     Args:
-        source: a modelsource document, not checked yet.
+        source: an unchecked modelsource document.
 
     Raises:
         LimitExceeded
@@ -37,7 +37,7 @@ def check_model_size(source: Mapping[str, Any]) -> None:
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
-    """The members of an object that are objects."""
+    """The values of the members of an object, restricted to objects."""
     members = value.values() if isinstance(value, Mapping) else ()
     return [member for member in members if isinstance(member, Mapping)]
 

@@ -1,7 +1,7 @@
-"""Adapts all entities that a new configuration concerns, or refuses the configuration.
+"""Adapts the entities that a new configuration concerns, or refuses the configuration.
 
-Versions that could not be checked are checked where the new configuration can. Checked versions
-stay as they are, since `formatvalidated` says whether they were (core/spec.md).
+Unchecked versions are checked if the new configuration supports the check. Checked versions stay
+unchanged, since `formatvalidated` says whether the version was checked (core/spec.md).
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from catalog.writing.drafts import Drafts
 from catalog.writing.outcome import outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 
-# Errors that core/model.md names for "hasdocument" and "maxversions".
-# Documents that the client of a reconfiguration does not see are checked as well.
+# The node is the caller, since documents are checked that the client may not see.
 _REVALIDATION = node_caller()
+# Errors that core/model.md names for "hasdocument" and "maxversions".
 _NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
 
 
 @dataclass(slots=True, kw_only=True)
 class Revalidation:
-    """One pass over the entities of all types whose definition differs.
+    """One pass over the entities of the types whose definition differs.
 
     Args:
-        before: the configuration that was in force, as `after` will be.
-        authority: this node's.
-        interaction: the id of the one that changes the configuration, as `now` is its time and
-            `author` its author.
-        signer: signs what is adapted.
+        before: the configuration in force; `after` is the new configuration.
+        authority: the authority of the node.
+        interaction: the id of the interaction that changes the configuration; `now` is the time,
+            and `author` the author of the interaction.
+        signer: signs the adapted entities.
     """
 
     connection: Connection
@@ -75,9 +75,9 @@ class Revalidation:
         """Adapt groups first, since resources have to comply with their constraints.
 
         Raises:
-            ModelComplianceError: with a limited number of violations.
-            CapabilityError: the same, where the model stays as it is.
-            ChecksDue: documents have to be checked before.
+            ModelComplianceError: entities do not comply; has a limited number of violations.
+            CapabilityError: entities do not comply, although the model stays the same.
+            ChecksDue: documents have to be checked first.
         """
         old, new = self.before.model, self.after.model
         impact = ModelImpact(old, new)
@@ -118,7 +118,7 @@ class Revalidation:
         return ModelComplianceError("/model")
 
     async def _registry(self, new: Model) -> None:
-        """Check the registry; the interaction has added its default values."""
+        """Check the registry, to which the interaction has added default values."""
         [registry] = (await entities.load(self.connection, ["/"])).values()
         own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
         _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
@@ -139,7 +139,7 @@ class Revalidation:
                     self._refuse(MOST_VIOLATIONS)
 
     async def _cross_references(self, new: Model) -> None:
-        """Check that targets have the type of their source, defined here or by an import."""
+        """Check that targets have the type of the source, also if the type is imported."""
         async for batch in crossreferences.all_references(self.connection):
             for source, target in batch:
                 at, to = Xid.parse(source), Xid.parse(target)
@@ -166,14 +166,14 @@ class Revalidation:
             await self._finish(drafts, resources)
 
     async def _unchecked(self, group: GroupType, kind: ResourceType) -> None:
-        """Check unchecked versions of this node; replicas show the results of their authority."""
+        """Check unchecked versions of the node; replicas show the results of their authority."""
         types = (group.plural, kind.plural)
         async for batch in store.unchecked_resources(self.connection, *types, self.authority):
             drafts = self._drafts(await self._stored(batch))
             await self._finish(drafts, [ResourcePlan(drafts, resource.path) for resource in batch])
 
     async def _stored(self, batch: Sequence[Entity]) -> dict[str, Entity]:
-        """Resources with their groups and versions, and those of their targets."""
+        """Resources with their groups and versions, and the targets of cross references."""
         groups = {str(resource.path.group) for resource in batch}
         wanted = {resource.xid for resource in batch}
         wanted |= {xref for each in batch if (xref := each.attributes.get("xref"))}
@@ -184,7 +184,7 @@ class Revalidation:
         return Drafts(self.after.model, before, authority=self.authority, now=self.now)
 
     async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
-        """Collect violations and due checks; while there are none, write adapted entities."""
+        """Collect violations and due checks; without violations and checks, write the entities."""
         try:
             await run_checks(
                 StoredContent(self.connection, _REVALIDATION),
@@ -199,6 +199,7 @@ class Revalidation:
         except XRegistryError as error:
             self.violations += error.violations or [error]
         self._refuse(MOST_VIOLATIONS)
+        # Bounds the memory of the documents that wait for a check outside of the transaction.
         self.results.raise_part()
         if self.violations or not self.results.are_complete:
             return
@@ -216,7 +217,7 @@ class ModelImpact:
 
     @property
     def lost(self) -> bool:
-        """Whether a type is removed: then every type whose attributes point to types is checked."""
+        """Whether a type is removed, so that types with attributes that name types are checked."""
         return not _types(self.old) <= _types(self.new)
 
     @property
@@ -227,7 +228,7 @@ class ModelImpact:
 
     @property
     def references(self) -> bool:
-        """Whether targets of cross references may have another type now, or none."""
+        """Whether targets of cross references may have changed or lost their type."""
         return self.old.groups != self.new.groups
 
     def group(self, name: str) -> bool:
@@ -241,7 +242,7 @@ class ModelImpact:
         return differs or (self.lost and points_to_types(new.own_attributes))
 
     def resource(self, group: GroupType, kind: ResourceType) -> bool:
-        """Whether resources of this type of the new model have to be checked."""
+        """Whether resources of a type of the new model have to be checked."""
         old = self.old.groups[group.plural]
         before = replace(old.resources[kind.plural], about={})
         differs = before != replace(kind, about={}) or old.constraints != group.constraints
@@ -249,7 +250,7 @@ class ModelImpact:
 
 
 def _differ(old: GroupType, new: GroupType, plural: str) -> bool:
-    """Whether attributes that groups' own constraints may name are defined otherwise."""
+    """Whether the definitions differ of attributes that the constraints of groups may name."""
     before, after = old.resources[plural], new.resources[plural]
     return before.version_attributes != after.version_attributes
 

@@ -1,1 +1,1 @@
-"""Works with keys: signs and verifies entities, and encrypts the secrets that a node keeps."""
+"""Uses keys: signs and verifies entities, and encrypts the stored secrets of a node."""

@@ -1,4 +1,4 @@
-"""Signs what an authority publishes, and verifies what others have signed (ed25519)."""
+"""Signs the entities of an authority, and verifies the signatures of entities (ed25519)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from catalog.model.authoritykey import PublicKey, signed_copy
 
 _SEED_BYTES = 32
-# A page of the feed repeats groups and resources, and what was verified ahead is asked for later.
+# Answers are remembered because a page of the feed repeats groups and resources, and because
+# batches are verified ahead of their use.
 _MOST_REMEMBERED = 20_000
 
 SignatureOfCopy = tuple[bytes, bytes, bytes]
-"""A key, the digest of an entity or a tombstone, and what may be the key's signature of it."""
+"""A key, the digest of an entity or a tombstone, and a signature that is not verified yet."""
 
 _remembered: dict[SignatureOfCopy, bool] = {}
 _remembering = threading.Lock()
@@ -30,7 +31,7 @@ class EntitySigner:
     """Signs with one key of an authority.
 
     Args:
-        sign: signs any bytes.
+        sign: signs bytes with the secret of the key.
     """
 
     authority: str
@@ -39,7 +40,7 @@ class EntitySigner:
 
     @classmethod
     def of(cls, authority: str, number: int, seed: bytes) -> EntitySigner:
-        """The signer of a key of which the secret is known."""
+        """The signer with the key of a known secret."""
         private = Ed25519PrivateKey.from_private_bytes(seed)
         public = PublicKey(number, private.public_key().public_bytes_raw())
         return cls(authority=authority, public=public, sign=private.sign)
@@ -49,7 +50,7 @@ class EntitySigner:
         return self.public.id
 
     def sign_copy(self, digest: bytes) -> bytes:
-        """Sign an entity or a tombstone, which its digest stands for."""
+        """Sign an entity or a tombstone by its digest."""
         return self.sign(signed_copy(digest))
 
 
@@ -59,9 +60,9 @@ def new_seed() -> bytes:
 
 
 def is_copy_signed(key: bytes, digest: bytes, signature: bytes) -> bool:
-    """Whether a key has signed an entity or a tombstone with this digest.
+    """Whether a key has signed the entity or the tombstone with a digest.
 
-    It takes a tenth of a millisecond, unless the answer is remembered.
+    Takes a tenth of a millisecond, unless the answer is remembered.
     """
     found = _remembered.get((key, digest, signature))
     if found is None:
@@ -76,12 +77,13 @@ def verify_copy(key: bytes, digest: bytes, signature: bytes) -> bool:
 
 
 def is_remembered(signature: SignatureOfCopy) -> bool:
-    """Whether `is_copy_signed` has its answer already."""
+    """Whether `is_copy_signed` has remembered the answer for a signature."""
     return signature in _remembered
 
 
 def remember(verified: Iterable[tuple[SignatureOfCopy, bool]]) -> None:
-    """Let `is_copy_signed` answer as was found elsewhere; the oldest answers are forgotten."""
+    """Let `is_copy_signed` use answers verified elsewhere; the oldest answers are forgotten."""
+    # Answers also come from threads that verify ahead, so the update and the trim need a lock.
     with _remembering:
         _remembered.update(verified)
         surplus = max(0, len(_remembered) - _MOST_REMEMBERED)
@@ -90,7 +92,7 @@ def remember(verified: Iterable[tuple[SignatureOfCopy, bool]]) -> None:
 
 
 def is_signed(key: bytes, signed: bytes, signature: bytes) -> bool:
-    """Whether a key has signed these bytes."""
+    """Whether a key has signed the given bytes."""
     try:
         _public(key).verify(signature, signed)
     except (InvalidSignature, ValueError):

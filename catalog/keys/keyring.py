@@ -1,4 +1,4 @@
-"""Encryption of secrets at rest: AES-256-GCM, with several keys so that they can be changed."""
+"""Encryption of secrets at rest: AES-256-GCM, with several keys for the rotation of keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 _VERSION = b"\x01"
 _ID_BYTES = 8
 _KEY_BYTES = 32
-# With random nonces of this size, a key may encrypt 2**32 secrets (NIST SP 800-38D 8.3).
+# With random nonces of 96 bits, a key may encrypt 2**32 secrets (NIST SP 800-38D 8.3).
 _NONCE_BYTES = 12
 _PREFIX_BYTES = len(_VERSION) + _ID_BYTES
 _HEADER_BYTES = _PREFIX_BYTES + _NONCE_BYTES
@@ -33,7 +33,7 @@ class SecretUnreadable(Exception):
 
     Args:
         reason: a sentence for users.
-        cause: details for the log; they name the key, and contain nothing of it.
+        cause: details for the log, with the id of the key, but without the key.
     """
 
     def __init__(self, reason: str, cause: str) -> None:
@@ -44,7 +44,7 @@ class SecretUnreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SecretPlace:
-    """The value of the database that a secret is stored as; no other one opens it."""
+    """The column and row of a stored secret; the secret cannot be opened at a different place."""
 
     table: str
     id: str
@@ -52,12 +52,13 @@ class SecretPlace:
 
     def __bytes__(self) -> bytes:
         parts = [part.encode() for part in (self.table, self.id, self.column)]
+        # With lengths, since two places must never have the same bytes.
         return b"".join(len(part).to_bytes(4) + part for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """A key of 256 bits. `id` tells keys apart, and nothing else of them."""
+    """A key of 256 bits; `id` identifies the key and reveals nothing about the secret."""
 
     id: str
     secret: bytes = field(repr=False)
@@ -73,10 +74,10 @@ class EncryptionKey:
 
     @classmethod
     def from_text(cls, text: str) -> EncryptionKey:
-        """The key that `text` writes.
+        """The key that is written as `text`.
 
         Raises:
-            ValueError: the text is not a key; the error does not repeat it.
+            ValueError: the text is not a key; the error does not repeat the text.
         """
         try:
             secret = base64.b64decode(text.translate(_URL_SAFE), validate=True)
@@ -96,10 +97,11 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def parse_keys(texts: Sequence[str]) -> tuple[EncryptionKey, ...]:
-    """Read keys, the one that encrypts first.
+    """Read keys, of which the first key encrypts.
 
     Raises:
-        ValueError: one is not a key, or there are none or too many; the error repeats none.
+        ValueError: a text is not a key, or the number of keys is 0 or too large; the error repeats
+            no text.
     """
     keys = tuple(dict.fromkeys(map(EncryptionKey.from_text, texts)))
     if not 1 <= len(keys) <= _MOST_KEYS:
@@ -108,14 +110,14 @@ def parse_keys(texts: Sequence[str]) -> tuple[EncryptionKey, ...]:
 
 
 class KeyRing:
-    """The keys of a node: the first one encrypts, and each of them decrypts.
+    """The keys of a node: the first key encrypts, and every key decrypts.
 
-    A sealed secret is a version, the id of its key, a nonce and the ciphertext. The version, the
-    id and the place are authenticated with it.
+    A sealed secret consists of a version, the id of the key, a nonce and the ciphertext. The
+    version, the id and the place are authenticated with the ciphertext.
 
     Args:
-        read: reads the keys. It is called when a secret is sealed, and when one is opened whose
-            key is unknown, so that a running process learns of new keys.
+        read: reads the keys. Called to seal a secret, and to open a secret with an unknown key, so
+            that a running process learns of new keys.
     """
 
     def __init__(self, read: Callable[[], Sequence[EncryptionKey]]) -> None:
@@ -123,7 +125,7 @@ class KeyRing:
         self._ciphers: dict[str, AESGCM] = {}
 
     def seal(self, secret: bytes, place: SecretPlace) -> bytes:
-        """Encrypt a secret for one place; `store.secrets.seal` says when that is safe."""
+        """Encrypt a secret for one place; `store.secrets.seal` keeps the key until it is stored."""
         id = self.current_id
         cipher, nonce = self._ciphers[id], secrets.token_bytes(_NONCE_BYTES)
         header = _VERSION + bytes.fromhex(id)
@@ -133,7 +135,7 @@ class KeyRing:
         """Decrypt a secret.
 
         Raises:
-            SecretUnreadable: its key is unknown, or it was changed, or stored elsewhere.
+            SecretUnreadable: the key is unknown, or the sealed secret was changed or moved.
         """
         id = key_id(sealed)
         if id not in self._ciphers:
@@ -150,7 +152,7 @@ class KeyRing:
 
     @property
     def current_id(self) -> str:
-        """The id of the key that encrypts now."""
+        """The id of the key that encrypts at the moment."""
         return self._learn()[0].id
 
     def _learn(self) -> Sequence[EncryptionKey]:
@@ -162,10 +164,10 @@ class KeyRing:
 
 
 def key_id(sealed: bytes) -> str:
-    """The id of the key that a secret was encrypted with.
+    """The id of the key that encrypted a secret.
 
     Raises:
-        SecretUnreadable: these bytes are no sealed secret.
+        SecretUnreadable: the bytes are no sealed secret.
     """
     if len(sealed) < _HEADER_BYTES or not sealed.startswith(_VERSION):
         raise SecretUnreadable(_DAMAGED, "it has no header of a sealed secret")
