@@ -1,1 +1,1 @@
-"""The commands that talk to a node, each group of them a module; `catalog.cli` assembles them."""
+"""The commands that talk to a node, one module per group; `catalog.cli` assembles the groups."""

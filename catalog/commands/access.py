@@ -67,7 +67,7 @@ def list_(
     as_json: AsJson = False,
     url: NodeUrl = None,
 ) -> None:
-    """List the rules: who has which role, in which groups. Of many groups, the first are shown.
+    """List the access rules: holder, role and groups. Of many groups, only the first are shown.
 
     Example: concord access list
     """
@@ -94,7 +94,7 @@ def show(
     as_json: AsJson = False,
     url: NodeUrl = None,
 ) -> None:
-    """Show a rule with all of its groups.
+    """Show a rule with every group of the rule.
 
     Example: concord access show 5be21f09aa
     """
@@ -133,7 +133,7 @@ def add(
     as_json: AsJson = False,
     url: NodeUrl = None,
 ) -> None:
-    """Give a role in groups. It takes effect within two seconds, and in groups to come as well.
+    """Grant a role in groups, also future groups. The rule takes effect within two seconds.
 
     Example: concord access add writer --to token=3f0c9d51aa --group '/schemagroups/contoso.*'
 
@@ -168,7 +168,7 @@ def remove(
     database_url: DatabaseUrl = None,
     url: NodeUrl = None,
 ) -> None:
-    """Take a rule back within two seconds, as a whole or for some of its groups.
+    """Revoke a rule within two seconds, completely or for named groups.
 
     Example: concord access remove 5be21f09aa
 
@@ -207,7 +207,8 @@ def _do(
     """Ask the node at a URL, or work on the database of a node.
 
     Args:
-        place: the name of the command, and where it is to work.
+        place: the name of the command, the URL of the node, the data directory of the node, and
+            the URL of the database. Without a URL of the node, the command uses the database.
     """
     command, url, data_dir, database_url = place
     if url is not None:

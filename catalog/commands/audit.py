@@ -1,4 +1,4 @@
-"""The command `audit`: who changed what on a node, and who was refused."""
+"""The command `audit`: changes to a node and refused requests, with the callers."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def audit(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show who changed what, when, and from where, and who was refused: the newest first.
+    """Show changes and refused requests with time, caller and address, newest first.
 
-    It takes the token of an admin. With --follow, the oldest comes first; with --json as well, one
-    entry a line.
+    The command needs the token of an admin. With --follow, the oldest entry comes first; --follow
+    together with --json prints an entry per line.
 
     Example: concord audit --since 2026-11-01T00:00:00Z --path /endpoints/orders
 
@@ -98,9 +98,10 @@ def audit(
 
 
 async def follow_audit(client: Client, query: AuditQuery, *, as_json: bool) -> None:
-    """Print the entries of a page, the oldest first, and those that come."""
+    """Print the entries of a page, oldest first, and then new entries as they come."""
     entries = (await client.audit(query))[::-1]
-    # Behind the newest, one may yet appear that began earlier; behind the oldest here, none is new.
+    # Reading resumes after the oldest entry of the page, not the newest: an entry of a transaction
+    # that began earlier may still appear before the newest entry.
     after = entries[0].sequence if entries else "0.0"
     entries = entries[:1]
     while True:
@@ -122,7 +123,7 @@ def _print_line(entry: AuditEntry, *, as_json: bool) -> None:
 
 
 def _columns(entry: AuditEntry) -> tuple[str, str, str, str, str]:
-    """An entry in words: when, who, from where, what, and about what."""
+    """The columns of an entry: time, caller, address, request and subject."""
     who = ":".join(filter(None, (entry.identity.kind, entry.identity.name)))
     what = " ".join(filter(None, (entry.method, entry.path)))
     return format_time(entry.time), who, entry.address or "", what, _about(entry)
@@ -133,7 +134,7 @@ def _about(entry: AuditEntry) -> str:
         attempts = entry.attempts or 1
         times = f", {attempts} times" if attempts > 1 else ""
         return f"refused: {entry.reason} ({entry.status}){times}"
-    # The entities around them are only updated with what is created or deleted.
+    # Created and deleted entities come first: the update of a parent is only their side effect.
     targets = sorted(entry.targets or [], key=lambda target: target.action == "updated")
     named = [" ".join(filter(None, (target.action, target.path))) for target in targets]
     more = max(entry.changed or 0, len(named)) - _SHOWN_TARGETS

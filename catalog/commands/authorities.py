@@ -29,13 +29,13 @@ _TIMEOUT_SECONDS = 120.0
 
 @contextlib.asynccontextmanager
 async def client_at(url: str) -> AsyncIterator[Client]:
-    """A client of a catalog that another one names.
+    """A client of a catalog at a URL that a node has told.
 
-    It sends no token that was meant for the other one, and connects only to addresses that a node
-    with these settings would connect to.
+    The client does not send the token for the node that told the URL, and connects only to
+    addresses that a node with the settings of the environment would connect to.
 
     Raises:
-        CommandError: it is no URL of a catalog.
+        CommandError: the URL is not an HTTP URL, or contains credentials.
     """
     from catalog.client import Client, Retry
     from catalog.http.outbound import open_session
@@ -58,13 +58,13 @@ async def client_at(url: str) -> AsyncIterator[Client]:
 async def authority_of(
     client: Client, documents: Iterable[Mapping[str, Any]]
 ) -> AsyncIterator[Client]:
-    """A client of the catalog that may change the groups of documents: the node, or another one.
+    """A client of the catalog that may change the groups of documents: the node or an authority.
 
     Args:
-        documents: groups, by the plural of their type and their id.
+        documents: groups by the plural of the type, and by id.
 
     Raises:
-        CommandError: they are of several catalogs, or of one that cannot be found.
+        CommandError: the groups belong to several catalogs, or to a catalog that cannot be found.
     """
     paths = {
         f"/{plural}/{quote(id, safe='')}"
@@ -94,7 +94,7 @@ async def authority_of(
 
 
 async def _authority_at(client: Client, path: str) -> str:
-    """The authority of a replica; empty for an entity of the node, and where there is none."""
+    """The authority of a replica; empty for an entity of the node and for a missing entity."""
     from catalog.client import Refused, is_replica
 
     try:

@@ -1,4 +1,4 @@
-"""The options of `reconcile` that say which token each of several catalogs is shown."""
+"""The options of `reconcile` for the tokens of several catalogs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TokensFile = Annotated[
     ),
 ]
 
-# Tokens end with these, where they have any.
+# A text with "=" only at the end is a token with padding, not NAME=VALUE.
 _PADDED = re.compile(r"[^=]*=*")
 
 
@@ -49,10 +49,10 @@ def tokens_of(
     sources: Sequence[str] | None,
     file: Path | None,
 ) -> dict[str, str]:
-    """The tokens of catalogs that are given as `NAME=URL`, by name.
+    """The tokens of catalogs in the form `NAME=URL`, by name.
 
-    What the command names a catalog for goes first, then its line in the file, then what is for
-    all.
+    In order of precedence: a token for the name (`sources` before `given`), a token for the URL in
+    `file`, a token for all catalogs, and a token for the URL in the user's own file of tokens.
     """
     urls = {name: url for name, _, url in (each.partition("=") for each in catalogs)}
     named = _by_name(sources or (), urls)
@@ -72,7 +72,7 @@ def tokens_of(
 
 
 def _by_name(texts: Sequence[str], urls: Mapping[str, str]) -> dict[str, str]:
-    """The values of `NAME=VALUE`; that without a name has an empty one."""
+    """The values of `NAME=VALUE` by name; a value without a name has the empty name."""
     found: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -81,6 +81,6 @@ def _by_name(texts: Sequence[str], urls: Mapping[str, str]) -> dict[str, str]:
         elif _PADDED.fullmatch(text):
             found[""] = text
         else:
-            # What follows the name may be the token itself.
+            # The message quotes the name only, since the value may be the token.
             fail(f"No catalog is called {name!r}, for which there is a token.", "See --catalog.")
     return found

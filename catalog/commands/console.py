@@ -1,4 +1,4 @@
-"""The parts that all commands share: options, output, errors and exit codes.
+"""The shared parts of the commands: options, output, errors and exit codes.
 
 Exit codes: 0 done; 1 the answer is no (violations, differences, not found); 2 the command
 could not do its work or was misused.
@@ -69,7 +69,7 @@ err = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 class CommandError(Exception):
-    """An error that ends a command with one sentence. `hint` says how to correct it."""
+    """An error that ends a command with a sentence; `hint` tells how to correct the error."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -78,20 +78,20 @@ class CommandError(Exception):
 
 
 def fail(message: str, hint: str = "", *, code: int = CANNOT) -> NoReturn:
-    """End the command with one sentence on stderr, and a hint how to correct it."""
+    """End the command with a sentence on stderr, and a hint how to correct the error."""
     show_error(message, hint)
     raise typer.Exit(code)
 
 
 def show_error(message: str, hint: str = "") -> None:
-    """Print an error, and a hint how to correct it, on stderr."""
+    """Print an error on stderr, and a hint how to correct the error."""
     err.print(f"[bold red]Error:[/] {escaped(message)}")
     if hint:
         err.print(escaped(hint))
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a command's coroutine; an expected failure ends the command with one sentence."""
+    """Run a command's coroutine; an expected failure ends the command with a sentence."""
     from catalog.client import ClientError, Refused
     from catalog.documents.serialization import SourceFileError
 
@@ -100,16 +100,17 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except Refused as refused:
         for violation in refused.problem.others:
             err.print(f"[red]Also:[/] {escaped(sentence(violation))}")
+        # A refusal is an answer; an error of the server is a failure of the command.
         code = NO if refused.problem.status < 500 else CANNOT
         fail(refused.message, refused.hint, code=code)
     except (ClientError, CommandError, SourceFileError) as error:
         fail(error.message, error.hint)
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(130) from None  # 128 + SIGINT, as shells report Ctrl-C
 
 
 def on_node(url: str, call: Callable[[Client], Awaitable[T]]) -> T:
-    """Call a function with a client of the node at a URL, and end the command as `run` does."""
+    """Call a function with a client of the node at a URL; a failure ends the command, see `run`."""
 
     async def main() -> T:
         from catalog.client import Client
@@ -127,17 +128,17 @@ def sentence(violation: Violation) -> str:
 
 
 def violations_as_json(violations: Iterable[Violation]) -> list[dict[str, Any]]:
-    """Violations as all commands print them with `--json`."""
+    """Violations in the form that every command prints with `--json`."""
     return members_of(violations, "subject", "type", "title", "detail")
 
 
 def members_of(objects: Iterable[Any], *names: str) -> list[dict[str, Any]]:
-    """Some attributes of each object, as JSON."""
+    """The named attributes of each object, as JSON."""
     return [{name: getattr(each, name) for name in names} for each in objects]
 
 
 def progress_bar() -> Progress:
-    """A progress bar on stderr, which is hidden without a terminal."""
+    """A progress bar on stderr, hidden without a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -145,9 +146,9 @@ def progress_bar() -> Progress:
 
 
 def wanted(model: type[Model], **members: Any) -> Model:
-    """The body or query of an operation, or the end of the command where a member is wrong.
+    """The validated body or query of an operation; an invalid member ends the command.
 
-    Members that are `None` were not given.
+    Members with the value `None` are left out.
     """
     from pydantic import ValidationError
 
@@ -175,7 +176,7 @@ def _json_member(value: Any) -> Any:
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON value, which may be or have answers of operations, coloured on a terminal."""
+    """Print a JSON value, which may contain answers of operations, coloured on a terminal."""
     dumped = orjson.dumps(value, default=_json_member, option=orjson.OPT_INDENT_2)
     text = printable_json(dumped.decode())
     if out.is_terminal:
@@ -185,7 +186,7 @@ def print_json(value: Any) -> None:
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """An empty table in the style of all commands."""
+    """An empty table in the style of the commands."""
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for place, column in enumerate(columns):
         made.add_column(column, overflow="fold", no_wrap=place < 2)
@@ -193,11 +194,11 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def fields(values: Mapping[str, Any], names: Mapping[str, str]) -> Table:
-    """A table with a row for each value that there is.
+    """A table with a row for each value that is not empty.
 
     Args:
-        values: of JSON, by name.
-        names: those that people are shown instead.
+        values: JSON values by name.
+        names: labels for people, by the name of a value.
     """
     shown = Table(box=None, pad_edge=False, show_header=False)
     shown.add_column(no_wrap=True)

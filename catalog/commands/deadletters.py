@@ -57,10 +57,10 @@ def list_(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """List events that were not delivered, the oldest first, and why.
+    """List undelivered events with the reason, oldest first.
 
-    One that is "waiting" comes after a dead one of its subject; one that is "due" is being
-    delivered again.
+    A "waiting" event follows a dead letter of the same subject; a "due" event is being delivered
+    again.
 
     Example: concord subscription deadletters list 8f2c
     """
@@ -99,7 +99,7 @@ def redeliver(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Deliver dead letters again, each with those that wait behind it, and wait for the outcome.
+    """Deliver dead letters and the events that wait behind them again, and wait for the outcome.
 
     The exit code is 1 if an event failed again.
 
@@ -124,7 +124,7 @@ def redeliver(
 def remove(
     id: SubscriptionId, numbers: Numbers = None, all_: All = False, url: Url = DEFAULT_URL
 ) -> None:
-    """Delete dead letters, which are not delivered then; what waits behind them is.
+    """Delete dead letters without delivery; the events that wait behind them are delivered.
 
     Example: concord subscription deadletters remove 8f2c 17
     """
@@ -149,7 +149,7 @@ async def _remove(client: Client, id: str, numbers: list[int]) -> int:
 async def _redeliver(
     client: Client, id: str, numbers: list[int] | None, since: datetime | None, *, waits: bool
 ) -> dict[str, Any]:
-    """Have dead letters delivered again; return how many, and what became of them if known."""
+    """Redeliver dead letters; return the number of events and, if awaited, the outcome."""
     if numbers:
         answers = [await client.redeliver(id, number) for number in numbers]
     else:
@@ -159,6 +159,7 @@ async def _redeliver(
         return {"accepted": accepted}
     left = await _wait(client, id)
     before, after = answers[-1].deadletters, left.deadletters
+    # Dead letters may be removed meanwhile, so the differences can be negative.
     return {
         "accepted": accepted,
         "failed": max(0, after.dead - before.dead),
@@ -169,7 +170,7 @@ async def _redeliver(
 
 
 async def _wait(client: Client, id: str) -> DeliveryStatus:
-    """Wait until nothing is due, or nothing is delivered; return the status then."""
+    """Wait until no event is due, or the subscription is not active; return the last status."""
     told, most = None, 0
     with progress_bar() as progress:
         task = progress.add_task("Delivering", total=None)

@@ -33,7 +33,7 @@ app = typer.Typer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionTarget:
-    """An entity to delete, and the epoch that it must have, if one is given."""
+    """An entity to delete, and optionally the epoch that the entity must have."""
 
     xid: Xid
     epoch: int | None
@@ -44,11 +44,12 @@ class FoundTarget:
     """The state of a target before it is deleted.
 
     Args:
-        epoch: the current one; of a resource, that of its meta.
-        holds: the number of entities of each kind right below it.
-        is_only_version: its resource has no other version, and is deleted with it.
-        authority: of a replica; empty otherwise.
-        origin: the xid of a replica at its authority.
+        epoch: the current epoch; of a resource, the epoch of the meta.
+        holds: the number of direct children by plural.
+        is_only_version: the target is the only version of a resource, and the resource is deleted
+            along with the version.
+        authority: the authority of a replica; otherwise empty.
+        origin: the xid of a replica at the authority.
     """
 
     target: DeletionTarget
@@ -68,7 +69,7 @@ class FoundTarget:
         }
 
     def __str__(self) -> str:
-        """The target, its epoch, and the entities that are deleted with it."""
+        """The target with the epoch and the entities that are deleted along with the target."""
         below = ", ".join(f"{count} {plural}" for plural, count in self.holds.items() if count)
         text = f"{self.target.xid} (epoch {self.epoch})" + (f" with {below}" if below else "")
         if self.is_only_version:
@@ -94,12 +95,12 @@ def delete(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete entities with everything below them, one after the other.
+    """Delete entities with their descendants, entity by entity.
 
-    All of them are read first, and shown with their epochs (a resource's is that of its meta) and
-    the entities that are deleted with them. Then the deletion is confirmed; without a terminal,
-    --yes is needed. A replica is deleted at its authority, with --follow only. The first refusal
-    ends the command, which lists the entities that were deleted until then.
+    The command reads all targets first, and shows the epoch (of a resource, the epoch of the meta)
+    and the children of each target. Then the user confirms the deletion; without a terminal, --yes
+    is needed. A replica is deleted at its authority, with --follow only. The first refusal ends
+    the command, which lists the entities that were deleted before.
 
     Example: concord delete /messagegroups/weather
 
@@ -165,6 +166,7 @@ async def _delete_all(
             if not as_json:
                 out.print(f"Deleted {cell(str(each))}.")
     finally:
+        # A refusal does not undo the earlier deletions, so the command reports them also then.
         if as_json:
             print_json([each.as_json(is_deleted=each in deleted) for each in found])
         elif deleted and len(deleted) < len(found):
@@ -200,6 +202,7 @@ async def _delete(client: Client, found: FoundTarget, *, follows: bool) -> None:
     except Refused as refused:
         if refused.problem.name != "readonly" or not found.authority:
             raise
+        # The URL of the original, if the node knows one, ends with the xid at the authority.
         there = str(refused.problem.args.get("url", ""))
         if follows and there.endswith(found.origin):
             await _delete_at(there.removesuffix(found.origin), found)

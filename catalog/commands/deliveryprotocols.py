@@ -25,7 +25,7 @@ app = typer.Typer()
 
 @app.command()
 def protocols(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """List the protocols by which a node can send events, and the settings of each.
+    """List the protocols by which a node can send events, with the settings of each protocol.
 
     Example: concord subscription protocols
     """
@@ -48,7 +48,7 @@ def protocols(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 def _protocols_in(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The protocols of which the node's OpenAPI document tells."""
+    """The delivery protocols in the OpenAPI document of a node."""
     for name, schema in described["components"]["schemas"].items():
         if name.startswith(_PREFIX):
             required = schema.get("required", ())

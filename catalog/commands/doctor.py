@@ -26,23 +26,23 @@ _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
-    """The command, which makes further checks, too."""
+    """The command `doctor`, extended with further checks."""
     app = typer.Typer()
 
     @app.command(epilog="Exit codes: 0 nothing is wrong, though there may be warnings; 1 errors.")
     def doctor(
         data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
     ) -> None:
-        """Check what commonly goes wrong with a node, and say how to mend it.
+        """Check a node for common problems, and advise how to solve them.
 
-        Run it on the node's machine, as its user, while the node runs or not. Settings are those of
-        the environment, and the others those that the node was last started with, which are in its
-        data directory; only secrets are not. It looks at the database (reachable, version,
-        durability, connections, age of transaction ids, schema, clock, transactions that hold
-        readers back, cursors about to be left behind), the data directory, the keys and
-        certificates, settings that are unsafe, the public URL, the peers of links, the sinks of
-        subscriptions, and the ages of the last backup and comparison. It changes nothing, and sends
-        no event.
+        Run the command on the node's machine, as the node's user, while the node runs or not.
+        Settings missing from the environment are the settings of the node's last start, which are
+        recorded in the data directory, except secrets. The checks cover the database (reachable,
+        version, durability, connections, age of transaction ids, schema, clock, transactions that
+        hold readers back, cursors about to be left behind), the data directory, the keys and
+        certificates, unsafe settings, the public URL, the peers of links, the sinks of
+        subscriptions, and the ages of the last backup and comparison. The command changes nothing,
+        and sends no event.
 
         Example: concord doctor --data-dir ./hub
         """
@@ -59,7 +59,7 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
 
 
 def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
-    """Those of the command line, else of the environment, else of the node's last start."""
+    """The settings of the command line, else of the environment, else of the node's last start."""
     from catalog.config.settingsrecord import recorded_settings
 
     given = {"data_dir": data_dir, "database_url": database_url}
@@ -85,7 +85,7 @@ async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]
     def token(url: str) -> str | None:
         return token_for(url)
 
-    # There is nothing to start, and a doctor makes no node.
+    # Without a database in the data directory, `dsn_of` would create one; a check must not.
     if settings.database_url is None and not (settings.data_dir.expanduser() / "data").exists():
         return await examine(CheckedNode(settings, None, token), checks)
     async with dsn_of(settings) as dsn:

@@ -1,4 +1,4 @@
-"""xRegistry documents as files: read with their edition and losses, and written in any edition."""
+"""Reads xRegistry documents with their edition and losses, and writes them in every edition."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from catalog.documents.rewriter import Rewrite
 from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 
 FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
-# Members of a Registry besides its groups (core/spec.md, "Registry Entity"): members that
-# describe it, and members that its catalog assigned. Some are objects, which look like groups.
+# Members of a Registry besides the groups (core/spec.md, "Registry Entity"): descriptions, and
+# members that the catalog assigns. Members with an object as value look like groups.
 _DESCRIPTION = frozenset({"description", "documentation", "icon", "labels", "name"})
 _ASSIGNED = frozenset(
     {"capabilities", "createdat", "epoch", "model", "modelsource", "modifiedat"}
     | {"registryid", "self", "shortself", "specversion", "xid"}
 )
-# Members with which documents of other kinds tell their kind and version.
+# Other kinds of documents, by the member with the version of the kind.
 _OTHER_KINDS = {"asyncapi": "AsyncAPI", "openapi": "OpenAPI", "swagger": "OpenAPI"}
 _AVRO_TYPES = ("enum", "fixed", "record")
 
@@ -38,12 +38,12 @@ class DocumentFile:
 
     Args:
         path: the file.
-        groups: its groups by their plural, as they are sent.
-        not_sent: names of members that describe the document itself.
-        migrated: its edition, and the rewrites that bring it to the newest one.
-        is_strict: the groups are those of the file, without the rewrites.
+        groups: the groups to send, by plural.
+        not_sent: names of members that describe the document.
+        migrated: the edition of the document, and the rewrites to the newest edition.
+        is_strict: the groups are unchanged from the file, without the rewrites.
         keeps_unknown: attributes that a node refuses become extensions.
-        losses: members that a node would overlook or misread; with any, nothing is written.
+        losses: members that a node would overlook or misread; with losses, nothing is written.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class DocumentFile:
 
     @property
     def older(self) -> tuple[Rewrite, ...]:
-        """The rewrites that older names and shapes would need, where they are sent as they are."""
+        """The rewrites for older names and shapes in a document that is sent without rewrites."""
         return self.migrated.older if self.is_strict else ()
 
 
@@ -67,12 +67,12 @@ def read_documents(
     keep_unknown: bool = False,
     allow_empty: bool = False,
 ) -> list[DocumentFile]:
-    """Read all documents that the arguments of a command name.
+    """Read the documents that the arguments of a command name.
 
     Args:
-        arguments: as `document_paths` takes them.
-        migrate: rewrite them to the newest edition; `keep_unknown` does, too.
-        keep_unknown: keep members that cannot be rewritten as an extension.
+        arguments: paths, as in `document_paths`.
+        migrate: rewrite the documents to the newest edition; `keep_unknown` implies `migrate`.
+        keep_unknown: keep members without a newest form in an extension.
         allow_empty: an argument may name no document.
 
     Raises:
@@ -89,12 +89,13 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
     """Read a JSON or YAML file of any edition.
 
     Args:
-        path: the file; its name says whether it is YAML.
-        migrate: rewrite it to the newest edition.
-        keep_unknown: keep members that cannot be rewritten as an extension.
+        path: the file; a name in `.yaml` or `.yml` means YAML.
+        migrate: rewrite the document to the newest edition.
+        keep_unknown: keep members without a newest form in an extension.
 
     Raises:
-        SourceFileError: it cannot be read, is not an object, has no groups, or is of another kind.
+        SourceFileError: the file cannot be read, is not an object, has no groups, or is a document
+            of another kind.
     """
     source = read_object_file(path)
     _refuse_other_kind(path, source)
@@ -118,7 +119,7 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
 
 
 def _refuse_other_kind(path: Path, source: Mapping[str, Any]) -> None:
-    """Refuse a document of another kind, whose members could be taken for groups."""
+    """Refuse a document of another kind, such as OpenAPI, with members that look like groups."""
     format = next(
         (
             f"{kind}/{version}"
@@ -158,7 +159,7 @@ def _is_assigned(name: str) -> bool:
 
 
 def format_of(path: Path | None) -> str:
-    """The format that the name of a file stands for; `xreg.json` without a file."""
+    """The format for the name of a file; `xreg.json` without a file."""
     name = "" if path is None else path.name.lower()
     default = "xreg.yaml" if name.endswith((".yaml", ".yml")) else "xreg.json"
     found = (suffix for suffix in FORMATS_BY_SUFFIX if name.endswith(suffix))
@@ -170,7 +171,7 @@ def write_document(document: Mapping[str, Any], format: str, edition: str) -> by
 
     Args:
         document: an export.
-        format: one of `FORMATS`; those of CloudEvents name their schema.
+        format: one of `FORMATS`; a document in `cereg` or `cereg.yaml` names its schema.
         edition: one of `EDITIONS`.
     """
     written = downgrade(document, edition)

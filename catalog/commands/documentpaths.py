@@ -12,7 +12,7 @@ from shlex import quote
 from catalog.commands.console import CommandError
 from catalog.documents.serialization import STDIN
 
-# The format of a document by the ending of its file's name.
+# The format of a document by the suffix of the file name.
 FORMATS_BY_SUFFIX = {
     ".xreg.json": "xreg.json",
     ".xreg.yaml": "xreg.yaml",
@@ -27,23 +27,25 @@ _MOST_FILES = 10_000
 
 
 class DocumentPathError(CommandError):
-    """An argument names no document, or too many."""
+    """An argument names no document, or too many documents."""
 
 
 def document_paths(arguments: Iterable[str], *, allow_empty: bool = False) -> list[Path]:
     """The files that `arguments` name, each once, in the order of the arguments.
 
     Args:
-        arguments: a file of any name; a directory, searched for files whose name ends in one of
-            `SUFFIXES`, but not in hidden directories; a glob pattern, in which `**` stands for
-            any depth, for the same names; or `-`, the standard input.
+        arguments: each a file with an arbitrary name; a directory, searched for file names in
+            `SUFFIXES`, except in hidden directories; a glob pattern for the same file names, in
+            which `**` matches every depth; or `-`, the standard input.
         allow_empty: an argument may name no document.
 
     Raises:
-        DocumentPathError: an argument names no document or is a URL, or there are more than 10,000.
+        DocumentPathError: an argument names no document or is a URL, or the arguments name more
+            than 10,000 documents.
     """
     found: dict[Path, None] = {}
     for argument in arguments:
+        # The limit ends the search of a huge directory early.
         paths = list(islice(_expand(argument), _MOST_FILES + 1))
         found.update(dict.fromkeys(paths))
         if len(found) > _MOST_FILES:
@@ -74,12 +76,13 @@ def _expand(argument: str) -> Iterator[Path]:
         for match in sorted(glob(argument, recursive=True)):
             yield from _search(Path(match)) if Path(match).is_dir() else _named(Path(match))
     else:
-        # Reading a missing file raises the better error.
+        # The later attempt to read the missing file raises the better error.
         yield path
 
 
 def _search(directory: Path) -> Iterator[Path]:
     for folder, names, files in os.walk(directory):
+        # os.walk descends into the names that remain in this list, in the order of the list.
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in sorted(files):
             yield from _named(Path(folder, name))

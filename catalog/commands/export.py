@@ -55,17 +55,17 @@ def export(
     ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Export a catalog, or parts of it, as a document that `concord import` reads.
+    """Export a catalog, or parts of a catalog, as a document for `concord import`.
 
-    With --mine, groups that are replicas are left out as a whole, since only their authority adds
-    resources to them; a replica that is named is an error.
+    With --mine, replica groups are left out as a whole, since only the authority of a group adds
+    resources to the group; a replica among the paths is an error.
 
-    A document of an older edition has the names and shapes of that edition. Attributes that it
-    cannot express are kept in the extension attribute `rc4attributes`, so that `concord import
-    --migrate` restores exactly what was exported.
+    A document of an older edition has the names and shapes of that edition. Attributes that the
+    edition cannot express are kept in the extension attribute `rc4attributes`, so that `concord
+    import --migrate` restores the export exactly.
 
-    With --clean, a document has what a person would write: `concord apply` of it has nothing to
-    do in the same catalog, and makes the same entities in another one.
+    With --clean, a document has only members that a person would write: `concord apply` of the
+    document changes nothing in the same catalog, and makes equal entities in a different catalog.
 
     Example: concord export -o catalog.xreg.json
 
@@ -98,7 +98,7 @@ def export(
         return
     try:
         text = write_document(document, written, edition)
-    # Older editions are written from members that the newest one requires, of types that it names.
+    # The rewrite to an older edition relies on the members and types of the newest edition.
     except (AttributeError, LookupError, TypeError, ValueError):
         fail(f"What {url} answered is no document, so it cannot be written as one of {edition}.")
     if output is None:

@@ -1,4 +1,4 @@
-"""The commands `get` and `list`: one entity, and the entities of a type or collection."""
+"""The commands `get` for an entity, and `list` for the entities of a type or collection."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def get(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show the entity at a path as JSON, or the document of a schema as it is.
+    """Show the entity at a path as JSON, or the unchanged document of a schema.
 
     On a terminal, a collection is shown as a table, unless --inline or --json is given.
 
@@ -95,14 +95,14 @@ def list_(
     ] = "table",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """List the entities of a type, wherever they are, or of one collection.
+    """List the entities of a type in the whole catalog, or the entities of a collection.
 
     Example: concord list messages --filter 'name=*alarm*'
 
     Example: concord list /messagegroups/weather/messages -o ids
 
-    Exit codes: 0 listed, even if there is none; 1 the path does not exist, or the catalog refuses
-    the filter; 2 the command could not do its work.
+    Exit codes: 0 listed, even if the list is empty; 1 the path does not exist, or the catalog
+    refuses the filter; 2 the command could not do its work.
     """
     most = _MOST_ROWS + 1 if output == "table" else None
 
@@ -129,7 +129,7 @@ def list_(
 
 
 async def _entities(client: Client, type: str, filters: list[str]) -> AsyncIterator[JsonObject]:
-    """The entities of a type or of the collection at a path; the types themselves without one."""
+    """The entities of a type or of the collection at a path; without `type`, the group types."""
     groups = (await client.model())["groups"]
     if not type:
         root = await client.get("/")

@@ -1,4 +1,4 @@
-"""The commands `subscription keys list`, `exchange` and `end`."""
+"""The commands `subscription keys list`, `rotate` and `remove`."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _CHECKS_WITH = {
 
 
 def print_key(key: SigningKeyAnswer) -> None:
-    """Print what a receiver needs of a key that was just made."""
+    """Print the part of a new key that a receiver needs to check signatures."""
     out.print(_CHECKS_WITH[key.signature])
     out.print(cell(key.secret or key.publickey))
 
 
 @app.command("list")
 def list_(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """List the keys that sign, the current one first. Secrets are not shown.
+    """List the signing keys, the current key first. Secrets are not shown.
 
     Example: concord subscription keys list 8f2c
     """
@@ -71,7 +71,7 @@ def rotate(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a new key, and let the old one sign beside it until receivers have the new one.
+    """Make a new key; the old key also signs until the receivers have the new key.
 
     Example: concord subscription keys rotate 8f2c --overlap 3600
     """
@@ -92,7 +92,7 @@ def remove(
     ],
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Let an old key sign no more; the current one is exchanged instead.
+    """End the signing with an old key; the current key can only be rotated.
 
     Example: concord subscription keys remove 8f2c 6d1a
     """

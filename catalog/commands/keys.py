@@ -46,13 +46,13 @@ app = typer.Typer(
 
 @app.command()
 def key() -> None:
-    """Print a new key for CONCORD_ENCRYPTION_KEY. Nothing else knows it: keep it.
+    """Print a new key for CONCORD_ENCRYPTION_KEY. The key is not stored: keep a copy.
 
     Example: export CONCORD_ENCRYPTION_KEY=$(concord encryption key)
     """
     from catalog.keys.keyring import EncryptionKey
 
-    # Neither folded to the width of a terminal nor coloured.
+    # The console would fold the key to the width of the terminal, and colour it.
     sys.stdout.write(EncryptionKey.new().text + "\n")
 
 
@@ -60,10 +60,10 @@ def key() -> None:
 def list_(
     data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
 ) -> None:
-    """List the keys of a node by their ids, and how many secrets each of them encrypts.
+    """List the ids of a node's keys, with the number of secrets that each key encrypts.
 
-    The ids are no secrets; the keys are not shown. Secrets whose key the node does not have
-    cannot be used until it has the key again, or they are stored again.
+    The ids are not secret; the keys are not shown. A secret with a missing key cannot be used
+    until the node has the key again, or the secret is stored again.
 
     Example: concord encryption list --data-dir ./second
     """
@@ -86,20 +86,22 @@ def list_(
 def rotate(
     data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
 ) -> None:
-    """Encrypt all secrets of a node anew, while it runs or not.
+    """Encrypt the secrets of a node anew, while the node runs or not.
 
-    With a key file, this makes a new key, encrypts everything under it, and drops the old one.
-    Run it as the node's user on the node's machine. What is interrupted goes on when it is run
-    again.
+    With a key file, the command makes a new key, encrypts every secret under the new key, and
+    drops the old key. Run the command as the node's user on the node's machine. An interrupted
+    rotation resumes when the command is run again.
 
-    With CONCORD_ENCRYPTION_KEY, you change the keys yourself: put the new one behind the old one
-    (`old,new`) and restart every process of the node, so that each can decrypt with both; then put
-    it first (`new,old`), restart them again, and run this command with the same setting. When it
-    says that all is done, leave the old key out. Keep it for backups that were made before.
+    With CONCORD_ENCRYPTION_KEY, you change the keys yourself: put the new key behind the old key
+    (`old,new`) and restart every process of the node, so that each process can decrypt with both
+    keys; then put the new key first (`new,old`), restart the processes again, and run the command
+    with the same setting. When no secret needs the old key any more, remove the old key from the
+    setting, and keep a copy for older backups.
 
     Example: concord encryption rotate --data-dir ./second
 
-    Exit codes: 0 all done; 1 some secrets cannot be decrypted, and stay; 2 it could not work.
+    Exit codes: 0 all done; 1 secrets that cannot be decrypted remain; 2 the command could not do
+    its work.
     """
     settings = settings_of(data_dir, database_url)
     rotation = run(lambda: _rotate(settings))
@@ -137,7 +139,8 @@ async def _rotate(settings: Settings) -> Rotation:
         if settings.encryption_keys:
             return await encrypt_anew(connection, key_ring(settings))
         file = KeyFile.of(settings)
-        # With more keys than one, an earlier rotation was interrupted, and goes on.
+        # An interrupted rotation leaves two keys, and resumes with the same new key. The file has
+        # the new key before a secret needs it, and the old key until no secret needs it.
         if len(keys := file.read()) == 1:
             file.replace([EncryptionKey.new(), *keys])
         rotation = await encrypt_anew(connection, key_ring(settings))
@@ -146,7 +149,7 @@ async def _rotate(settings: Settings) -> Rotation:
 
     async def rotate_and_note(connection: Connection) -> Rotation:
         rotation = await rotate(connection)
-        # The keys were exchanged whether or not there were secrets to encrypt.
+        # The audit records the new key even if the node has no secrets.
         await note_author(connection, operator_of("concord encryption rotate"), has_written=True)
         return rotation
 

@@ -23,8 +23,8 @@ def migrate(
 ) -> None:
     """Bring the database of a node to the schema of this version, and end.
 
-    A node does the same when it starts. Before an upgrade of several processes, this command tells
-    whether they would start, while those of the version before still run.
+    A node does the same at the start. Before an upgrade of several processes, the command tells
+    whether the new processes would start, while the processes of the old version still run.
 
     Example: concord migrate --data-dir /var/lib/concord
     """

@@ -49,7 +49,7 @@ def show_model(
 
 @model_app.command("set")
 def set_model(file: File, url: Url = DEFAULT_URL) -> None:
-    """Replace the model. The node refuses it if an entity would not comply with it.
+    """Replace the model. The node refuses a model that an entity does not comply with.
 
     Example: concord model set model.json
 
@@ -88,7 +88,7 @@ def show_capabilities(
 
 @capabilities_app.command("set")
 def set_capabilities(file: File, url: Url = DEFAULT_URL) -> None:
-    """Change the capabilities that a file names. The others stay as they are.
+    """Change the capabilities that a file names, and leave the rest unchanged.
 
     Example: concord capabilities set capabilities.json
 

@@ -1,4 +1,4 @@
-"""The database of a node, for commands that use it on the node's machine, whether the node runs."""
+"""Access to the database of a node, for commands on the node's machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BY_COMMAND = "a command on the machine of the node"
-"""Who has done what is done in the database itself."""
+"""The author of a change that a command makes directly in the database."""
 
 DataDir = Annotated[
     Path | None,
@@ -43,7 +43,7 @@ NodeUrl = Annotated[
 
 
 def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
-    """The settings of a node, which has to have been started before."""
+    """The settings of a node; the command ends if the node has never been started."""
     from catalog.config.keyfile import KeyFile
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url})
@@ -58,7 +58,7 @@ def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
 
 
 async def in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
-    """Call a function with a connection to the database of a node, whether or not it runs."""
+    """Call a function with a connection to the database of a node, whether the node runs or not."""
     from catalog.config.keyfile import KeysUnusable
     from catalog.node.noderuntime import open_database
     from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
@@ -79,11 +79,11 @@ async def in_database(settings: Settings, call: Callable[[Connection], Awaitable
 async def in_audited_transaction(
     settings: Settings, command: str, call: Callable[[Connection, Author], Awaitable[T]]
 ) -> T:
-    """As `in_database`, in one transaction with the entry of the audit that names the operator.
+    """Call a function in one transaction with the audit entry that names the operator.
 
     Args:
-        command: what the operator runs, as `concord token add`.
-        call: names what it makes or changes as targets of the author, the operator.
+        command: the command that the operator runs, such as `concord token add`.
+        call: the function, which names the changed entities as targets of the operator.
     """
     from catalog.store.auditnotes import note_author
 
@@ -98,7 +98,7 @@ async def in_audited_transaction(
 
 
 def operator_of(command: str) -> Author:
-    """The author of what a command on the node's machine writes: the account that runs it."""
+    """The author of a command's writes on the node's machine: the account that runs the command."""
     from catalog.model.author import Author
 
     return Author(kind="operator", name=_account(), path=command)
@@ -114,7 +114,7 @@ def _account() -> str:
 
 @asynccontextmanager
 async def dsn_of(settings: Settings) -> AsyncIterator[str]:
-    """The URL of a node's database, which is left as it is; its embedded server runs meanwhile."""
+    """The URL of a node's database, without migration; an embedded server runs in the context."""
     from catalog.store.connections import EmbeddedPostgresError
     from catalog.store.embedded import start_embedded
 

@@ -1,4 +1,4 @@
-"""The settings of a node for commands that use it, and the command `settings`, which lists them."""
+"""The settings of a node for commands, and the command `settings`, which lists the settings."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ app = typer.Typer()
 
 
 def read_settings(values: dict[str, Any]) -> Settings:
-    """The settings of the environment, with others in place of them; `None` is none.
+    """The settings of the environment, overridden by `values` other than `None`.
 
-    Invalid ones end the command with a sentence about each.
+    Invalid settings end the command with a sentence about each setting.
     """
     from catalog.config import Settings
 
     try:
         return Settings(**{name: value for name, value in values.items() if value is not None})
-    except ValueError as error:  # pydantic's, which lists the invalid settings
+    except ValueError as error:  # pydantic's ValidationError, which lists the invalid settings
         invalid: list[dict[str, Any]] = getattr(error, "errors", list)()
         for each in invalid:
-            # What concerns several settings names them itself.
+            # An error about several settings has no location; its message names the settings.
             name = "_".join(map(str, ("concord", *each["loc"]) if each["loc"] else ())).upper()
             err.print(f"[red]{name or 'Settings'}[/]: {cell(each['msg'])}")
         fail("The settings are not valid.", "docs/settings.md has a table of all of them.")
@@ -34,7 +34,7 @@ def read_settings(values: dict[str, Any]) -> Settings:
 
 @app.command()
 def settings(as_json: AsJson = False) -> None:
-    """List all settings with their values; secrets are masked.
+    """List the settings of a node with the current values; secrets are masked.
 
     Example: CONCORD_PORT=8081 concord settings
     """

@@ -1,4 +1,4 @@
-"""The tokens that commands send: that of the option or the environment, or that of a file."""
+"""The tokens that commands send, from an option, the environment or a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _given: list[str] = []
 
 
 def give_token(token: str | None) -> None:
-    """Send a token to the node that a command talks to, and to no other one."""
+    """Set the token for the node that the user names; other nodes never receive the token."""
     _given[:] = [] if token is None else [token]
 
 
@@ -22,11 +22,12 @@ def token_for(url: str, *, is_own: bool = True) -> str | None:
     """The token for the node at a URL.
 
     Args:
-        is_own: whether the user has named this node, and not another node or a document. Only then
-            the token that is given is meant for it.
+        is_own: the user has named the node. If a document or a further node named the node, only
+            the file of tokens is read: the token of the option or the environment is not for it.
 
     Raises:
-        CommandError: the file of tokens is malformed, or others may read it.
+        CommandError: the file of tokens cannot be read, is malformed, or is readable by other
+            users.
     """
     own = _given[0] if _given else os.environ.get(TOKEN_VARIABLE)
     if is_own and own:
@@ -36,10 +37,10 @@ def token_for(url: str, *, is_own: bool = True) -> str | None:
 
 
 def read_tokens(file: Path) -> dict[str, str]:
-    """The tokens in a file with a URL and its token in each line, by URL.
+    """The tokens of a file, by URL; each line of the file has a URL and a token.
 
     Raises:
-        CommandError: it cannot be read, is malformed, or others may read it.
+        CommandError: the file cannot be read, is malformed, or is readable by other users.
     """
     try:
         if file.stat().st_mode & _OTHERS:
@@ -69,7 +70,7 @@ def _tokens(file: Path, text: str) -> dict[str, str]:
         if not parts or parts[0].startswith("#"):
             continue
         if len(parts) != 2:
-            # The line is not repeated, since it may have a token.
+            # The message does not quote the line, which may have a token.
             raise CommandError(f"Line {number} of {file} is not a URL and a token.")
         found[parts[0].rstrip("/")] = parts[1]
     return found

@@ -1,4 +1,4 @@
-"""Sets of options that several commands have."""
+"""Sets of options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ Command: TypeAlias = Callable[..., None]
 
 
 def with_options(**sets: Callable[..., Any]) -> Callable[[Command], Command]:
-    """Give a command the options of functions, each of which makes one value of its options.
+    """Add the options of functions to a command; each function makes one value from its options.
 
     Args:
-        sets: the functions, by the names of the command's parameters that take their results. In
-            `--help`, the options of a function stand in the place of that parameter.
+        sets: the functions by name of a parameter; the parameter receives the function's result.
+            In `--help`, the options of the function replace the parameter.
     """
     options = {name: inspect.signature(make, eval_str=True) for name, make in sets.items()}
 
     def decorate(command: Command) -> Command:
         own = inspect.signature(command, eval_str=True)
+        # Only keyword-only parameters may lack a default after a parameter with a default.
         parameters = [
             each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for parameter in own.parameters.values()
@@ -39,6 +40,7 @@ def with_options(**sets: Callable[..., Any]) -> Callable[[Command], Command]:
             }
             command(**given, **made)
 
+        # Typer reads the options from the signature and the annotations.
         run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
         return run

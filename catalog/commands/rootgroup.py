@@ -1,4 +1,4 @@
-"""The root of all commands: what they have in common, and checks of the environment."""
+"""The root of the commands: shared options, and a check of the environment variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _PANELS = {
     "Give access": ("token", "access", "whoami", "audit"),
 }
 _OF_CLIENTS = frozenset({"CONCORD_URL", TOKEN_VARIABLE, FILE_VARIABLE})
-# Users have variables of their own, such as those of credentials: only what is near is misspelt.
+# Users have their own variables with the prefix, such as for credentials: only a name close to
+# the name of a setting counts as misspelt.
 _NEARNESS = 0.835
 
 
@@ -38,6 +39,8 @@ def _show_help(context: typer.Context, wanted: bool) -> None:
 
 
 def _take_token(context: typer.Context, token: str | None) -> None:
+    # The root drops the token of an earlier call in the process. A command without the option
+    # keeps the token that stands before the name of the command.
     if context.parent is None or token:
         give_token(token or None)
 
@@ -67,7 +70,7 @@ Token = Annotated[
 
 
 class RootGroup(TyperGroup):
-    """The root of the commands, which adds options to all commands below it.
+    """The root of the commands, which adds options to every command below the root.
 
     A command that talks to a node gets the option `--token`, and each help lists the exit codes.
     """
@@ -92,13 +95,13 @@ class RootGroup(TyperGroup):
             if "Exit codes:" not in said and (command is self or isinstance(command, TyperCommand)):
                 command.epilog = EXIT_CODES
             first, *others = (command.help or "").split("\n\n")
-            # Typer dims these, and keeps the ends of their lines.
+            # Typer dims the paragraphs after the first, and keeps their line breaks.
             unfolded = (f"[not dim]{' '.join(each.split())}[/]" for each in others)
             command.help = "\n\n".join((first, *unfolded))
 
     def get_params(self, ctx: Any) -> list[Any]:
         found = super().get_params(ctx)
-        _show_no_types_of_flags(found)  # Typer adds those of completion late.
+        _show_no_types_of_flags(found)  # Typer adds the options of completion late.
         return found
 
 
@@ -118,7 +121,7 @@ def _below(group: TyperGroup) -> Iterator[Any]:
 
 
 def warn_of_misspelt_variables() -> None:
-    """Name each variable of the environment that looks like a setting and is none."""
+    """Warn of each environment variable with a name close to the name of a setting."""
     given = {name.upper() for name in os.environ if name.upper().startswith("CONCORD_")}
     if given <= _OF_CLIENTS:
         return

@@ -1,4 +1,4 @@
-"""The sources of secrets for commands: places that other users of the machine do not see."""
+"""The sources of secrets for commands: places hidden from other users of the machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SOURCE = "an environment variable, a file, or - for standard input"
 
 
 def secret_from(source: str) -> str:
-    """The text in an environment variable, or else in a file, without white space around it.
+    """The text of an environment variable or else of a file, without surrounding white space.
 
-    The command ends if there is neither.
+    The command ends if neither the variable nor the file exists.
     """
     if source != _STDIN and source in os.environ:
         return os.environ[source].strip()
@@ -27,7 +27,7 @@ def secret_from(source: str) -> str:
 
 
 def text_of(file: str) -> str:
-    """The text of a file; the command ends if it cannot be read."""
+    """The text of a file; the command ends if the file cannot be read or exceeds 64 KiB."""
     try:
         if file == _STDIN:
             content = sys.stdin.buffer.read(_LARGEST + 1)

@@ -1,4 +1,4 @@
-"""The options of commands that say how a sink is spoken to: its protocol, settings, credential."""
+"""The options of commands for deliveries to a sink: protocol, settings and credential."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CredentialFile = Annotated[
 
 
 def settings_of(texts: list[str], signature: SignatureScheme | None) -> dict[str, Any]:
-    """The settings that are given as `NAME=VALUE`, and the signature."""
+    """The protocol settings of `NAME=VALUE` texts, with the signature."""
     given = dict(map(_setting, texts))
     if signature is None:
         return given
@@ -74,7 +74,7 @@ def settings_of(texts: list[str], signature: SignatureScheme | None) -> dict[str
 def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        # What stands there may be meant to be secret.
+        # The message does not quote the text, which may be a secret.
         fail("A setting needs a name and a value.", "Write it like --setting topicname=events.")
     try:
         return name, orjson.loads(value)
@@ -83,7 +83,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def credential_of(user: str | None, file: str | None) -> dict[str, Any] | None:
-    """The credential that a user's password or a file makes; `None` without either."""
+    """The credential of a user with a password, or of a file; `None` without either."""
     if user is not None and file is not None:
         fail("--user and --credential exclude each other.")
     if user is not None:
@@ -115,13 +115,13 @@ def _read_credential(file: str) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         credential = None
     if not isinstance(credential, dict):
-        # Its content is not repeated, since it may be the secret itself.
+        # The message does not quote the content, which may be the secret.
         fail(f"{file} is not a credential in JSON.", f"Write it like {_CREDENTIAL}.")
     return credential
 
 
 def protocol_of(sink: str) -> str:
-    """The delivery protocol of a sink's URL, by its scheme; HTTP for a scheme of none."""
+    """The delivery protocol for the scheme of a sink's URL; HTTP for an unknown scheme."""
     from catalog.subscriptions.sinks.protocols import PROTOCOLS
 
     scheme = sink.partition(":")[0].lower()

@@ -41,7 +41,7 @@ def pause(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Deliver nothing until the subscription is resumed. It keeps its place: nothing is missed.
+    """Deliver nothing until the subscription is resumed. The cursor stays, so no event is missed.
 
     Example: concord subscription pause 8f2c --reason "the sink moves"
     """
@@ -51,9 +51,9 @@ def pause(
 
 @app.command()
 def resume(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Deliver again from where the subscription was paused.
+    """Continue deliveries at the place where the subscription was paused.
 
-    One that waits after a failure tries again at once.
+    A subscription that waits after a failure tries again at once.
 
     Example: concord subscription resume 8f2c
     """
@@ -76,7 +76,7 @@ def replay(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Deliver the events again from a place in the log, in their order.
+    """Deliver the events again from a place in the log, in order.
 
     Example: concord subscription replay 8f2c --from 2026-03-01T12:00:00Z
     """
@@ -88,10 +88,10 @@ def replay(
 
 @app.command("test")
 def send_example(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Send an example event to the sink now, and show what it answers.
+    """Send an example event to the sink now, and show the sink's answer.
 
-    The event has the type concord.subscription.test. The subscription stays as it is. The exit
-    code is 1 if the sink does not accept it.
+    The event has the type concord.subscription.test. The subscription does not change. The exit
+    code is 1 if the sink does not accept the event.
 
     Example: concord subscription test 8f2c
     """
@@ -117,7 +117,7 @@ def attempts(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """List the last attempts to deliver, the newest first. Of successes in a row, some are kept.
+    """List the last delivery attempts, newest first. Not every success in a row is kept.
 
     Example: concord subscription attempts 8f2c --limit 5
     """
@@ -133,7 +133,7 @@ def attempts(
 
 
 def _report(subscription: SubscriptionAnswer, done: str, *, as_json: bool) -> None:
-    """Print a subscription after a command, or what became of it."""
+    """Print a subscription after a command as JSON, or a sentence on the command's effect."""
     if as_json:
         print_json(subscription)
         return

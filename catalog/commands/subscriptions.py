@@ -1,4 +1,4 @@
-"""The commands `subscription add`, `list`, `show`, `remove` and `listen`, with all others."""
+"""The command group `subscription`, and its commands `add`, `list`, `show`, `remove`, `listen`."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def add(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Send an event of each change from now on to a sink.
+    """Send an event for each change from now on to a sink.
 
     Example: concord subscription add --sink https://example.com/events --structured
 
@@ -135,8 +135,8 @@ def add(
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the subscriptions of a node with their state.
 
-    "dead" counts the events that were not delivered, "lag" the changes that are still to be looked
-    at, and "lag (s)" is the age of the oldest of them in seconds.
+    "dead" counts undelivered events, "lag" counts changes that the subscription has not yet
+    examined, and "lag (s)" is the age of the oldest unexamined change in seconds.
 
     Example: concord subscription list
     """
@@ -162,7 +162,7 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def show(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show one subscription: its definition, and the status of its delivery.
+    """Show the definition of a subscription and the status of the delivery.
 
     Example: concord subscription show 8f2c
     """
@@ -196,7 +196,7 @@ _STATUS = {
 
 
 def _problem(status: DeliveryStatus) -> str | None:
-    """The first thing that an operator has to know: a loss, an error, or why it stands."""
+    """The most urgent problem of a subscription: a loss, an error, or the reason for the state."""
     if status.lost:
         return f"changes were lost at {json_of(status.lost)['at']}"
     return status.error or status.reason
@@ -224,8 +224,8 @@ def listen(
 ) -> None:
     """Print events as they occur, until Ctrl-C.
 
-    The command subscribes with a sink on this machine, which the node has to reach, and ends its
-    subscription when it stops. Elsewhere, use `concord subscription add`.
+    The command subscribes with a sink on this machine, and ends the subscription when it stops. A
+    node that cannot reach this machine needs `concord subscription add` instead.
 
     Example: concord subscription listen --type io.xregistry.resource.created
     """
@@ -249,6 +249,7 @@ async def _listen(
     try:
         async with client.listen(types=types, filters=filters, port=port) as events:
             err.print(f"Listening to {client.url}; Ctrl-C ends it.")
+            # The task group also ends the wait for Ctrl-C when printing fails.
             async with asyncio.TaskGroup() as tasks:
                 printing = tasks.create_task(_print(events, as_json=as_json))
                 await _interrupted()
@@ -267,13 +268,14 @@ async def _print(events: Events, *, as_json: bool) -> None:
 
 async def _interrupted() -> None:
     stop = asyncio.Event()
+    # A signal must not end the process before the client has removed its subscription.
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     await stop.wait()
 
 
 def event_line(event: Any) -> str:
-    """Return an event as one line: its time, type, subject and the changed attributes."""
+    """Return an event as a line with time, type, subject and changed attributes."""
     time = cell(str(event.get("time", ""))[11:23])
     changed = (event.get("data") or {}).get("changed") or []
     names = f" [dim]{cell(list(changed))}[/]" if changed else ""

@@ -1,4 +1,4 @@
-"""A console that shows what others wrote, and obeys none of it."""
+"""A console for untrusted text: control characters in the text do not reach the terminal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _UNFOLDED = 1_000_000
 
 
 class PlainConsole(Console):
-    """A console that prints no control character but its own.
+    """A console that prints no control characters except those of rich itself.
 
-    Every text passes here on its way out, whichever table or tree it stands in. Markup is another
-    matter: it is read before, so text of others needs `escaped`.
+    `render` filters every text, also inside tables and trees. Markup is parsed before `render`, so
+    untrusted text must pass `escaped` first.
 
-    With `soft_wrap`, a table that goes to a file or a program has one line for each row, whatever
-    width the environment names (`COLUMNS`): who reads it, reads lines.
+    With `soft_wrap`, a table in a file or a pipe has one line per row, regardless of the width in
+    the environment (`COLUMNS`), because the reader expects a line per row.
     """
 
     @property
@@ -41,5 +41,5 @@ class PlainConsole(Console):
 
 
 def escaped(text: str) -> str:
-    """A text in one line, whose markup is shown as it is."""
+    """A text in one line, with the markup escaped."""
     return escape(printable(text))

@@ -91,7 +91,7 @@ def add(
     as_json: AsJson = False,
     url: NodeUrl = None,
 ) -> None:
-    """Make a token, and print it this once: the node keeps only its digest.
+    """Make a token and print it once; the node stores only a digest of the token.
 
     Example: export CONCORD_TOKEN=$(concord token add --role admin --name me --expires 90d)
 
@@ -120,7 +120,7 @@ def add(
     told = _time(made.expiresat) or "no end; --expires gives it one"
     roles = _roles(made.grants)
     err.print(f"Token [bold]{cell(made.id)}[/] ({cell(roles)}, {cell(told)}), not shown again:")
-    # Alone on the standard output, neither folded nor coloured.
+    # The token is alone on the standard output, not folded or coloured, for use in `$(...)`.
     sys.stdout.write(f"{made.token}\n")
 
 
@@ -131,7 +131,7 @@ def list_(
     as_json: AsJson = False,
     url: NodeUrl = None,
 ) -> None:
-    """List the tokens of a node, and when each was used last, to the minute.
+    """List the tokens of a node with the time of the last use, to the minute.
 
     Example: concord token list
     """
@@ -159,7 +159,7 @@ def show(
     as_json: AsJson = False,
     url: NodeUrl = None,
 ) -> None:
-    """Show a token, without its secret, with its roles in up to 1,000 groups.
+    """Show a token with its roles in up to 1,000 groups, but without the secret.
 
     Example: concord token show 3f0c9d51aa
     """
@@ -189,7 +189,7 @@ def remove(
     database_url: DatabaseUrl = None,
     url: NodeUrl = None,
 ) -> None:
-    """End a token: within two seconds, nobody gets in by it any more.
+    """Revoke a token; the node refuses the token after two seconds at the latest.
 
     Example: concord token remove 3f0c9d51aa
     """
@@ -211,7 +211,7 @@ def remove(
 
 @single.command()
 def whoami(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show as whom a node knows you, and what you may do there.
+    """Show the identity and the roles that you have at a node.
 
     Example: concord whoami --url http://127.0.0.1:8080
     """
@@ -237,7 +237,7 @@ def _time(moment: datetime | None) -> str | None:
 
 
 def _roles(grants: list[PathGrant]) -> str:
-    """Roles as text, each with the groups that it is for: writer in /schemagroups/a, reader."""
+    """Roles as text, each with the groups of the role: writer in /schemagroups/a, reader."""
     groups: dict[str, list[str]] = {}
     for grant in grants:
         groups.setdefault(grant.role, []).append(grant.path)
@@ -253,7 +253,7 @@ def _rest(paths: list[str]) -> str:
 
 
 def _end(text: str) -> str:
-    """The time at which a token ends, in the form of the API."""
+    """The expiry time of a token, in the format of the API."""
     from catalog.model.timestamps import format_time, parse_time
 
     now = datetime.now(UTC)

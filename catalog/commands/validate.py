@@ -50,17 +50,17 @@ def validate(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Check whether a message conforms to its definition, and list the rules that it breaks.
+    """Check whether a message conforms to a definition, and list the broken rules.
 
-    A CloudEvent is a JSON object with a specversion. Any other object is a message of a protocol:
-    its members have the names of a definition's protocoloptions, and its body is `payload` (a
-    JSON value or text) or `payload_base64`:
+    A CloudEvent is a JSON object with a specversion. Every other object is a message of a
+    protocol: the members have the names of a definition's protocoloptions, and the body is
+    `payload` (a JSON value or text) or `payload_base64`:
 
     {"protocol": "KAFKA", "key": "k", "headers": {"ce_type": "a.b"}, "payload": {"n": 1}}
 
     Example: concord validate event.json --message /messagegroups/shop/messages/order.placed
 
-    Exit codes: 0 it conforms; 1 it does not; 2 it could not be checked.
+    Exit codes: 0 the message conforms; 1 it does not conform; 2 the check could not be made.
     """
     answer = on_node(url, lambda client: _ask(client, _read(file), message))
     if as_json:
@@ -90,7 +90,7 @@ async def _ask(client: Client, body: bytes, message: str) -> Any:
     try:
         return await client.validate(message, body)
     except Refused as refused:
-        # A message that could not be checked is not one that does not conform.
+        # Exit code 1 is reserved for a message that was checked and does not conform.
         fail(refused.message, refused.hint, code=CANNOT)
 
 

@@ -1,4 +1,4 @@
-"""The command `verify`."""
+"""The command `signing verify`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ app = typer.Typer()
 
 @app.command()
 def verify(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Check the signatures and the digests of everything that a node has, deleted ones too.
+    """Check the signatures and digests of the entities and tombstones of a node.
 
-    It counts by authority what is verified, unsigned, signed by a key that is unknown here, signed
-    falsely, or damaged. Authorities without trusted keys are held to the keys that they, or
-    relays, have told.
+    The result counts, by authority, entities that are verified, unsigned, signed by an unknown
+    key, signed falsely, or damaged. The signatures of an authority without trusted keys are
+    checked with the keys that the authority, or a relay, has told.
 
     Example: concord signing verify
 
-    Exit codes: 0 nothing is wrong; 1 something is false or damaged, or is not signed although its
-    authority is trusted by its keys; 2 it could not work.
+    Exit codes: 0 no faults; 1 an entity is falsely signed or damaged, or is unsigned although keys
+    of the authority are trusted; 2 the command could not do its work.
     """
     counts, pinned, faults = on_node(url, _verify)
     wrong = sum(count["false"] + count["damaged"] for count in counts.values())

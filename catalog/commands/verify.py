@@ -72,9 +72,9 @@ def verify(
     ] = 300.0,
     as_json: AsJson = False,
 ) -> None:
-    """Check who sent a delivery, and that nothing was changed on the way.
+    """Check the sender of a delivery, and that the content was not changed on the way.
 
-    Needs no node: only the request as it came, and the subscription's key.
+    The command needs no node, only the request as received and the key of the subscription.
 
     Example: concord subscription verify event.json --headers headers.txt --key signing.key
     """
@@ -120,7 +120,7 @@ def _check(
 
 
 def _headers(lines: Sequence[str]) -> dict[str, str]:
-    """Headers by their names in lower case; a request line and lines without a name are nothing."""
+    """The headers of Standard Webhooks by lower-case name; every other line is ignored."""
     found: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")

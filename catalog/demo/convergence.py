@@ -1,4 +1,4 @@
-"""The fourth step of the demo: the nodes agree, by the digests that their public APIs show."""
+"""The fourth step of the demo: the nodes agree, by the digests of the public APIs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def show_convergence(demo: Demo) -> None:
 
 
 async def show_counts(demo: Demo) -> None:
-    """Show the number of entities at each node, as its own API counts them."""
+    """Show the number of entities at each node, counted by the API of the node."""
     rows = []
     for name in NAMES:
         root = await demo.federation.client(name).entity("/")
@@ -97,12 +97,12 @@ async def _show_events(demo: Demo, held: Holdings) -> None:
 
 
 async def holdings(client: Client) -> Holdings:
-    """The digest rows of a node by origin, with those of deleted entities."""
+    """The digest rows of a node by authority and origin, including rows of deleted entities."""
     return {(row.authority, row.origin): row for row in await client.digest_rows()}
 
 
 async def expected_holdings(federation: Federation) -> Holdings:
-    """The rows that every follower should have: all that eu and us control."""
+    """The rows that every follower should have: the entities that eu and us control."""
     found: dict[tuple[str, str], DigestRow] = {}
     for name in REGIONS:
         held = await holdings(federation.client(name))
@@ -111,7 +111,7 @@ async def expected_holdings(federation: Federation) -> Holdings:
 
 
 def differences(expected: Holdings, held: Holdings) -> list[tuple[str, str]]:
-    """The origins whose state differs."""
+    """The authorities and origins of entities with a different state."""
     origins = expected.keys() | held.keys()
     return sorted(o for o in origins if _state(expected.get(o)) != _state(held.get(o)))
 
@@ -121,14 +121,15 @@ def _state(row: DigestRow | None) -> tuple[int, bool, str] | None:
 
 
 async def wait_until_equal(federation: Federation, *names: str) -> tuple[Holdings, float]:
-    """Wait until these nodes have exactly the entities that eu and us control.
+    """Wait until the named nodes have exactly the entities that eu and us control.
 
     Returns:
-        the rows that all of them have, and the seconds that it took.
+        the common rows, and the seconds until every node had them.
 
     Raises:
-        Unexpected: they differ for longer than a minute.
+        Unexpected: the nodes differ for longer than a minute.
     """
+    # The rows of eu and us are read once: the demo writes nothing during the wait.
     expected = await expected_holdings(federation)
     began = time.monotonic()
     for name in names:
@@ -143,10 +144,10 @@ async def wait_until_equal(federation: Federation, *names: str) -> tuple[Holding
 
 
 async def measure_arrival(federation: Federation, xid: str, description: str) -> float:
-    """Change one entity at eu; return the seconds until edge shows the change.
+    """Change an entity at eu; return the seconds until edge shows the change.
 
     Raises:
-        Unexpected: edge does not show it within ten seconds.
+        Unexpected: edge does not show the change within ten seconds.
     """
     began = time.monotonic()
     await federation.client("eu").update(xid, {"description": description})

@@ -1,4 +1,4 @@
-"""The sixth step of the demo: replicas are damaged by SQL; Spark finds and repairs the damage."""
+"""The sixth step of the demo: SQL damages replicas; Spark finds and repairs the damage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def reconcile_damage(demo: Demo) -> None:
 
 
 async def _damage(demo: Demo) -> None:
-    """Damage three entities by SQL, which no node notices."""
+    """Damage three entities by SQL, unnoticed by the nodes."""
     hub, edge = demo.federation["hub"].dsn, demo.federation["edge"].dsn
     version = f"{WATER_LEVEL}/versions/1"
     rows = [
@@ -60,7 +60,7 @@ async def _damage(demo: Demo) -> None:
 
 
 async def _reconcile(demo: Demo, *options: str) -> int:
-    """Run `concord reconcile` for all four nodes; return its exit code."""
+    """Run `concord reconcile` for the four nodes; return the exit code."""
     catalogs = [f"--catalog={name}={demo.federation[name].url}" for name in NAMES]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "catalog.cli", "reconcile", *catalogs, *options),
@@ -75,13 +75,14 @@ async def _reconcile(demo: Demo, *options: str) -> int:
         expected = f"the comparison to end within {_RECONCILE_SECONDS} s"
         raise Unexpected(expected, "it still runs") from None
     finally:
+        # A failed or interrupted demo must not leave Spark running.
         if process.returncode is None:
             process.terminate()
             await process.wait()
 
 
 async def _execute(dsn: str, statement: str, xid: str) -> int:
-    """Run one of the statements above for the entity `xid`; return the number of rows changed."""
+    """Run a statement for the entity `xid`; return the number of changed rows."""
     process = await asyncio.create_subprocess_exec(
         *(str(_psql()), dsn, "--no-psqlrc", "--variable", "ON_ERROR_STOP=1"),
         *("--variable", f"xid={xid}"),

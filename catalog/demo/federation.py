@@ -1,4 +1,4 @@
-"""The demo's nodes: a process each, with a database each in one PostgreSQL."""
+"""The nodes of the demo: a process and a database for each node, in one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ NAMES = ("eu", "us", "hub", "edge")
 
 _START_SECONDS = 60
 _STOP_SECONDS = 15
-# Below the ports of outgoing connections, which could take a node's port while it is down.
+# Below the ports of outgoing connections, which could take the port of a node that is down.
 _PORTS = range(20_000, 32_000)
 
 
 class NodeFailed(Exception):
-    """A node's process did not start to answer, or ended by itself."""
+    """The process of a node did not start to answer, or ended by itself."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One node of the federation; `process` is `None` while it does not run.
+    """A node of the federation; `process` is `None` while the node does not run.
 
-    `settings` are those that it has beside the ones of every node.
+    `settings` are the node's additions to the settings of every node.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Federation:
         return self.members[name].client
 
     async def start(self, *names: str) -> None:
-        """Start these nodes and wait until each answers.
+        """Start the named nodes, and wait until each node answers.
 
         Raises:
             NodeFailed: a node does not answer within a minute.
@@ -77,13 +77,14 @@ class Federation:
         """Kill the process of a node."""
         member = self.members[name]
         if member.process is not None:
-            with contextlib.suppress(ProcessLookupError):  # It ended by itself.
+            with contextlib.suppress(ProcessLookupError):  # The process ended by itself.
                 member.process.kill()
             await member.process.wait()
             member.process = None
 
     async def stop(self) -> None:
-        """Stop every node; one that does not stop by itself is killed."""
+        """Stop every node; a node that does not stop in time is killed."""
+        # Every node gets the signal before the first wait, so that the nodes stop in parallel.
         for member in self.members.values():
             if member.process is not None:
                 with contextlib.suppress(ProcessLookupError):
@@ -125,10 +126,10 @@ class Federation:
 async def open_federation(
     names: Sequence[str] = NAMES, settings: Mapping[str, Mapping[str, str]] | None = None
 ) -> AsyncIterator[Federation]:
-    """The nodes, not started yet. Their databases and logs are removed in the end.
+    """The nodes, not started yet; databases and logs are removed at the end of the context.
 
     Args:
-        settings: those that a node has beside the ones of every node, by its name.
+        settings: additions to the settings of every node, by the name of the node.
     """
     async with contextlib.AsyncExitStack() as stack:
         directory = stack.enter_context(temporary_directory("concord-demo-"))
@@ -145,12 +146,13 @@ async def open_federation(
                 client=client,
                 settings=(settings or {}).get(name, {}),
             )
+        # Registered last, so that the nodes stop before their databases.
         stack.push_async_callback(federation.stop)
         yield federation
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without settings of Concord, which the demo makes itself."""
+    """The environment without the settings of Concord, which the demo sets itself."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CONCORD_")}
 
 
@@ -168,10 +170,10 @@ async def _wait_until_ready(member: Member) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nothing listens at.
+    """Unused ports of this machine.
 
     Raises:
-        NodeFailed: there are too few.
+        NodeFailed: too few ports are free.
     """
     found = [port for port in random.sample(_PORTS, 200) if _is_free(port)]
     if len(found) < count:

@@ -1,6 +1,6 @@
-"""The broker of Kafka between two nodes of the demo: the one that is named, or Apache's own jars.
+"""The broker of Kafka between two nodes of the demo: a given broker, or Apache's own jars.
 
-The tests fetch these jars from Maven Central once, into the user's cache.
+The tests fetch the jars from Maven Central once, into the user's cache.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ log.dirs={directory}/data
 
 
 class NoBroker(Exception):
-    """There is no broker; the text says why, and what to do."""
+    """No broker is available; the text gives the reason and a remedy."""
 
 
 @contextlib.asynccontextmanager
 async def open_broker(given: str | None, directory: Path) -> AsyncIterator[str]:
-    """The address of a broker, which runs until the end if it is not a given one.
+    """The address of a broker: a given broker, or a broker that runs within the context.
 
     Args:
-        given: the address of one that runs already.
-        directory: where the broker's data is.
+        given: the address of a broker that runs already.
+        directory: the directory for the data of a new broker.
 
     Raises:
         NoBroker
@@ -61,7 +61,7 @@ async def open_broker(given: str | None, directory: Path) -> AsyncIterator[str]:
     port, controller = free_ports(2)
     properties = _write_properties(directory, port, controller)
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    # One argument: an id that begins with a hyphen is an option if it stands alone.
+    # One argument: as a separate argument, an id that begins with a hyphen would be an option.
     arguments = ("--standalone", f"--cluster-id={cluster}", "--config", str(properties))
     with (directory / "broker.log").open("ab") as log:
         formats = await asyncio.create_subprocess_exec(

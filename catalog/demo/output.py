@@ -12,7 +12,7 @@ from catalog.commands.terminal import PlainConsole
 
 
 class Unexpected(Exception):
-    """A step did not have the expected result."""
+    """A step of the demo did not have the expected result."""
 
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(f"Expected {expected}; seen: {seen}.")

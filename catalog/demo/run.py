@@ -1,4 +1,4 @@
-"""Runs the steps of the demo, and cleans up after them."""
+"""Runs the steps of the demo, and cleans up afterwards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_wide_demo(*, kafka: str | None, stay: bool) -> int:
     """Run the demo of the wide topology.
 
     Args:
-        kafka: the host and port of a broker; without it, the demo starts one.
+        kafka: the host and port of a broker; without a broker, the demo starts its own.
         stay: keep the nodes running in the end, until Ctrl-C.
 
     Returns:
@@ -74,7 +74,7 @@ def run_wide_demo(*, kafka: str | None, stay: bool) -> int:
             open_broker(kafka, federation.directory / "kafka") as broker,
             open_sources() as sources,
         ):
-            # A broker that runs on may have topics of earlier demos.
+            # A given broker may have topics of earlier demos.
             topic = f"kafka://{broker}/concord-demo-{secrets.token_hex(4)}"
             demo = WideDemo(federation=federation, screen=screen, sources=sources, topic=topic)
             await run_wide_steps(demo)
@@ -101,6 +101,7 @@ async def _run(
 ) -> int:
     task = asyncio.current_task()
     assert task is not None
+    # A cancelled task leaves its contexts, which stop the nodes and remove the files.
     for name in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(name, task.cancel)
     try:

@@ -1,4 +1,4 @@
-"""The first three steps of the demo: start four catalogs, link them, import documents."""
+"""The first three steps of the demo: start four catalogs, link the catalogs, import documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = ("endpoints", "messages", "schemas")
 
 @dataclass(slots=True)
 class Subscriber:
-    """Keeps the events that it receives, in the order of their arrival."""
+    """Keeps received events in the order of arrival."""
 
     events: list[Event] = field(default_factory=list)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,10 +45,10 @@ class Subscriber:
 
         Args:
             subjects: the xids of entities.
-            after: the number of first events that do not count.
+            after: the number of events at the start of `events` that do not count.
 
         Returns:
-            the number of events after those.
+            the number of events that count.
 
         Raises:
             Unexpected: an event has not arrived within a minute.
@@ -57,6 +57,7 @@ class Subscriber:
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 while lacking := lacking - {e.get("subject") for e in self.events[after:]}:
+                    # No `await` stands between the check and this line, so no event is missed.
                     self._arrived.clear()
                     await self._arrived.wait()
         except TimeoutError:
@@ -69,7 +70,7 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
-    """The nodes, the screen and the subscriber, which all steps share."""
+    """The nodes, the screen and the subscriber, shared by the steps."""
 
     federation: Federation
     screen: Screen

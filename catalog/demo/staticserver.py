@@ -1,7 +1,7 @@
-"""A small xRegistry server that is not Concord: it shows documents, read-only, in pages.
+"""A small read-only xRegistry server, independent of Concord, that shows documents in pages.
 
-It shares no code with the nodes, and knows neither feeds nor digests. So it stands for the servers
-of others, which a node can follow all the same.
+The server shares no code with the nodes, and has neither feeds nor digests. It represents foreign
+servers, which a node can follow, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RESOURCES = {
     "messagegroups": ("messages",),
     "schemagroups": ("schemas",),
 }
-# Their versions are documents.
+# The type of resources with documents as versions.
 _DOCUMENTED = "schemas"
 _PAGE = 4
 _CAPABILITIES = {
@@ -44,7 +44,7 @@ _BEGAN = "2026-01-01T00:00:00Z"
 
 @dataclass(slots=True)
 class StaticServer:
-    """A registry of the groups of some documents, by plural and id."""
+    """A registry with the groups of documents, by plural and id."""
 
     registryid: str
     groups: dict[str, dict[str, Json]]
@@ -53,7 +53,7 @@ class StaticServer:
     epochs: dict[str, int] = field(default_factory=dict)
 
     def describe(self, xid: str, text: str) -> None:
-        """Change the description of a message that has one version."""
+        """Change the description of a message with a single version."""
         _, plural, gid, resources, rid = xid.split("/")
         resource = self.groups[plural][gid][resources][rid]
         versions = resource.get("versions") or {"1": resource}
@@ -68,7 +68,7 @@ class StaticServer:
         self.epochs[f"/{plural}/{gid}"] = self.epochs.get(f"/{plural}/{gid}", 1) + 1
 
     def xids(self) -> Iterator[str]:
-        """The paths of all its groups, resources and versions."""
+        """The paths of the groups, resources and versions."""
         for plural, groups in self.groups.items():
             for gid, group in groups.items():
                 yield f"/{plural}/{gid}"
@@ -94,7 +94,7 @@ class StaticServer:
         return self._page(request, shown)
 
     def _page(self, request: web.BaseRequest, members: Json) -> web.Response:
-        """Some members of a collection, and where there are more."""
+        """A page of a collection, with a link to the next page."""
         begin, ids = int(request.query.get("offset", 0)), list(members)
         size = min(_PAGE, int(request.query.get("limit", _PAGE)))
         response = web.json_response({id: members[id] for id in ids[begin : begin + size]})
@@ -108,7 +108,7 @@ class StaticServer:
         """The answer for a path.
 
         Raises:
-            KeyError: nothing is.
+            KeyError: the path does not exist.
         """
         match names:
             case []:
@@ -237,7 +237,7 @@ class StaticServer:
 
 
 def _versions_of(resource: Json) -> dict[str, Json]:
-    """The versions of a resource; in a document, the only one may be the resource itself."""
+    """The versions of a resource; in a document, the resource itself may be the only version."""
     versions: dict[str, Json] = resource.get("versions") or {"1": resource}
     return versions
 
@@ -251,7 +251,7 @@ def _document_in(version: Json) -> bytes:
 
 
 def _id_of(resource_xid: str) -> str:
-    """The name of the attribute that has a resource's id."""
+    """The name of the attribute with the id of a resource."""
     return f"{_SINGULARS[resource_xid.split('/')[3]]}id"
 
 

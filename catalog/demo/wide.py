@@ -1,4 +1,4 @@
-"""The demo of the wide topology: sources that reach a hub in different ways, and one consumer."""
+"""The demo of the wide topology: sources that reach a hub in different ways, and a consumer."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ _HELD_BY = (HUB, EDGE)
 
 
 def members(sources: tuple[Source, ...] = SOURCES) -> tuple[str, ...]:
-    """The names of all nodes."""
+    """The names of the nodes."""
     return (*(each.name for each in sources if not each.is_foreign), HUB, EDGE)
 
 
 def member_settings(sources: tuple[Source, ...] = SOURCES) -> dict[str, dict[str, str]]:
-    """The settings of nodes. Nobody can connect to the sources by the names that they have."""
+    """The settings by node. No connection to the public URLs of the sources is possible."""
     found = {
         each.name: {
             "CONCORD_PUBLIC_URL": each.authority,
-            # Nodes with such a name are on the Internet, and the hub is on this machine.
+            # A node with a public name refuses private addresses by default; the hub has one.
             "CONCORD_ALLOW_PRIVATE_ADDRESSES": "true",
         }
         for each in sources
         if not each.is_foreign
     }
-    # Servers of another make tell of no changes, so they are read so often.
+    # Foreign servers announce no changes, so the hub reads them at short intervals.
     return {**found, HUB: {"CONCORD_PULL_INTERVAL_SECONDS": "2"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WideDemo:
-    """The nodes, the screen, the sources with their servers, and the URL of a topic."""
+    """The nodes, the screen, the sources with foreign servers, and the URL of a topic."""
 
     federation: Federation
     screen: Screen
@@ -71,7 +71,7 @@ class WideDemo:
 async def open_sources(
     sources: tuple[Source, ...] = SOURCES,
 ) -> AsyncIterator[dict[Source, StaticServer | None]]:
-    """The sources; those of another make with their running servers."""
+    """The sources; a foreign source with its running server."""
     found: dict[Source, StaticServer | None] = {}
     async with contextlib.AsyncExitStack() as stack:
         for source in sources:
@@ -86,10 +86,10 @@ async def open_sources(
 
 
 async def run_wide_steps(demo: WideDemo) -> None:
-    """Carry out all steps.
+    """Run the steps of the demo.
 
     Raises:
-        Unexpected: a step had another result.
+        Unexpected: a step did not have the expected result.
     """
     await _start(demo)
     await _link(demo)
@@ -268,10 +268,10 @@ def _show(demo: WideDemo, found: list[SourceAgreement]) -> None:
 
 
 async def _measure_arrival(demo: WideDemo, source: Source, xid: str, text: str) -> dict[str, float]:
-    """Change a message; return the seconds until each node shows it.
+    """Change a message; return the seconds until each node shows the change.
 
     Raises:
-        Unexpected: one does not within three minutes.
+        Unexpected: a node does not show the change within three minutes.
     """
     server, began = demo.sources[source], time.monotonic()
     if server is None:
@@ -308,7 +308,7 @@ def _documents_of(source: Source) -> list[DocumentFile]:
 
 
 def _merged(documents: list[DocumentFile]) -> dict[str, dict[str, Any]]:
-    """The groups of documents that have none in common."""
+    """The groups of documents without common groups."""
     found: dict[str, dict[str, Any]] = {}
     for document in documents:
         for plural, groups in document.groups.items():

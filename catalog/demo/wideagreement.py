@@ -1,4 +1,4 @@
-"""Whether the hub and the edge of the wide topology hold what its sources control."""
+"""Compares the entities of hub and edge in the wide topology with the sources' entities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = Mapping[str, DigestRow]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAgreement:
-    """The number of `expected` origins of a source, and those that hub and edge have wrong."""
+    """The counts of a source's `expected` and `deleted` origins, and the `wrong` ones by node."""
 
     source: Source
     expected: int
@@ -32,12 +32,13 @@ class SourceAgreement:
 async def compare(
     federation: Federation, sources: Mapping[Source, StaticServer | None], *, verify: bool = False
 ) -> list[SourceAgreement]:
-    """Compare the digests of hub and edge with those of the sources.
+    """Compare the digests of hub and edge with the digests of the sources.
 
-    A server of another make has no digests: the hub is held to its paths, and the edge to the hub.
+    A foreign server has no digests: the hub is compared with the server's paths, and the edge with
+    the hub.
 
     Args:
-        sources: those that are no nodes with their servers.
+        sources: the sources; a foreign source with its server, a node with `None`.
         verify: compute the digests anew from the content.
     """
     hub = await _held(federation.client(HUB), verify=verify)
@@ -68,13 +69,13 @@ async def compare(
 async def wait_until_equal(
     federation: Federation, sources: Mapping[Source, StaticServer | None]
 ) -> tuple[list[SourceAgreement], float]:
-    """Wait until hub and edge hold exactly what the sources control.
+    """Wait until hub and edge hold exactly the entities that the sources control.
 
     Returns:
-        what there is, and the seconds that it took.
+        the agreement with each source, and the seconds until hub and edge agreed.
 
     Raises:
-        Unexpected: they differ for longer than three minutes.
+        Unexpected: hub or edge differs for longer than three minutes.
     """
     began = time.monotonic()
     while True:
@@ -101,6 +102,7 @@ async def _held(client: Client, *, verify: bool) -> dict[str, dict[str, DigestRo
     """The rows of a node by authority and origin."""
     found: dict[str, dict[str, DigestRow]] = {}
     for row in await client.digest_rows(verify=verify):
+        # Every node has a registry entity of its own.
         if row.xid != "/":
             found.setdefault(row.authority, {})[row.origin] = row
     return found

@@ -1,4 +1,4 @@
-"""The table of the wide topology: who brings what to the hub, and in which way."""
+"""The table of the wide topology: the sources of the hub, and the ways to bring their entities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source:
     Args:
         documents: files of the demo's data, without their suffix.
         way: a key of `WAYS`.
-        is_foreign: it is no node, but a server of another make.
+        is_foreign: the source is not a node, but a server with different software.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Source:
 
     @property
     def authority(self) -> str:
-        """The URL by which the others know a node. It leads nowhere: nobody can connect to it."""
+        """The public URL of a source that is a node; no connection to the URL is possible."""
         return f"https://{self.name}.example"
 
 
@@ -42,11 +42,11 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """A source and the hub, which are to be joined.
+    """A source and the hub before they are joined.
 
     Args:
-        node: the source, if it is one of the demo's nodes.
-        source_url: where the hub can read the source, if it can.
+        node: the client of the source, if the source is a node of the demo.
+        source_url: the URL at which the hub can read the source; empty for a node.
         topic: the URL of a topic of Kafka.
     """
 
@@ -63,9 +63,9 @@ class Way:
     """A way in which entities reach the hub.
 
     Args:
-        label: its name in the picture.
-        connects: who connects to whom.
-        join: sets it up; returns the commands that do the same.
+        label: the name of the way in the picture.
+        connects: the direction of the connections.
+        join: a function that sets up the way, and returns the equivalent commands.
     """
 
     label: str
@@ -89,7 +89,7 @@ async def _publish(joint: Joint) -> list[str]:
     name, topic = joint.source.name, joint.topic
     await joint.node.add_link(NewLink(id=HUB, target=topic, mode="publish"))
     link = NewLink(id=name, source=topic, mode="kafka", authority=joint.source.authority)
-    # Nothing may be in the topic yet.
+    # Without `force`, the hub would read the topic first, which may still be empty.
     await joint.hub.add_link(link, force=True)
     return [
         f"at {name}: concord link add --kafka {topic} --publish",
@@ -111,6 +111,6 @@ WAYS: Mapping[str, Way] = {
 
 
 async def follow_hub(edge: Client, hub_url: str, authorities: list[str]) -> str:
-    """Let the edge pull from the hub; return the command that does the same."""
+    """Let the edge pull from the hub; return the equivalent command."""
     await edge.add_link(NewLink(id=HUB, source=hub_url, mode="pull", authorities=authorities))
     return f"at edge: concord link add {hub_url} --mode pull --authority …"

@@ -1,4 +1,4 @@
-"""The published APIs besides the native one: other ways to read and write the same entities."""
+"""The published APIs besides the native API, which read and write the same entities."""
 
 from __future__ import annotations
 

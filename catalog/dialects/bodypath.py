@@ -13,7 +13,7 @@ _MOST_MEMBERS = 500
 
 @dataclass(frozen=True, slots=True)
 class BodyPath:
-    """The path of a value in a request's body, empty for the body; `subject` is the entity's."""
+    """The path of a value in a request's body, empty for the body; `subject` names the entity."""
 
     subject: str
     path: str = ""
@@ -37,7 +37,7 @@ def checked_object(value: Any, place: BodyPath) -> Mapping[str, Any]:
     """A JSON object with a bounded number of members.
 
     Raises:
-        InvalidAttribute: it is something else.
+        InvalidAttribute: the value is no object, or has more than 500 members.
     """
     if not isinstance(value, dict):
         raise place.fault("it needs to be an object")
@@ -47,7 +47,7 @@ def checked_object(value: Any, place: BodyPath) -> Mapping[str, Any]:
 
 
 def checked_members(value: Any, names: Collection[str], place: BodyPath) -> Mapping[str, Any]:
-    """A JSON object that has members of these names only; raises `InvalidAttribute`."""
+    """A JSON object with members of the given names only; raises `InvalidAttribute`."""
     found = checked_object(value, place)
     for name in found:
         if name not in names:
@@ -56,7 +56,7 @@ def checked_members(value: Any, names: Collection[str], place: BodyPath) -> Mapp
 
 
 def text_in(values: Mapping[str, Any], name: str, place: BodyPath) -> str | None:
-    """A member that is a string, or `None` if it is absent; raises `InvalidAttribute`."""
+    """A string member, or `None` for an absent member; raises `InvalidAttribute`."""
     value = values.get(name)
     if value is not None and not isinstance(value, str):
         raise place.at(name).fault("it needs to be a string")

@@ -1,4 +1,4 @@
-"""Steps that the handlers of every dialect share: page links, conditional writes, their answers."""
+"""Common steps of the dialects' handlers: page links, conditional writes, answers to writes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ async def find_notes(
 def next_link(
     request: web.Request, after: str, limit: int, *, count: int | None = None
 ) -> dict[str, str]:
-    """The headers of a page: a link to the next one, as native collections have it.
+    """The headers of a page: a link to the next page, as in native collections.
 
     Args:
         after: the last id of the page; empty if no page follows.
-        count: the size of the collection, where the API tells it.
+        count: the size of the collection, if the API tells the size.
     """
     if not after:
         return {}
@@ -56,8 +56,8 @@ async def apply(
     """Apply the interaction of a request, on the request's conditions.
 
     Args:
-        configuration: the one that the request was read under.
-        reading: answers a GET of the same path, unless that is a collection.
+        configuration: the configuration for reading the request.
+        reading: answers a GET of the same path; `None` for a collection.
     """
     request[DEADLINE].extend_for(interaction)
     condition = condition_on(request, reading, str(interaction.at))
@@ -70,7 +70,7 @@ async def apply(
 async def delete_members(
     request: web.Request, configuration: Configuration, owner: Xid, plural: str
 ) -> web.Response:
-    """Delete all entities of a collection.
+    """Delete the entities of a collection.
 
     Raises:
         NotFound: the collection's owner does not exist.

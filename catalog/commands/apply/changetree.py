@@ -17,7 +17,7 @@ _WIDEST = 60
 
 @dataclass(slots=True)
 class _Node:
-    """A segment of xids, and the change of the entity there, if it changes."""
+    """A segment of xids, and the change of the entity at the segment, if the entity changes."""
 
     change: Mapping[str, Any] | None = None
     below: dict[str, _Node] = field(default_factory=dict)
@@ -29,8 +29,8 @@ def change_tree(changes: Sequence[Mapping[str, Any]], *, most: int | None = MOST
     A version that is created or deleted with its resource is in the line of the resource.
 
     Args:
-        changes: as `POST /apply` answers, parents before children.
-        most: the most changes to show; all of them if `None`.
+        changes: the changes in the answer of `POST /apply`, parents before children.
+        most: the most changes to show; unlimited if `None`.
     """
     folded = list(_folded(changes))
     root = _Node()
@@ -46,7 +46,7 @@ def change_tree(changes: Sequence[Mapping[str, Any]], *, most: int | None = MOST
 
 
 def _folded(changes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The changes; a resource names the versions that are created or deleted with it."""
+    """The changes; a created or deleted resource lists the versions with the same action."""
     whole: dict[str, dict[str, Any]] = {}
     for change in changes:
         resource, _, vid = change["xid"].partition("/versions/")
@@ -65,7 +65,7 @@ def _folded(changes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _lines(segment: str, node: _Node) -> Iterator[str]:
-    """A node and the nodes below it; one without a change is joined to its only child."""
+    """The lines of a node and the nodes below; a node without a change joins an only child."""
     name = segment
     while node.change is None and len(node.below) == 1:
         [(segment, node)] = node.below.items()
@@ -107,7 +107,7 @@ def _short(value: Mapping[str, Any], side: str) -> str:
 
 
 def summary(changes: Sequence[Mapping[str, Any]], *, is_dry_run: bool) -> str:
-    """Count the changes in a sentence, as the tree has lines for them."""
+    """Count the changes in a sentence; the counts match the lines of the tree."""
     actions = [change["action"] for change in _folded(changes)]
     if not actions:
         return "Nothing to do."

@@ -85,17 +85,17 @@ def apply(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a catalog equal to documents, in one transaction where they fit into one request.
+    """Make a catalog equal to documents, in one transaction if the documents fit into one request.
 
-    All documents together are one desired state; two that contradict each other are an error.
-    An entity that is equal already is not written: it keeps its epoch, and no event is sent.
-    Replicas are left alone; with --follow, documents whose groups are all replicas of one catalog
-    are applied there. The epochs in the documents are ignored, unless --check-epochs is given.
+    The documents form one desired state; a contradiction between documents is an error. An entity
+    without changes is not written: the epoch stays, and no event is sent. Replicas are left alone;
+    with --follow, documents are applied at the authority if every group is a replica of the same
+    catalog. The epochs in the documents are ignored, unless --check-epochs is given.
 
     With --prune, entities that the documents own and no longer contain are deleted. The documents
-    own the resources of the groups that they contain, and the versions of the resources whose
-    versions they list. With --scope they own everything at or below these xids; with --set, all
-    entities that earlier applies of the same set wrote, unless another set has them, too.
+    own the resources of their groups, and the versions of resources with listed versions. With
+    --scope the documents own every entity at or below the given xids; with --set, the entities
+    that earlier applies of the same set wrote, except entities that also belong to another set.
     Deletions are shown and confirmed first; without a terminal, --yes is needed.
 
     Example: concord apply catalog/
@@ -137,6 +137,7 @@ def apply(
     async def applied_at(client: Client, documents: Sequence[DocumentFile]) -> ApplyResult:
         requests = await _requests(client, documents, options)
         if dry_run or (prune and not yes):
+            # The user confirms the deletions before the first request that writes.
             preview = await _send(client, requests, dry_run=True)
             if dry_run or preview.failure is not None:
                 return preview
@@ -167,8 +168,8 @@ def diff(
 ) -> None:
     """Show what `concord apply` would create (+), change (~) and delete (-). Nothing is written.
 
-    The node checks everything as it does for an apply, so violations are shown, too. Deletions
-    are shown with --prune.
+    The node checks the documents as for an apply, so violations are shown, too. Deletions are
+    shown with --prune.
 
     Example: concord diff catalog/
 

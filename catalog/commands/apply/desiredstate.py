@@ -1,4 +1,4 @@
-"""The desired state that several documents describe together, and their contradictions."""
+"""The desired state that several documents describe, and contradictions between documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from catalog.client import JsonObject
 from catalog.model.digest import canonical
 
-# A node computes these from the place of an entity and its children.
+# Attributes that a node computes from the place and the children of an entity.
 _COMPUTED = frozenset({"self", "shortself"})
 _COMPUTED_SUFFIXES = ("url", "count")
 
@@ -25,10 +25,10 @@ class Contradiction:
 
 @dataclass(slots=True)
 class DesiredState:
-    """The groups of all documents, by type and id.
+    """The groups of the documents, by type and id.
 
     Args:
-        model: the node's, as `GET /model` shows it, which names the collections.
+        model: the model of the node from `GET /model`, which names the collections.
     """
 
     model: Mapping[str, Any]
@@ -38,7 +38,7 @@ class DesiredState:
     _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, file: str, groups: Mapping[str, Mapping[str, Any]]) -> None:
-        """Merge a document into the state, and note its contradictions to earlier ones."""
+        """Merge a document into the state, and record contradictions to earlier documents."""
         for plural, members in groups.items():
             for gid, body in members.items():
                 self._add_group(file, plural, gid, body)
@@ -71,7 +71,7 @@ class DesiredState:
                 self._add_own(file, xid, resource, {name: value})
 
     def _member(self, file: str, xid: str, owner: JsonObject, id: str, body: Any) -> Any:
-        """The object to merge an entity into; `None` if the document has none in its place."""
+        """The object to merge an entity into; `None` if the entity in the document is no object."""
         if isinstance(body, dict):
             return owner.setdefault(id, {})
         self._set(file, xid, owner, id, body)
@@ -95,7 +95,7 @@ class DesiredState:
         return resources
 
     def xids(self) -> Iterator[str]:
-        """The xids of all entities of the documents, with the versions that they list."""
+        """The xids of the entities of the documents, including listed versions."""
         for plural, members in self.groups.items():
             collections = self._collections(plural)
             for gid, group in members.items():

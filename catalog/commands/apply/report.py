@@ -1,4 +1,4 @@
-"""Shows the result of an apply, its deletions, and errors of its documents."""
+"""Shows the result of an apply, the deletions, and errors of the documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTS = {
 
 
 def show_result(result: ApplyResult, *, quiet: bool, verbose: bool, as_json: bool) -> None:
-    """Print the changes that were or would be made, and the failure if there is one."""
+    """Print the changes that were or would be made, and the failure of the apply, if it failed."""
     if as_json:
         print_json(result.as_json())
         return
@@ -93,7 +93,7 @@ def agree_on_deletions(preview: ApplyResult, *, verbose: bool) -> None:
 
 
 def refuse_contradictions(contradictions: Sequence[Contradiction]) -> NoReturn:
-    """End the command, since documents give one attribute of an entity different values."""
+    """End the command, since documents give an attribute of an entity different values."""
     _show_first(
         f"[bold]{cell(each.xid)}[/]: {cell(each.attribute)} differs in "
         f"{cell(each.files[0])} and {cell(each.files[1])}"

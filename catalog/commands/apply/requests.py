@@ -1,4 +1,4 @@
-"""The requests of an apply: a desired state, cut into bodies that a node takes."""
+"""The requests of an apply: a desired state, cut into bodies within the limits of a node."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from catalog.commands.console import CommandError
 Params = list[tuple[str, str]]
 
 MOST_NAMED = 3
-# Types that other types refer to are sent first.
+# A type is sent before the types that refer to it.
 _ORDER = {"schemagroups": 0, "messagegroups": 1, "endpoints": 3}
 _OTHER_TYPES = 2
-# Brackets, commas and the names of a group's collections.
+# Room for brackets, commas and the names of a group's collections.
 _WRAPPING = 1024
 
 
@@ -41,9 +41,9 @@ class Capacity:
         return cls(told["maxbodybytes"], told["maxbodyvalues"])
 
     def size(self, value: Any) -> int:
-        """The bytes of a value, or more if its part of the values is larger than of the bytes.
+        """The bytes of a value, scaled up if the value uses more of `values` than of `bytes`.
 
-        Values are counted as a node counts them (http/body.py).
+        JSON values are counted by the rule of a node (http/body.py).
         """
         text = orjson.dumps(value)
         values = text.count(b",") + text.count(b"{") + text.count(b"[")
@@ -51,7 +51,7 @@ class Capacity:
 
 
 class PortionTooLarge(CommandError):
-    """One resource alone is larger than a request may be."""
+    """A single resource, or a group without its resources, is too large for a request."""
 
     def __init__(self, xid: str, capacity: Capacity) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class ApplyOptions:
         return [("ignore", ignored), *([("set", self.set)] if self.set else [])]
 
     def prune_params(self) -> Params:
-        """The parameters that make a request prune as well."""
+        """The additional parameters of the request that prunes."""
         if not self.prune:
             return []
         empty = [("allowempty", "")] if self.allow_empty else []
@@ -86,14 +86,14 @@ class ApplyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRequest:
-    """One interaction of an apply."""
+    """An interaction of an apply."""
 
     body: JsonObject
     params: Params
 
     @property
     def summary(self) -> str:
-        """The first few of its groups, as text."""
+        """The xids of the first few groups, as text."""
         xids = [f"/{name}/{id}" for name in self.body if name != "$keep" for id in self.body[name]]
         more = f" and {len(xids) - MOST_NAMED:,} more" if len(xids) > MOST_NAMED else ""
         return ", ".join(xids[:MOST_NAMED]) + more or "deletions"
@@ -102,7 +102,7 @@ class ApplyRequest:
 def requests_for(
     desired: DesiredState, options: ApplyOptions, capacity: Capacity
 ) -> list[ApplyRequest]:
-    """The requests of an apply, in order. Deletions are in the only request, or in a last one.
+    """The requests of an apply, in order. The only request deletes, or an additional last request.
 
     Raises:
         PortionTooLarge
@@ -115,6 +115,7 @@ def requests_for(
         return [ApplyRequest(body=body, params=params + prune_params)] if is_needed else []
     requests = [ApplyRequest(body=body, params=params) for body in bodies]
     if prune_params:
+        # The last request has no groups, so it lists the entities of the earlier requests to keep.
         kept = {"$keep": [*desired.xids()]}
         requests.append(ApplyRequest(body=kept, params=params + prune_params))
     return requests
@@ -123,14 +124,15 @@ def requests_for(
 def portions(
     groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], capacity: Capacity
 ) -> list[dict[str, JsonObject]]:
-    """Cut groups into the bodies of the fewest requests, in their order.
+    """Cut groups into the bodies of the fewest requests, in the order of the groups.
 
-    A group that is too large for one request is sent in several, each with its own attributes.
+    A group that is too large for one request is sent in several requests, each with the attributes
+    of the group.
 
     Args:
-        groups: by plural and id.
-        model: the node's, as `GET /model` shows it.
-        capacity: the node's.
+        groups: the groups by plural and id.
+        model: the model of the node, as `GET /model` returns it.
+        capacity: the capacity of the node.
 
     Raises:
         PortionTooLarge
@@ -143,6 +145,7 @@ def portions(
     bodies: list[dict[str, JsonObject]] = []
     used = capacity.bytes
     for plural, gid, part, size in _parts(whole, model, capacity):
+        # Two parts of a group need two bodies, since a body has a group only once.
         if used + size > capacity.bytes - _WRAPPING or gid in bodies[-1].get(plural, {}):
             bodies.append({})
             used = 0

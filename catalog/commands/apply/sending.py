@@ -1,4 +1,4 @@
-"""Sends the requests of an apply one after the other, and collects the answers."""
+"""Sends the requests of an apply in order, and collects the answers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _ACTIONS = ("created", "updated", "deleted")
 
 @dataclass(slots=True, kw_only=True)
 class ApplyResult:
-    """The answers to the requests of an apply, in order, until one failed.
+    """The answers to the requests of an apply, in order, until a request failed.
 
     Args:
         is_dry_run: the node wrote nothing.
-        failure: the reason why `failed` brought no answer.
+        failure: the error of the request `failed`.
         not_sent: the requests after `failed`.
     """
 
@@ -48,16 +48,16 @@ class ApplyResult:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the failed request may have been carried out although it brought no answer."""
+        """Whether the failed request may have been carried out despite the missing answer."""
         return not self.is_dry_run and self.failure is not None and not self.is_refused
 
     @property
     def notes(self) -> list[JsonObject]:
-        """The rules of the domains that the documents break; they refuse nothing."""
+        """The rules of the domains that the documents break; a broken rule refuses nothing."""
         return [note for answer in self.answers for note in answer.get("notes", [])]
 
     def listed(self, name: str) -> list[str]:
-        """The xids that the answers list under this name, each once."""
+        """The distinct xids that the answers list under a name, sorted."""
         return sorted({xid for answer in self.answers for xid in answer[name]})
 
     def as_json(self) -> JsonObject:
@@ -89,11 +89,11 @@ async def send_all(
     dry_run: bool,
     show: Callable[[int, ApplyRequest], None] = lambda *_: None,
 ) -> ApplyResult:
-    """Send requests until one fails.
+    """Send requests until a request fails.
 
     Args:
-        dry_run: have the node decide and check everything, and write nothing.
-        show: called with the place of each request, and the request, before it is sent.
+        dry_run: the node checks the requests and computes the changes, but writes nothing.
+        show: a function that is called with position and request before each request.
     """
     result = ApplyResult(is_dry_run=dry_run)
     for place, request in enumerate(requests):

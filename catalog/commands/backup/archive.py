@@ -1,4 +1,4 @@
-"""The file of a backup: a ZIP archive of a dump, and of a manifest that says what is in it."""
+"""The file of a backup: a ZIP archive with a dump, and a manifest of the content."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _DUMP, _MANIFEST = "database.dump", "manifest.json"
 _FORM = "concord backup 1"
 _CHUNK = 256 * 1024
 _LARGEST_MANIFEST = 1024 * 1024
-# A fixed time, since the manifest has the true one.
+# A fixed time, since the manifest has the true time.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 class ArchiveUnusable(Exception):
-    """A file is not a whole backup; the text says why."""
+    """A file is not a whole backup; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupManifest:
-    """The description of a backup: its catalog, the software that made it, and its checksum."""
+    """The description of a backup: catalog, software, and size and checksum of the dump."""
 
     catalog: DumpedCatalog
     software: str
@@ -41,7 +41,7 @@ class BackupManifest:
 
 
 class ArchiveWriter:
-    """A file that is written under another name, and gets its own once it is whole."""
+    """Writes a backup under a temporary name, and renames the complete file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,8 +51,8 @@ class ArchiveWriter:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Callable[[bytes], None]]:
-        """Write the dump within the context, then `finish`; what is left unfinished is deleted."""
-        # It has what others must not read: digests of tokens, and what clients may not see.
+        """Open the file for the dump; without `finish`, the end of the context deletes the file."""
+        # For the owner only: the dump has digests of tokens, and entities hidden from clients.
         descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
@@ -69,13 +69,14 @@ class ArchiveWriter:
         self.size += len(chunk)
 
     def finish(self, catalog: DumpedCatalog, software: str) -> None:
-        """Complete the file, which is durable then, and has its name."""
+        """Complete the file, sync it to the disk, and give it the final name."""
         manifest = BackupManifest(
             catalog=catalog, software=software, size=self.size, sha256=self._sha256.hexdigest()
         )
         self._dump.close()
         self._archive.writestr(zipfile.ZipInfo(_MANIFEST, _NO_TIME), manifest_json(manifest))
         self._archive.close()
+        # The rename comes after the sync: a crash leaves no damaged file under the final name.
         self._file.flush()
         os.fsync(self._file.fileno())
         os.replace(self._partial, self._path)
@@ -83,10 +84,10 @@ class ArchiveWriter:
 
 @contextlib.contextmanager
 def open_archive(path: Path) -> Iterator[tuple[BackupManifest, Callable[[], Iterator[bytes]]]]:
-    """Open a backup: its manifest, and the function that reads its dump in parts.
+    """Open a backup: the manifest, and a function that reads the dump in chunks.
 
     Raises:
-        ArchiveUnusable: it is not one, or its end is missing.
+        ArchiveUnusable: the file is not a backup, or its end is missing.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -102,7 +103,7 @@ def open_archive(path: Path) -> Iterator[tuple[BackupManifest, Callable[[], Iter
 
 
 def _chunks(archive: zipfile.ZipFile, manifest: BackupManifest) -> Iterator[bytes]:
-    """The parts of the dump; after the last one it is known whether they are those of the manifest.
+    """The chunks of the dump; the checksum of the manifest is compared after the last chunk.
 
     Raises:
         ArchiveUnusable
@@ -118,6 +119,7 @@ def _chunks(archive: zipfile.ZipFile, manifest: BackupManifest) -> Iterator[byte
 
 def _read_manifest(archive: zipfile.ZipFile, path: Path) -> BackupManifest:
     entries = (archive.getinfo(_DUMP), archive.getinfo(_MANIFEST))
+    # Backups are not compressed; a compressed entry could expand without a bound.
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
         raise ArchiveUnusable(f"{path} is not a backup of Concord")
     if entries[1].file_size > _LARGEST_MANIFEST:
@@ -132,7 +134,7 @@ def _read_manifest(archive: zipfile.ZipFile, path: Path) -> BackupManifest:
 
 
 def manifest_json(manifest: BackupManifest) -> bytes:
-    """A manifest as it is in the file."""
+    """A manifest in the format of the file."""
     catalog = manifest.catalog
     return orjson.dumps(
         {

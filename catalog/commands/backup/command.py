@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
 
-# The name of a file that `backup --keep` has made.
+# The name of a file made by `backup --keep`.
 _MADE = re.compile(r"\d{8}T\d{6}Z\.concord")
 
 app = typer.Typer()
@@ -52,11 +52,10 @@ def backup(
 ) -> None:
     """Write a node's catalog to a file, while the node runs or not.
 
-    The file has all that is in the database as it was at one moment: entities and tombstones, the
-    change log, links, subscriptions, the model, digests of tokens. Secrets in it are encrypted, and
-    the keys are not in it: keep a copy of `encryption.key` in the data directory, or of
-    CONCORD_ENCRYPTION_KEY, in another place than backups. The node's metrics tell
-    the age of the last one.
+    The file is a snapshot of the database at one moment: entities and tombstones, the change log,
+    links, subscriptions, the model, digests of tokens. The secrets in the file are encrypted, and
+    the file has no keys: keep a copy of `encryption.key` in the data directory, or of
+    CONCORD_ENCRYPTION_KEY, apart from backups. The node's metrics tell the age of the last backup.
 
     Example: concord backup /backups/hub-monday.concord
     Example: concord backup /backups/hub --keep 14
@@ -106,15 +105,16 @@ def restore(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a node's catalog back from a file, while no process of the node runs.
+    """Restore a node's catalog from a file, while no process of the node runs.
 
-    The file is checked as a whole first, then everything is restored in one transaction, or
-    nothing. Of a file come rows of known tables only; nothing in it is executed. It brings the
-    tokens and rules that let people in, so restore only what is yours.
+    The whole file is checked first, then restored in one transaction. Only rows of known tables are
+    restored; nothing in the file is executed. The file brings the tokens and rules that let people
+    in, so restore only your own backups.
 
-    The catalog is another instance then. Its peers notice that, compare digests, and go on. What
-    the node has acknowledged after the backup may be at catalogs that follow it: it takes no writes
-    until it has that back (`concord recover`), so that no epoch comes twice.
+    The restored catalog is a new instance. Peers notice the new instance, compare digests, and go
+    on. Writes that the node acknowledged after the backup may be at catalogs that follow the node:
+    the node refuses writes until it has these back (`concord recover`), so that no epoch comes
+    twice.
 
     Example: concord restore /backups/hub-monday.concord --data-dir ./hub
     """
@@ -133,7 +133,7 @@ def restore(
 
 
 def _new_file(directory: Path) -> Path:
-    """A file for a backup in a directory, which is made for its owner alone."""
+    """A file for a backup in a directory, which is created for the owner only."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -165,6 +165,7 @@ async def _back_up(settings: Settings, file: Path) -> BackupManifest:
 
             dumped = await dump(dsn, take, begin=begin)
             writer.finish(dumped, f"concord/{version(DISTRIBUTION)}")
+        # Only a complete file counts as a backup in the metrics.
         with _expected_errors():
             await note_backup(dsn, dumped.at)
     with _expected_errors(), open_archive(file) as (manifest, _):
@@ -185,6 +186,7 @@ async def _restore(
                 "one does not know.",
                 "Restore it with that version, or a later one.",
             )
+        # The whole file is read for the checksum before the database is touched.
         checking = progress.add_task("checking", total=manifest.size)
         for chunk in read():
             progress.advance(checking, len(chunk))
@@ -229,7 +231,7 @@ def _expected_errors() -> Iterator[None]:
 
 
 def _progress() -> Progress:
-    """Bars that count bytes on stderr, which are hidden without a terminal."""
+    """Progress bars in bytes on stderr, hidden without a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     return Progress(
@@ -249,7 +251,7 @@ def _where_keys_are(settings: Settings) -> str:
 
 
 def _lacking_keys(settings: Settings, catalog: DumpedCatalog) -> list[str]:
-    """The keys that secrets of a catalog need and its node would not have."""
+    """The keys that the secrets of a catalog need and the node lacks."""
     from catalog.config.keyfile import KeyFile, KeysUnusable
 
     file, keys = KeyFile.of(settings), settings.encryption_keys

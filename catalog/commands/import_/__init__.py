@@ -1,1 +1,1 @@
-"""`concord import`: document by document, with a report of each."""
+"""`concord import`: document by document, with a report on each document."""

@@ -58,17 +58,18 @@ def import_(
 ) -> None:
     """Import xRegistry documents of any edition, JSON or YAML, into a node.
 
-    Files have names in .xreg.json, .xreg.yaml, .cereg, .cereg.yaml or .cereg.yml, and up to 64
-    MiB. Each is imported as a whole or not at all, and all rules that it breaks are reported. One
-    that is too large for a request of the node is checked as a whole, and sent in several. The
-    groups of a document are sent; its own name and description are not, as the catalog has its
-    own. An entity that is a replica in the document and in the catalog is left alone. With
-    --follow, documents whose groups are all replicas of one catalog are imported there.
+    Files in directories have names in .xreg.json, .xreg.yaml, .xreg.yml, .cereg, .cereg.json,
+    .cereg.yaml or .cereg.yml, and every file has up to 64 MiB. A document is imported as a whole
+    or not at all, with a report of every broken rule. A document that is too large for a request
+    of the node is checked as a whole, and sent in several requests. The groups of a document are
+    sent, but not the name and description of the document, as the catalog has its own. An entity
+    that is a replica in the document and in the catalog is left alone. With --follow, documents
+    are imported at the authority if every group is a replica of the same catalog.
 
-    A document is refused if the node refuses it, or if a part of it would be lost, such as
+    A document is refused if the node refuses the groups, or if a part would be lost, such as
     attributes beside the versions of a schema. Names of the older editions 0.4 to 1.0-rc3 that
-    the node keeps as extensions are only reported. With --migrate they are rewritten; an
-    attribute without a newest form is left out with its reason, or kept with --keep-unknown.
+    the node keeps as extensions are only reported. With --migrate the names are rewritten; an
+    attribute without a newest form is left out with the reason, or kept with --keep-unknown.
 
     Example: concord import weather.xreg.json traffic.xreg.yaml
 
@@ -76,9 +77,9 @@ def import_(
 
     Example: concord import --migrate --keep-unknown crm.cereg
 
-    Exit codes: 0 all imported; 1 a document breaks a rule, or a part of it would be lost; 2 the
-    command could not do its work. After a lost connection it lists the documents that were
-    imported, those in doubt, and those that were not sent.
+    Exit codes: 0 all imported; 1 a document breaks a rule, or a part would be lost; 2 the command
+    could not do its work. After a lost connection, the command lists the imported documents, the
+    documents in doubt, and the documents that were not sent.
     """
     report = ImportReport(verbose=verbose, quiet=quiet)
 
@@ -86,7 +87,7 @@ def import_(
         from catalog.commands.documentfile import read_documents
         from catalog.commands.import_.importing import import_all
 
-        # All are read first, so that nothing is sent if a file is no document.
+        # The command reads every file before it sends: an invalid file prevents the whole import.
         documents = read_documents(paths, migrate=migrate, keep_unknown=keep_unknown)
         groups = [document.groups for document in documents] if follow else []
         async with authority_of(client, groups) as there:

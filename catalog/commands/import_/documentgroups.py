@@ -1,4 +1,4 @@
-"""The groups of a document, from which the parts that a node refuses are removed."""
+"""The groups of a document, reduced to the parts that a node accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Members = dict[str, Any]
 class SetAside:
     """An attribute that the node refused, and that moved to the extension `older`.
 
-    `pointer` is its former JSON pointer in the groups.
+    `pointer` is the former JSON pointer of the attribute in the groups.
     """
 
     pointer: str
@@ -34,8 +34,8 @@ class DocumentGroups:
     """A copy of a document's groups.
 
     Args:
-        groups: by their plural, as `POST /` takes them.
-        model: the node's, as `GET /model` shows it.
+        groups: the groups by plural, in the form of the body of `POST /`.
+        model: the model of the node, as `GET /model` returns it.
     """
 
     def __init__(self, groups: Mapping[str, Any], model: Mapping[str, Any]) -> None:
@@ -69,12 +69,12 @@ class DocumentGroups:
         return bool(found) and all(found)
 
     def remove(self, violations: Iterable[Violation]) -> list[str]:
-        """Remove the entities that violations are about, and return their xids."""
+        """Remove the subjects of violations, and return the xids of the removed entities."""
         removed = [self._remove(violation.subject) for violation in violations]
         return [xid for xid in dict.fromkeys(removed) if xid]
 
     def set_aside(self, violations: Iterable[Violation]) -> list[SetAside]:
-        """Move the attributes that violations are about to extensions, and return these."""
+        """Move the attributes that violations name to extensions; return the moved attributes."""
         return [moved for each in violations if (moved := self._move(each)) is not None]
 
     def _group(self, xid: Xid) -> Members:
@@ -82,7 +82,7 @@ class DocumentGroups:
         return group if isinstance(group, dict) else {}
 
     def _remove(self, subject: str) -> str:
-        """Remove an entity, or the resource of its only version; return its xid, or nothing."""
+        """Remove an entity, or the resource of an only version; return the xid, empty if none."""
         xid = entity_of(subject)
         if xid is None:
             return ""
@@ -110,7 +110,7 @@ class DocumentGroups:
         return SetAside(pointer=pointer, reason=violation.title)
 
     def _entity(self, xid: Xid) -> tuple[list[str], Members, Members]:
-        """The steps to an entity, its members, and the members of the owner of the extension."""
+        """The steps to an entity, the entity, and the object that gets the extension `older`."""
         steps, entity = [xid.groups, xid.gid], self._group(xid)
         if not xid.rid:
             return steps, entity, entity
@@ -127,7 +127,7 @@ class DocumentGroups:
 
 
 def _path(name: str) -> list[str]:
-    """The names that lead to an attribute; of an item of an array, those that lead to the array."""
+    """The names on the path to an attribute; for an item of an array, the path to the array."""
     try:
         steps, end = read_path(name)
     except ValueError:
@@ -141,7 +141,7 @@ def _path(name: str) -> list[str]:
 
 
 def _move(entity: Members, path: list[str], owner: Members) -> bool:
-    """Move an attribute to the extension of its owner; whether it moved."""
+    """Move an attribute to the extension of `owner`; return whether the attribute moved."""
     *outer, name = path
     holder: Any = entity
     for step in outer:
@@ -158,7 +158,7 @@ def _move(entity: Members, path: list[str], owner: Members) -> bool:
 
 
 def _portable(value: Any) -> Any:
-    """Return a value with the integers as text that a double cannot represent exactly."""
+    """Return a value with integers beyond the exact range of a double as text."""
     if isinstance(value, dict):
         return {name: _portable(member) for name, member in value.items()}
     if isinstance(value, list):

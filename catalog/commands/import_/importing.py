@@ -1,4 +1,4 @@
-"""Imports documents into a node, one after the other."""
+"""Imports documents into a node, document by document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ImportState(StrEnum):
     IMPORTED = "imported"
     REFUSED = "refused"
     DOUBTFUL = "in doubt"
-    """It was sent, and no answer came."""
+    """The document was sent, and no answer came."""
     UNSENT = "not sent"
 
 
@@ -34,13 +34,13 @@ class ImportResult:
     """The result of importing one document.
 
     Args:
-        counts: the number of groups and resources that were sent, by their plural.
-        written: the number of entities, with versions, that were created or changed.
+        counts: the number of sent groups and resources by plural.
+        written: the number of created or changed entities, including versions.
         left_out: xids of entities that broke a rule.
         left_alone: xids of entities that are replicas in the document and in the node.
-        set_aside: attributes that the node refused, and that are kept in an extension.
-        notes: rules of the domains that the document breaks; they refuse nothing.
-        is_interrupted: the import ended for a reason that is not in the document.
+        set_aside: attributes that the node refused, kept in an extension.
+        notes: rules of the domains that the document breaks; a broken rule refuses nothing.
+        is_interrupted: the import ended for a reason outside the document.
     """
 
     document: DocumentFile
@@ -68,7 +68,7 @@ class ImportResult:
 
     @property
     def subjects(self) -> set[str]:
-        """The xids that violations are about, but for the registry's."""
+        """The xids of the subjects of violations, except the registry."""
         return {violation.subject for violation in self.violations} - {"", "/"}
 
     def as_json(self) -> dict[str, Any]:
@@ -113,20 +113,21 @@ async def import_all(
     overwrite: bool,
     report: ImportReport | None,
 ) -> tuple[list[ImportResult], ClientError | None]:
-    """Import documents until one cannot be sent, and report each when it is done.
+    """Import documents until a document cannot be sent, and report the result of each.
 
     Args:
         keep_going: see `import_document`; `overwrite`, too.
 
     Returns:
-        the result of each document, and the reason why not all of them were sent.
+        the result of each document, and the error that ended the import early, or `None`.
 
     Raises:
-        ClientError: nothing was sent at all.
-        PortionTooLarge: the same, since a resource is too large for any request.
+        ClientError: no document was sent.
+        PortionTooLarge: no document was sent, since a resource is too large for a request.
     """
     results: list[ImportResult] = []
     model, capacity = await client.model(), await Capacity.of(client)
+    # Raises `PortionTooLarge` before the first document is sent.
     for document in documents:
         portions(document.groups, model, capacity)
     with progress_bar() as progress:
@@ -152,7 +153,7 @@ async def import_all(
 
 
 def _interrupted(documents: Sequence[DocumentFile], error: ClientError) -> Iterator[ImportResult]:
-    """The results of the document that was being sent, and of those after it."""
+    """The results of the document that was being sent, and of the documents after it."""
     first = ImportState.DOUBTFUL if error.is_doubtful else ImportState.REFUSED
     states = chain([first], repeat(ImportState.UNSENT))
     for document, state in zip(documents, states, strict=False):
@@ -160,7 +161,7 @@ def _interrupted(documents: Sequence[DocumentFile], error: ClientError) -> Itera
 
 
 async def _owners(client: Client, result: ImportResult) -> dict[str, str]:
-    """The link that brings the replicas of each authority, as text."""
+    """The links that bring the replicas, as text, by authority."""
     if not any("authority" in violation.args for violation in result.violations):
         return {}
     try:
@@ -179,20 +180,20 @@ async def import_document(
     model: Mapping[str, Any] | None = None,
     capacity: Capacity | None = None,
 ) -> ImportResult:
-    """Send a document's groups in one request, or in several if they are too large for one.
+    """Send a document's groups in one request, or in several requests if the groups are too large.
 
-    A document of which a part would be lost is only checked; of one in several requests, all are
-    checked before the first is sent. An entity that is equal already is not written; one that is
-    a replica in the document and in the node is left alone.
+    A document with losses is only checked. If a document needs several requests, every request is
+    checked before the first is sent. An entity without changes is not written; an entity that is a
+    replica in the document and in the node is left alone.
 
     Args:
-        keep_going: leave out the entities that the node refuses, and send the rest, until the
-            node refuses none, or something that cannot be left out.
-        overwrite: replace entities whose epoch differs from the document's.
-        model: the node's; it is fetched if not given, and so is its `capacity`.
+        keep_going: leave out refused entities and send the rest, until the node refuses nothing,
+            or a part that cannot be left out.
+        overwrite: replace entities with an epoch that differs from the document.
+        model: the model of the node, fetched if not given; `capacity` likewise.
 
     Raises:
-        ClientError: the node cannot be reached, or refuses for a reason of its own.
+        ClientError: the node cannot be reached, or refuses for a reason outside the document.
         PortionTooLarge
     """
     model, capacity = model or await client.model(), capacity or await Capacity.of(client)
@@ -223,13 +224,14 @@ async def import_document(
 async def _send(
     client: Client, bodies: Sequence[JsonObject], *, overwrite: bool, dry_run: bool
 ) -> tuple[list[JsonObject], list[Violation]]:
-    """Send requests until one is refused, or all of them if nothing is written anyway."""
+    """Send requests until the node refuses a request; a dry run sends every request."""
     answers, found = list[JsonObject](), list[Violation]()
     for body in bodies:
         try:
             answer = await client.import_groups(body, overwrite=overwrite, dry_run=dry_run)
         except ClientError as error:
             if not isinstance(error, Refused) or error.problem.status != 400:
+                # Earlier requests have written a part of the document already.
                 error.is_doubtful |= bool(answers) and not dry_run
                 raise
             found += error.problem.violations
@@ -243,7 +245,7 @@ async def _send(
 def _reduce(
     result: ImportResult, groups: DocumentGroups, found: Sequence[Violation], *, keep_going: bool
 ) -> bool:
-    """Remove the parts of a document that the node refused; whether there are any."""
+    """Remove the refused parts of a document; return whether a part was removed."""
     replicas = [v for v in found if v.name == "readonly" and groups.are_replicas(v.subject)]
     if left_alone := groups.remove(replicas):
         result.left_alone += tuple(left_alone)

@@ -1,4 +1,4 @@
-"""Prints the results of an import: of each document when it is done, and of all of them."""
+"""Prints the result of each document of an import, and a summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ImportReport:
         """Print the result of one document.
 
         Args:
-            owners: the links of authorities, as text.
+            owners: the links that bring replicas, as text, by authority.
         """
         if self._quiet and not result.has_errors:
             return
@@ -44,7 +44,7 @@ class ImportReport:
             counts = _counted(result.counts)
             out.print(f"[green]Imported[/] {cell(result.file)}: {counts}.{unchanged}")
         elif result.written:
-            # The catalog changed after all of it had been checked.
+            # The catalog changed between the check of the whole document and the last request.
             written = f"{result.written:,} entities were written, the rest was refused"
             out.print(f"[red]Imported in part[/] {cell(result.file)}: {written}.")
         else:
@@ -62,7 +62,7 @@ class ImportReport:
             _show_lines(result.left_out)
 
     def summarise(self, results: Sequence[ImportResult]) -> None:
-        """Print one sentence about all documents, if there are several."""
+        """Print a sentence about the whole import, if it has several documents."""
         if self._quiet or len(results) < 2:
             return
         counted: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class ImportReport:
         )
 
     def show_interruption(self, results: Sequence[ImportResult]) -> None:
-        """Print the documents that were not imported, or perhaps not."""
+        """Print the documents that were not imported, or are in doubt."""
         stopped, *unsent = [result for result in results if result.is_interrupted]
         if stopped.state == "in doubt":
             err.print(f"In doubt: {cell(stopped.file)} was sent, and no answer came.")
@@ -86,7 +86,7 @@ class ImportReport:
             err.print(f"Not sent: {cell(unsent[0].file)}{after}.")
 
     def advise(self, results: Sequence[ImportResult]) -> None:
-        """Print the options of the command that would help."""
+        """Print options of the command that would solve the problems."""
         not_sent = sorted({name for result in results for name in result.document.not_sent})
         if not_sent and not self._quiet:
             err.print(f"Not sent, since they describe the document itself: {', '.join(not_sent)}.")
@@ -129,7 +129,7 @@ class ImportReport:
             self._show_reasons(title, [(each.rule.text, each.pointer) for each in rewrites])
 
     def _show_reasons(self, title: str, found: Sequence[tuple[str, str]]) -> None:
-        """Print the number of each reason, or the pointers of each with `verbose`."""
+        """Print the count of each reason, or with `verbose` each pointer with the reason."""
         if not found:
             return
         if self._verbose:
@@ -149,7 +149,7 @@ class ImportReport:
 
 
 def _show_groups(title: str, found: Sequence[tuple[str, str]]) -> None:
-    """Print lines of markup below the heading of each."""
+    """Print lines of markup, grouped by heading."""
     if found:
         out.print(f"  {title} ({len(found)}):")
     by_heading: dict[str, list[str]] = {}

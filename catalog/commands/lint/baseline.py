@@ -1,4 +1,4 @@
-"""The state that documents are compared with: a git revision of them, or a running catalog."""
+"""The state to compare documents with: a git revision or a running catalog."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MOST_AT_ONCE = 8
 
 
 class LintBaseError(CommandError):
-    """A catalog whose model this program does not understand."""
+    """A catalog has a model that this program does not understand."""
 
 
 def base_at(revision: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
-    """The documents at a revision, without those that cannot be read.
+    """The readable documents at a revision.
 
     Raises:
-        RevisionError: there is no such revision.
+        RevisionError: the revision does not exist.
     """
     documents = []
     with documents_at(revision, arguments) as paths:
@@ -48,10 +48,10 @@ def base_at(revision: str, arguments: Sequence[str], configuration: Configuratio
 
 
 async def configuration_of(client: Client) -> Configuration:
-    """The model and capabilities of a running catalog, as far as this program supports them.
+    """The model and the supported capabilities of a running catalog.
 
     Raises:
-        LintBaseError: this program does not understand its model.
+        LintBaseError: this program does not understand the model.
         ClientError
     """
     model, capabilities = await client.get("/model"), await client.get("/capabilities")
@@ -99,7 +99,7 @@ async def base_in(
 
 
 async def _group(client: Client, xid: str) -> dict[str, Any] | None:
-    """A group with its resources, in the form of a document; `None` if it does not exist."""
+    """A group with its resources, in the form of a document; `None` for a missing group."""
     try:
         group: dict[str, Any] = await client.get(xid, params={"inline": "*"})
     except Refused as refused:
@@ -109,6 +109,7 @@ async def _group(client: Client, xid: str) -> dict[str, Any] | None:
     for members in group.values():
         for id, member in members.items() if isinstance(members, dict) else ():
             meta = member.get("meta") if isinstance(member, dict) else None
+            # A catalog shows the attributes of the target, which a document does not repeat.
             if isinstance(meta, dict) and meta.get("xref") is not None:
                 members[id] = {"meta": {"xref": meta["xref"]}}
     return group
@@ -131,7 +132,7 @@ def _groups(
 
 
 def _subjects(path: Xid, body: Mapping[str, Any]) -> Iterator[Subject]:
-    """The parts of an entity that may have references; a resource has three."""
+    """The parts of an entity that may have references: of a resource, also meta and a version."""
     yield Subject(xid=path, attributes=body)
     if path.kind == "resource":
         meta = body.get("meta")

@@ -50,17 +50,17 @@ def lint(
     ] = "text",
     as_json: AsJson = False,
 ) -> None:
-    """Check documents as a catalog would, and by further rules, without a node.
+    """Check documents by the rules of a catalog, and by further rules, without a node.
 
-    The documents are one set. They are imported into a catalog in memory by the code of a node.
-    Errors are violations of the model, of a schema's format, and of the compatibility of its
+    The documents form one set, which the code of a node imports into a catalog in memory. Errors
+    are violations of the model, of a schema's format, and of the compatibility of a schema's
     versions. Warnings are violations of the endpoint, message and schema specifications that a
     catalog does not enforce, and attributes that the model lacks: a misspelt name becomes an
     extension. Notes name the parts that could not be checked.
 
-    With --against, the documents are imported on top of the state that they are compared with. So
-    a new version that breaks the compatibility of its schema is an error, and so is an
-    incompatible change of a published version.
+    With --against, the documents are imported on top of the given state. A new version that breaks
+    the compatibility of its schema is an error then, and so is an incompatible change of a
+    published version.
 
     Example: concord lint definitions/
 
@@ -132,10 +132,10 @@ def _read(
     *,
     migrate: bool,
 ) -> tuple[list[DeclaredEntities], list[Finding]]:
-    """Read the documents, and find errors of their files and older editions.
+    """Read the documents, and find errors of the files and older editions.
 
     Args:
-        explained: gets the file and pointer of each attribute that has an older form.
+        explained: receives the file and pointer of each attribute in an older form.
     """
     from catalog.commands.documentfile import read_document
     from catalog.documents.serialization import SourceFileError

@@ -23,7 +23,7 @@ class RevisionError(CommandError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blob:
-    """A file of a revision: its path from the root of the repository, and its content's id."""
+    """A file of a revision: the path from the root of the repository, and the id of the content."""
 
     path: str
     id: str
@@ -35,12 +35,12 @@ def documents_at(revision: str, arguments: Sequence[str]) -> Iterator[list[Path]
     """Copy the files that `arguments` named at a revision to a temporary directory.
 
     Args:
-        revision: any name of a commit. In a repository without commits, HEAD has no documents.
-        arguments: as `document_paths` takes them, relative to the working directory. Paths that
-            do not exist at the revision are left out, and so is the standard input.
+        revision: the name of a commit. In a repository without commits, HEAD has no documents.
+        arguments: paths as in `document_paths`, relative to the working directory. The standard
+            input is left out, and paths that do not exist at the revision.
 
     Raises:
-        RevisionError: there is no such revision, no repository, or no git.
+        RevisionError: the revision, the repository or git does not exist, or git fails.
     """
     named = [argument for argument in arguments if Path(argument) != STDIN]
     found = _git("rev-parse", "--show-toplevel", cwd=_folder(named))
@@ -64,6 +64,7 @@ def _folder(arguments: Iterable[str]) -> Path:
 
 
 def _commit(top: Path, revision: str) -> str:
+    # A revision that begins with a hyphen must not be an option of git.
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     try:
         found = _git(*asked, cwd=top)
@@ -86,7 +87,7 @@ def _within(top: Path, argument: str) -> str:
 
 
 def _blobs(top: Path, commit: str, wanted: Iterable[str]) -> Iterator[_Blob]:
-    """The files that an argument names, or whose names are those of documents."""
+    """The files that an argument names, and the files with a name of a document."""
     named = set(wanted)
     listed = _git("ls-tree", "-r", "-z", "--long", "--full-tree", commit, cwd=top)
     for row in listed.split(b"\0"):
@@ -94,6 +95,7 @@ def _blobs(top: Path, commit: str, wanted: Iterable[str]) -> Iterator[_Blob]:
         path = os.fsdecode(name)
         if path in named or path.lower().endswith(SUFFIXES):
             mode, kind, id, size = metadata.decode().split()
+            # Git also has symbolic links (mode 120000) as blobs.
             is_file = kind == "blob" and mode.startswith("100")
             if is_file and int(size) <= LARGEST_BYTES:
                 yield _Blob(path=path, id=id, size=int(size))
@@ -104,6 +106,7 @@ def _check_out(blobs: Iterable[_Blob], top: Path, folder: Path) -> None:
     ids = "".join(f"{blob.id}\n" for blob in found).encode()
     content = _git("cat-file", "--batch", cwd=top, stdin=ids)
     at = 0
+    # An object is a line with its id, the content, and a line feed (git-cat-file, "BATCH OUTPUT").
     for blob in found:
         at = content.index(b"\n", at) + 1
         path = folder / blob.path

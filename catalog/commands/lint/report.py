@@ -1,4 +1,4 @@
-"""Prints the findings of lint, each with its line: as text, as JSON, or on a pull request."""
+"""Prints the findings of lint with their lines: as text, as JSON, or on a pull request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def show_findings(findings: Sequence[Finding], format: str) -> None:
 
 
 def _show_all(findings: Sequence[Finding]) -> None:
-    """Print all errors and warnings, and the first of equal notes about one document."""
+    """Print the errors and warnings, and the first of equal notes about a document."""
     alike = Counter((f.file, f.rule, f.message) for f in findings if f.severity == "note")
     for finding in findings:
         if finding.severity != "note":
@@ -66,7 +66,7 @@ def _show_all(findings: Sequence[Finding]) -> None:
 
 
 def _show(finding: Finding) -> None:
-    """Print a finding as compilers do, so that editors and terminals link it to its line."""
+    """Print a finding in the format of compilers, which editors and terminals link to the line."""
     location = f"{finding.file}:{finding.line}" if finding.line else finding.file
     subject = cell(finding.subject or finding.pointer)
     label = f" {subject}" if subject != "-" else ""
@@ -88,12 +88,13 @@ def _as_command(finding: Finding) -> str:
     return f"::{_LEVELS[finding.severity]} {listed}::{_escaped(finding.message)}"
 
 
+# A text from a document must not begin a workflow command or a property of its own.
 def _escaped(text: str, more: str = "") -> str:
     return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
 
 
 def with_lines(findings: Sequence[Finding], paths: Sequence[Path]) -> list[Finding]:
-    """Add line numbers to findings, and sort them by the order of their files, and by line."""
+    """Add line numbers to findings, and sort the findings by the order of files, and by line."""
     files = {str(path): (place, FileLines(path)) for place, path in enumerate(paths)}
     located = [
         replace(each, line=files[each.file][1].line_of(each.pointer))
@@ -115,9 +116,9 @@ class FileLines:
         self._path = path
 
     def line_of(self, pointer: str) -> int:
-        """The line, counted from 1, of a member, or of the nearest existing one above it.
+        """The line, counted from 1, of a member, or of the nearest existing ancestor.
 
-        It is 0 if the file cannot be read again, is no YAML, or is larger than 8 MiB.
+        The line is 0 if the file cannot be read again, is no YAML, or is larger than 8 MiB.
         """
         if self._root is None:
             return 0

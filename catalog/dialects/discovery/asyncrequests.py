@@ -1,4 +1,4 @@
-"""Writes that are answered before they are applied, and the status of each.
+"""Writes that are answered before the node applies them, and the status of each write.
 
 Source: discovery seed, "Asynchronous Processing"; RFC 7240.
 """
@@ -29,7 +29,7 @@ _KEPT_SECONDS = 3600.0
 _MOST_KEPT = 1000
 _MOST_PENDING = 20
 _RETRY_SECONDS = "1"
-# A request has surely ended when its timeout was exceeded by this.
+# A request has surely ended this long after the timeout.
 _SPARE_SECONDS = 5.0
 _log = structlog.get_logger()
 
@@ -44,10 +44,10 @@ def prefers_async(request: web.Request) -> bool:
 async def accept(
     request: web.Request, write: ServiceWrite, condition: Condition | None
 ) -> web.Response:
-    """Answer 202 and apply the write in the background; `/services/requests/{id}` has its status.
+    """Answer 202 and apply the write in the background; `/services/requests/{id}` has the status.
 
     Args:
-        condition: refuses the write, or not, under its locks.
+        condition: the check of the request's conditions under the locks of the write.
 
     Raises:
         ServerBusy: too many requests are pending already.
@@ -55,11 +55,12 @@ async def accept(
     context = request[CONTEXT]
     write.id = uuid.uuid4()
     seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
-    # The audit tells of the write itself.
+    # The audit has an entry for the write itself.
     async with context.database.transaction(is_noted=False) as connection:
         await discoveryservices.forget(connection, _KEPT_SECONDS, _MOST_KEPT)
         if not await discoveryservices.accept(connection, write.id, seconds, _MOST_PENDING):
             raise ServerBusy(request.path)
+    # After the commit, so that the background task finds the request pending.
     request.app[BACKGROUND_TASKS].begin(_apply_in_background(context, write, condition))
     return web.Response(
         status=202,
@@ -74,8 +75,9 @@ async def accept(
 async def _apply_in_background(
     context: Context, write: ServiceWrite, condition: Condition | None
 ) -> None:
-    """Apply a write, and keep the error if it fails: the client has its answer already."""
+    """Apply a write, and store the error of a failure: the client has an answer already."""
     assert write.id is not None, "the request was accepted"
+    # Without a stored outcome, the request counts as interrupted when its time is up.
     with contextlib.suppress(ServerBusy):
         failure = await _apply(context, write, condition)
         if failure is not None:
@@ -88,7 +90,7 @@ async def _apply_in_background(
 async def _apply(
     context: Context, write: ServiceWrite, condition: Condition | None
 ) -> XRegistryError | None:
-    """Apply a write, and return the error that prevented it, if any."""
+    """Apply a write; return the error that prevented the write, or `None`."""
     try:
         async with asyncio.timeout(context.settings.request_timeout_seconds):
             configuration = write.catalog.configuration
@@ -101,7 +103,7 @@ async def _apply(
     except TimeoutError:
         return ServerBusy(write.path)
     except Exception:
-        # No middleware sees this request, so its cause is logged here.
+        # No middleware sees a background request, so the cause is logged here.
         _log.exception("request failed", path=write.path)
         return ServerError(write.path)
     return None

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from catalog.dialects.bodypath import BodyPath
 from catalog.model.errors import XRegistryError
 
-# Returns the fault of a value, empty if it has none.
+# Returns the fault of a value, empty for a valid value.
 Check: TypeAlias = Callable[[Any], str]
 
-# The limit of the native attributes that hold these texts.
+# The limit of the native attributes for the texts.
 _LONGEST_TEXT = 1000
 
 _CHARACTERS = r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
@@ -125,7 +125,7 @@ OF_EXTENSION: Mapping[str, Check] = {
 
 
 def faults(service: Mapping[str, Any], place: BodyPath) -> Iterator[XRegistryError]:
-    """The errors in a service that a client sent."""
+    """The errors in the service of a request."""
     yield from _members(service, OF_SERVICE, ("name", "protocols"), place)
     yield from _items(service.get("events"), _event_faults, place.at("events"))
 

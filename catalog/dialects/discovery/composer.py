@@ -1,4 +1,4 @@
-"""Composes the interaction of a request to write services, under their locks."""
+"""Composes the interaction of a write request for services, under the locks of the services."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
 
-# Larger requests lock the catalog as a whole: a database has room for some thousand locks, and
-# each service takes two.
+# Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
+# a service takes two locks.
 _MOST_LOCKED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAnswer:
-    """The answer to a request, which may be kept until the client asks for it."""
+    """The answer to a request, which may be kept until the client asks for the answer."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-# Makes the answer of the services of a request, in its order, as they are now, or were if they
-# are gone; and of the ids of those that are new.
+# Makes the answer from the services in the order of the request, in the state after the write (a
+# deleted service in the state before), and from the ids of new services.
 AnswerMaker: TypeAlias = Callable[[Sequence[Json], frozenset[str]], ServiceAnswer]
 
 
 @dataclass(slots=True, kw_only=True)
 class ServiceWrite:
-    """A request to write services; it has its `interaction` and `answer` once it was applied.
+    """A request to write services; `interaction` and `answer` are set when it is applied.
 
     Args:
-        path: of the request.
-        operations: in the order of the request.
-        id: of the request if its answer is kept, for a client that does not wait.
+        path: the path of the request.
+        operations: the operations in the order of the request.
+        id: the id of the request if the answer is kept, for a client that does not wait.
     """
 
     catalog: ServiceCatalog
@@ -76,11 +76,11 @@ class ServiceWrite:
 
     @property
     def is_large(self) -> bool:
-        """It is not: names are unique among the services of all groups."""
+        """Always false: the names of services are unique across groups, so locks are needed."""
         return False
 
     def locks(self) -> Touched:
-        """The endpoints that `compose` found; before, those that new services would become."""
+        """Locks of the endpoints that `compose` found; before, of endpoints with the given ids."""
         if self._is_large:
             return Touched(catalog_exclusive=True)
         xids = [
@@ -97,14 +97,16 @@ class ServiceWrite:
         return len(self.operations) > _MOST_LOCKED
 
     async def compose(self, connection: Connection) -> Interaction:
-        """Process the services in their order.
+        """Process the operations in order.
 
         Raises:
             ServiceNameTaken, NotFound
-            InvalidAttribute: the model has no messages, which events are stored as.
+            InvalidAttribute: the model has no messages, which represent events.
         """
         names = {each.name for each in self.operations if isinstance(each, Put)}
         folded = await discoveryservices.fold(connection, names)
+        # Two requests must not give the same name to two services. A large request excludes every
+        # concurrent write.
         if names and not self._is_large:
             await discoveryservices.lock_names(connection, folded.values())
         ids = [operation.id for operation in self.operations]
@@ -140,7 +142,7 @@ class ServiceWrite:
         return process(self.operations, held, folded, await self._epochs(connection))
 
     async def _epochs(self, connection: Connection) -> dict[str, int]:
-        """The epochs before the request, if several of its operations are on one service."""
+        """The epochs before the request, if several operations concern the same service."""
         ids = [operation.id for operation in self.operations]
         if len({id.lower() for id in ids}) == len(ids):
             return {}
@@ -154,7 +156,7 @@ class ServiceWrite:
         model = self.catalog.model
         service = dict(put.service)
         if service.get("subscriptionurl") == subscriptions_url(self.catalog):
-            # It is shown by default, so it need not be stored.
+            # The node's URL is shown by default, so it need not be stored.
             del service["subscriptionurl"]
         patch = to_entities(service, held, self.catalog.base)
         if patch.messages and model.resource_type(ENDPOINTS, ENDPOINT_MESSAGES) is None:
@@ -168,13 +170,13 @@ class ServiceWrite:
             interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
 
     async def confirm(self, connection: Connection) -> None:
-        """It is composed under its locks."""
+        """Nothing to confirm: the interaction is composed under the locks."""
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
-        """Make the answer, and keep it if no client waits for it.
+        """Make the answer, and store the answer if no client waits.
 
         Raises:
-            RequestInterrupted: its time is up, and it was reported as interrupted.
+            RequestInterrupted: the deadline of the request has passed.
         """
         written = await entities.load(connection, map(str, self._xids.values()))
         held = await load_stored_services(connection, self.catalog, [*written.values()])

@@ -1,4 +1,4 @@
-"""The list of a service's events, in order, and the messages that they are: pure, no I/O."""
+"""The ordered list of a service's events, and the messages of the events: pure, no I/O."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LONGEST_SLUG = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredService:
-    """The stored endpoint of a service: its attributes, and those of its messages by id.
+    """The stored endpoint of a service: the attributes, and the messages' attributes by id.
 
-    `shared` are the messages of the groups that it refers to, by xid. A message without a
-    default version, or with a cross reference to a missing one, has no attributes.
+    `shared` are the messages of the groups that the endpoint refers to, by xid. A message without
+    a default version, or with a cross reference to a missing message, has no attributes.
     """
 
     id: str
@@ -39,9 +39,9 @@ class StoredService:
 
 
 def shown_events(held: StoredService, base: str) -> dict[str, Json]:
-    """The events of a service in its order: own messages by id, shared ones by xid.
+    """The events of a service in order: own messages by id, shared messages by xid.
 
-    An own message replaces all shared ones of its type; `without` lists further shared
+    An own message replaces the shared messages of the same type; `without` lists further shared
     messages that are no events of the service.
     """
     events = _events(held.messages, base)
@@ -86,7 +86,7 @@ def message_patches(
 
 
 def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: StoredService) -> None:
-    """Keep the order of events, if it is not that of ids, and the excluded shared messages."""
+    """Store an order of events that differs from the ids' order, and excluded shared messages."""
     by_id = sorted(order, key=lambda id: (id in held.shared, id.lower()))
     types = {
         event["type"] for id, event in zip(order, events, strict=True) if id not in held.shared
@@ -103,11 +103,12 @@ def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: Sto
 def match_events(
     events: Sequence[Json], shown: Mapping[str, Json], held: StoredService
 ) -> list[str]:
-    """The key of each event's message: with the same content, else of its type, else new."""
+    """The key of a message for each event: of equal content, else of the same type, else new."""
     ids: dict[int, str] = {}
     for key in (_content, _type):
         free: dict[object, list[str]] = {}
         taken = {*ids.values()}
+        # In reverse, so that `pop` takes the first message.
         for id in reversed([*shown]):
             if id not in taken and (key is _content or id in held.messages):
                 free.setdefault(key(shown[id]), []).append(id)

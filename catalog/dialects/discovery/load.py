@@ -28,12 +28,12 @@ ENDPOINT_MESSAGES = "messages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCatalog:
-    """The services of a node as the client of one request sees them.
+    """The services of a node as seen by the client of a request.
 
     Args:
-        configuration: the one that the request was read under.
-        authority: this node's.
-        base: URL of the registry's root.
+        configuration: the configuration for reading the request.
+        authority: the authority of the node.
+        base: the URL of the registry's root.
     """
 
     configuration: Configuration
@@ -53,10 +53,10 @@ def id_of(endpoint: Entity) -> str:
 async def find_endpoints(
     connection: Connection, authority: str, ids: Sequence[str]
 ) -> dict[str, Entity]:
-    """The endpoints that have these service ids, by id in lower case; not all are services.
+    """The endpoints with the given service ids, by id in lower case; some may be no services.
 
-    Several endpoints can have one id: copies of one service from two catalogs. The node's own
-    takes precedence over replicas.
+    Several endpoints can have the same id: copies of a service from two catalogs. The node's own
+    endpoint takes precedence over replicas.
     """
     wanted = {id.lower() for id in ids}
     found = await _find(connection, authority, wanted)
@@ -68,6 +68,7 @@ async def find_endpoints(
 
 async def _find(connection: Connection, authority: str, wanted: set[str]) -> dict[str, Entity]:
     candidates = await store.find_by_ids(connection, wanted)
+    # The last candidate for an id wins: the node's own endpoint.
     candidates.sort(key=lambda each: (each.authority == authority, each.xid))
     found = {id_of(each).lower(): each for each in candidates}
     return {id: each for id, each in found.items() if id in wanted}
@@ -76,9 +77,9 @@ async def _find(connection: Connection, authority: str, wanted: set[str]) -> dic
 async def load_stored_services(
     connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
 ) -> dict[str, StoredService]:
-    """Endpoints with their messages and those of their message groups, by xid.
+    """Endpoints by xid, with the messages of the endpoints and of their message groups.
 
-    A message that is a cross reference is shown as its target.
+    A message that is a cross reference is shown as the target.
     """
     shared = {endpoint.xid: _groups_of(endpoint, catalog) for endpoint in endpoints}
     owners = {*shared, *(group for groups in shared.values() for group in groups)}
@@ -95,7 +96,7 @@ async def load_stored_services(
 
 
 def _groups_of(endpoint: Entity, catalog: ServiceCatalog) -> list[str]:
-    """The xids of the message groups of this registry that an endpoint refers to."""
+    """The xids of the message groups in the registry that an endpoint refers to."""
     refs = endpoint.attributes.get("messagegroups")
     texts = [str(ref).removeprefix(catalog.base) for ref in refs] if isinstance(refs, list) else []
     return [text for text in dict.fromkeys(texts) if _is_group(text)]
@@ -109,7 +110,7 @@ def _is_group(text: str) -> bool:
 async def _load_messages(
     connection: Connection, model: Model, owners: Iterable[str]
 ) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """The attributes of all messages of some groups, by group and xid."""
+    """The attributes of the messages of groups, by group and xid."""
     messages: dict[str, dict[str, Mapping[str, Any]]] = {owner: {} for owner in owners}
     collections = [
         f"{owner}/{ENDPOINT_MESSAGES}"
@@ -127,10 +128,10 @@ async def _load_messages(
 
 
 def show(endpoint: Entity, held: StoredService, catalog: ServiceCatalog) -> Json:
-    """A service as clients see it.
+    """A service in the form for clients.
 
-    A service of this node that names no URL for subscriptions has the node's; the URL of a
-    replica's is known to its authority only.
+    A service of the node without a URL for subscriptions gets the URL of the node; only the
+    authority of a replica knows the URL of the replica's service.
     """
     check_readable(endpoint)
     id = id_of(endpoint)
@@ -147,9 +148,9 @@ def subscriptions_url(catalog: ServiceCatalog) -> str:
 async def show_all(
     connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
 ) -> list[orjson.Fragment]:
-    """Services as clients see them, as JSON text, in this order.
+    """Services in the form for clients, as JSON text, in the order of `endpoints`.
 
-    Those that cannot be shown are left out.
+    A service that cannot be shown is left out.
     """
     held = await load_stored_services(connection, catalog, endpoints)
     shown = (
@@ -160,18 +161,18 @@ async def show_all(
 
 
 async def show_one(connection: Connection, catalog: ServiceCatalog, endpoint: Entity) -> Json:
-    """A service as clients see it."""
+    """A service in the form for clients, loaded with its messages."""
     held = await load_stored_services(connection, catalog, [endpoint])
     return show(endpoint, held[endpoint.xid], catalog)
 
 
 async def find_service(connection: Connection, authority: str, id: str) -> Entity | None:
-    """The endpoint that is the service `id`."""
+    """The endpoint of the service `id`."""
     endpoint = (await find_endpoints(connection, authority, [id])).get(id.lower())
     return endpoint if endpoint is not None and is_service(endpoint.attributes) else None
 
 
 async def find_named(connection: Connection, name: str) -> Entity | None:
-    """The service of a name in any case; the oldest where native clients gave it to several."""
+    """The service with a name, regardless of case; the oldest of several with the same name."""
     folded = await store.fold(connection, [name])
     return next(iter(await store.find_by_names(connection, folded.values())), None)

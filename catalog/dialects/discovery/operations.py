@@ -1,4 +1,4 @@
-"""Operations on services, and the final one on each service of a request: pure, no I/O."""
+"""Operations on services, and the final operation on each service: pure, no I/O."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from catalog.model.errors import NotFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Add a service, or replace the one with this id.
+    """Add a service, or replace the service with the same id.
 
-    Its new epoch is above `least_epoch`; its epoch before has to be `epoch`, if given.
+    The new epoch is above `least_epoch`; the epoch before must be `epoch`, if given.
     """
 
     id: str
@@ -31,7 +31,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
-    """Delete a service, whose epoch has to be `epoch`, if given."""
+    """Delete a service; the epoch of the service must be `epoch`, if given."""
 
     id: str
     epoch: int | None = None
@@ -42,7 +42,7 @@ Operation: TypeAlias = Put | Remove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingService:
-    """A service before the request: its name, folded for comparison, and its endpoint's xid."""
+    """A service before the request: the name, folded for comparison, and the endpoint's xid."""
 
     name: str
     xid: str
@@ -54,19 +54,19 @@ def process(
     folded: Mapping[str, str],
     epochs: Mapping[str, int],
 ) -> dict[str, Operation]:
-    """Reduce operations to the final one on each service, by id in lower case.
+    """Reduce operations to the final operation on each service, by id in lower case.
 
-    Each operation is processed on the state that the ones before it leave.
+    Each operation is processed on the state that the previous operation leaves.
 
     Args:
-        existing: by id in lower case: all services that the operations are on, and all that
-            have a name which an operation gives.
+        existing: services by id in lower case: the services that the operations name, and the
+            services with a name that an operation gives.
         folded: the names in the operations, folded for comparison.
-        epochs: by id in lower case, of existing and deleted endpoints; others have 0.
+        epochs: epochs of existing and deleted endpoints, by id in lower case; the default is 0.
 
     Raises:
-        ServiceNameTaken: at its turn, another service has the name.
-        NotFound: at its turn, there is no such service.
+        ServiceNameTaken: a different service has the name at the turn of an operation.
+        NotFound: the service does not exist at the turn of an operation.
 
     Source: discovery seed, "POST /services" and "POST /services?import".
     """
@@ -86,10 +86,10 @@ def process(
 
 
 def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
-    """The later operation, with an epoch above the one after the earlier operation.
+    """The later operation, with an epoch above the epoch after the earlier operation.
 
     Args:
-        epoch: the one before the earlier operation.
+        epoch: the epoch before the earlier operation.
     """
     if not isinstance(earlier, Put):
         return later
@@ -98,7 +98,7 @@ def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
 
 
 class _Names:
-    """The names of services, no two of which may be the same."""
+    """The unique names of services."""
 
     def __init__(self, existing: Mapping[str, ExistingService]) -> None:
         self._existing = existing
@@ -112,7 +112,7 @@ class _Names:
             raise NotFound(f"/services/{id}")
 
     def put(self, id: str, shown: str, name: str) -> None:
-        """Give a service a name. A name that native clients gave to several services stays."""
+        """Name a service; a name that native clients gave to several services may stay."""
         if self._names.get(id) == name:
             return
         if holders := self._holders.get(name):

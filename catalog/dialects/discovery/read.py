@@ -1,4 +1,4 @@
-"""Handlers of GET: pages of services, and one service by its id or its name."""
+"""Handlers of GET: pages of services, and a single service by id or name."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from catalog.store.database import Connection
 
 
 def catalog_of(request: web.Request) -> ServiceCatalog:
-    """The services that a request is about.
+    """The catalog of services for a request.
 
     Raises:
-        NotFound: the model has no endpoints, which services are.
+        NotFound: the model has no endpoints, which represent services.
     """
     context = request[CONTEXT]
     if ENDPOINTS not in context.model.groups:
@@ -40,10 +40,10 @@ def catalog_of(request: web.Request) -> ServiceCatalog:
 
 
 def service_id_in(request: web.Request) -> str:
-    """The id that a path names.
+    """The id in the path of a request.
 
     Raises:
-        NotFound: no service can have it.
+        NotFound: no service can have the id.
     """
     id = request.match_info["id"]
     if not is_service_id(id):
@@ -77,7 +77,7 @@ async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Re
 
 async def get_service(request: web.Request) -> web.Response:
     """One service by its id."""
-    # Not a snapshot: the ids of replicas are remembered as they are derived.
+    # Not a snapshot, which is read-only: a lookup stores the ids that it derives for replicas.
     database = request[CONTEXT].database
     async with database.transaction() as connection, seen_by(connection, database.caller):
         return await read_service(request, connection)

@@ -19,8 +19,8 @@ from catalog.dialects.discovery.translate import is_service_id
 from catalog.model.attributes import fault_in_json
 from catalog.model.errors import BadFlag, ParsingData, with_violations
 
-# Epochs are counted on from imported ones, and stay exact in JSON. Catalogs that follow this node
-# believe in no epoch that begins higher.
+# Epochs count on from an imported epoch, and must stay exact in JSON. Catalogs that follow the
+# node refuse an epoch that leaps by much more.
 _LARGEST_EPOCH = 2**52
 _MOST_SERVICES = 10_000
 _MOST_EVENTS = 10_000
@@ -30,7 +30,7 @@ def is_import(request: web.Request) -> bool:
     """Whether the request has the `import` parameter.
 
     Raises:
-        BadFlag: it has a value, or is there twice.
+        BadFlag: the parameter has a value, or occurs twice.
     """
     values = request.query.getall("import", [])
     if any(values) or len(values) > 1:
@@ -67,7 +67,7 @@ def read_replaced(body: Any, path: str, id: str, *, imports: bool) -> Put:
 
 
 def read_removed(body: Any, path: str) -> list[Remove]:
-    """The references of `DELETE /services`: ids, with epochs where the client knows them."""
+    """The references of `DELETE /services`: ids, with the epochs that the client knows."""
     removed = []
     for entry, place in _entries(body, path):
         id = _id(entry, place)

@@ -1,7 +1,7 @@
-"""Translates an event of a service to a message of its endpoint, and back: pure, no I/O.
+"""Translates an event of a service to a message of the endpoint, and back: pure, no I/O.
 
 The message's extension attribute `discovery` keeps the parts of an event without a native
-form: `attributes` that the seed does not define, `extensions` as they were written, and the
+form: `attributes` that the seed does not define, `extensions` in the written form, and the
 text of a schema that the message has as JSON.
 """
 
@@ -32,23 +32,23 @@ Json = dict[str, Any]
 
 
 def as_object(value: Any) -> Json:
-    """The value of a native attribute if it is an object, else an empty one."""
+    """The value of a native attribute if the value is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def put_or_remove(values: Json, name: str, value: Any) -> None:
-    """Put a member, or remove it if its value is empty."""
+    """Put a member, or remove the member if the value is empty."""
     values.pop(name, None)
     if value:
         values[name] = value
 
 
 def from_message(id: str, message: Mapping[str, Any], base: str) -> Json | None:
-    """Show a message as an event; `None` if it is no CloudEvent.
+    """Show a message as an event; `None` for a message that is no CloudEvent.
 
     Args:
-        message: the attributes of its default version.
-        base: URL of the registry's root, for schemas that are in it.
+        message: the attributes of the message's default version.
+        base: the URL of the registry's root, for schemas in the registry.
     """
     if not str(message.get("envelope", "")).lower().startswith("cloudevents/"):
         return None
@@ -95,7 +95,7 @@ def _schema_text(message: Mapping[str, Any], own: Json) -> str | None:
 
 
 def _parsed(text: Any) -> Any:
-    """The JSON object that a text is, or `None`."""
+    """The JSON object of a text, or `None`."""
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return None
     try:
@@ -105,7 +105,7 @@ def _parsed(text: Any) -> Any:
 
 
 def _extensions(metadata: Json, own: Json) -> list[Json]:
-    """The event's extensions, in the order and spelling that they were written with."""
+    """The event's extensions, in the order and spelling of the writer."""
     kept = own.get("extensions")
     kept = [one for one in kept if _is_extension(one)] if isinstance(kept, list) else []
     native = {
@@ -146,11 +146,11 @@ def _native_extension(extension: Json) -> Json:
 
 
 def to_message(event: Mapping[str, Any], shown: Mapping[str, Any], held: Mapping[str, Any]) -> Json:
-    """The patch that makes a message this event.
+    """The patch that turns a message into an event.
 
     Args:
-        shown: the message as an event now; empty for a new one.
-        held: the attributes of its default version now.
+        shown: the message as an event before the patch; empty for a new message.
+        held: the attributes of the message's default version before the patch.
     """
     changed = {name for name in event.keys() | shown.keys() if event.get(name) != shown.get(name)}
     metadata = deepcopy(as_object(held.get("envelopemetadata")))
@@ -189,7 +189,7 @@ def _put(metadata: Json, name: str, value: Any) -> None:
 
 
 def _schema(event: Mapping[str, Any], own: Json) -> Json:
-    """The native attributes for a schema: its URL, or itself as JSON, else as text."""
+    """The native attributes for a schema: the URL, or the schema as JSON, else as text."""
     text = event.get("dataschemacontent")
     parsed = _parsed(text)
     put_or_remove(own, "dataschemacontent", None if parsed is None else text)

@@ -29,7 +29,7 @@ from catalog.dialects.discovery.serviceevents import (
 )
 
 SUBSCRIBER = "subscriber"
-# The namespace of derived ids; a name in it is an authority, a line feed, and the xid there.
+# The namespace of derived ids; a name is an authority, a line feed, and the xid at the authority.
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:concord:services")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
@@ -53,7 +53,7 @@ class Patch:
 
 
 def from_entities(held: StoredService, base: str) -> Json:
-    """Show an endpoint as a service, without its id, its epoch and the URLs of this server.
+    """Show an endpoint as a service, without id, epoch and the URLs of the server.
 
     Values that violate the constraints of services are left out.
     """
@@ -76,11 +76,11 @@ def from_entities(held: StoredService, base: str) -> Json:
 
 
 def to_entities(service: Mapping[str, Any], held: StoredService, base: str) -> Patch:
-    """The patch that makes an endpoint this service; attributes not shown here stay.
+    """The patch that turns an endpoint into a service; attributes not shown in a service stay.
 
     Args:
-        service: fulfils all constraints.
-        held: the endpoint now, without attributes if it is new.
+        service: a service that fulfils the constraints.
+        held: the endpoint before the patch, without attributes if the endpoint is new.
     """
     attributes = held.attributes
     shown = from_entities(held, base) if attributes else {}
@@ -113,7 +113,7 @@ def to_entities(service: Mapping[str, Any], held: StoredService, base: str) -> P
 
 
 def is_service(attributes: Mapping[str, Any]) -> bool:
-    """Whether an endpoint with these attributes is shown as a service."""
+    """Whether an endpoint with the given attributes is shown as a service."""
     return SUBSCRIBER in _usage(attributes.get("usage"))
 
 
@@ -144,7 +144,7 @@ def _specversions(attributes: Mapping[str, Any]) -> Any:
 
 
 def _put_specversions(versions: list[str] | None, attributes: Mapping[str, Any]) -> Json:
-    """The native envelope, and the versions that it does not express."""
+    """The native envelope, and the versions that the envelope does not express."""
     envelope = str(attributes.get("envelope") or "")
     version = envelope.partition("/")[2]
     if envelope.lower().startswith("cloudevents/") and version not in (versions or ()):
@@ -164,9 +164,9 @@ def _protocols(attributes: Mapping[str, Any]) -> Any:
 
 
 def _put_protocols(protocols: list[str], attributes: Mapping[str, Any]) -> Json:
-    """The native protocol is that of subscribing; `protocols` are those of delivery.
+    """The native protocol, for subscribing, and `protocols`, for delivery.
 
-    An endpoint without a protocol takes the first of them.
+    An endpoint without a native protocol takes the first of `protocols`.
     """
     native = attributes.get("protocol") or _PROTOCOLS.get(protocols[0], protocols[0])
     is_said = _protocols({"protocol": native}) == protocols
@@ -179,7 +179,7 @@ def _addresses(attributes: Mapping[str, Any]) -> list[Json]:
 
 
 def _url_in(attributes: Mapping[str, Any]) -> str | None:
-    """The URL among an endpoint's addresses, which over HTTP is that of a subscription manager.
+    """The URL of the subscription manager, which is an address of an endpoint over HTTP.
 
     Source: endpoint/spec.md, "HTTP".
     """
@@ -210,19 +210,19 @@ def _put_url(url: str | None, attributes: Mapping[str, Any]) -> Json:
 
 
 def is_service_id(value: object) -> bool:
-    """Whether a value is a UUID as RFC 4122 writes it."""
+    """Whether a value is a UUID in the notation of RFC 4122."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def service_id(authority: str, origin: str) -> str:
-    """The id of an endpoint's service, which is the same in all catalogs that show it.
+    """The id of an endpoint's service, the same in every catalog that shows the service.
 
-    An endpoint that was created as a service has the service's UUID as its id. The ids of
-    others are derived from their origins, which never change.
+    An endpoint that was created as a service has the service's UUID as id. For an endpoint with a
+    different id, the id is derived from the origin of the endpoint, which never changes.
 
     Args:
-        authority: the endpoint's.
-        origin: the endpoint's xid there.
+        authority: the authority of the endpoint.
+        origin: the xid of the endpoint at the authority.
     """
     own = origin.rpartition("/")[2]
     if is_service_id(own):

@@ -65,7 +65,7 @@ async def _write(
     operations: Sequence[Operation],
     make_answer: AnswerMaker,
 ) -> web.Response:
-    """Write services now, or after an answer that promises it."""
+    """Write services now, or in the background after a first answer."""
     write = ServiceWrite(
         catalog=catalog,
         caller=request[CONTEXT].caller,
@@ -92,7 +92,7 @@ def _answer(status: int, body: Any, **headers: str) -> ServiceAnswer:
 
 
 def _answer_added(services: Sequence[Json], _: frozenset[str]) -> ServiceAnswer:
-    """To `POST /services`: ids in the order of the request, and where a single one is."""
+    """To `POST /services`: ids in the order of the request, and the URL of a single service."""
     ids = [{"id": service["id"]} for service in services]
     if len(ids) != 1:
         return _answer(201, ids)
@@ -100,7 +100,7 @@ def _answer_added(services: Sequence[Json], _: frozenset[str]) -> ServiceAnswer:
 
 
 def _answer_put(services: Sequence[Json], created: frozenset[str]) -> ServiceAnswer:
-    """To `PUT /services/{id}`: the service, and where it is if it is new."""
+    """To `PUT /services/{id}`: the service, and the URL of a new service."""
     service = services[0]
     if service["id"].lower() not in created:
         return _answer(200, service)
@@ -108,10 +108,10 @@ def _answer_put(services: Sequence[Json], created: frozenset[str]) -> ServiceAns
 
 
 def _answer_removed(services: Sequence[Json], _: frozenset[str]) -> ServiceAnswer:
-    """To `DELETE /services/{id}`: the service as it was."""
+    """To `DELETE /services/{id}`: the service before the deletion."""
     return _answer(200, services[0])
 
 
 def _answer_all_removed(services: Sequence[Json], _: frozenset[str]) -> ServiceAnswer:
-    """To `DELETE /services`: the services as they were, in the order of the request."""
+    """To `DELETE /services`: the services before the deletion, in the order of the request."""
     return _answer(200, services)

@@ -1,1 +1,1 @@
-"""The Message Catalog API: message groups, messages and their versions under its names."""
+"""The Message Catalog API: message groups, messages and versions under the API's names."""

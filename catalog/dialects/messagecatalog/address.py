@@ -1,4 +1,4 @@
-"""The group, definition or version that a request's path addresses, if the model has them."""
+"""The group, definition or version at the path of a request, if the model has definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.model.xid import Xid, is_valid_id
 
 
 def has_definitions(model: Model) -> bool:
-    """Whether a model has definitions: a client can replace it by one without messages."""
+    """Whether a model has definitions: a client can set a model without messages."""
     return model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES) is not None
 
 
@@ -42,7 +42,7 @@ def check_new_id(id: object, subject: str) -> str:
     """The id of an entity to be created (message catalog, 2.1.1 and 2.2.4).
 
     Raises:
-        MalformedId: it is no `segment-nz-nc` of RFC 3986, or natively no id.
+        MalformedId: the id is no `segment-nz-nc` of RFC 3986, or no valid native id.
     """
     if not isinstance(id, str) or not is_valid_id(id) or ":" in id:
         detail = "it needs 1 to 128 of A-Z a-z 0-9 - . _ ~ @ and a letter, digit or _ at its start"

@@ -47,7 +47,7 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
 
 
 def _check_known(attributes: Mapping[str, Any], place: BodyPath) -> None:
-    """Check the constraints of CloudEvents on its own attributes."""
+    """Check the constraints of CloudEvents on the specification's attributes."""
     for name in _REQUIRED & attributes.keys():
         if attributes[name].get("required") is False:
             raise place.at(name).fault("CloudEvents requires it")
@@ -81,7 +81,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a message with these native attributes."""
+    """The description of a message, from the native attributes."""
     shown = templates_of(attributes.get("envelopemetadata"))
     for name in _REQUIRED & shown.keys():
         shown[name].pop("required", None)

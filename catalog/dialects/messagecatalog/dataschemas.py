@@ -13,7 +13,7 @@ from catalog.formats import CheckedDocument, validation
 from catalog.model.capabilities import Capabilities
 from catalog.writing.formatcheck import DocumentChecker
 
-# The names of schema formats in this API, and natively; others are the same in both.
+# Schema formats with different names in the Message Catalog API and natively.
 _NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}
 _SHOWN = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
 _DRAFTS = {
@@ -39,7 +39,7 @@ def check_schema(value: Any, place: BodyPath) -> None:
 
 
 def check_payload(value: Any, place: BodyPath) -> None:
-    """Raise `InvalidAttribute` for an invalid payload, which is a data schema if anything."""
+    """Raise `InvalidAttribute` for an invalid payload, which has at most a data schema."""
     payload = checked_members(value, ("dataschema",), place)
     if payload.get("dataschema") is not None:
         check_schema(payload["dataschema"], place.at("dataschema"))
@@ -51,11 +51,11 @@ async def check_embedded(
     capabilities: Capabilities,
     checker: DocumentChecker,
 ) -> None:
-    """Refuse an embedded schema that is invalid in its format, if that is one of 3.1.2.
+    """Refuse an embedded schema that is invalid in a format of section 3.1.2.
 
     Args:
-        attributes: native ones; a schema in a format that cannot be checked passes.
-        place: of the data schema.
+        attributes: the native attributes; a schema in a format that cannot be checked passes.
+        place: the place of the data schema.
 
     Raises:
         InvalidAttribute
@@ -70,14 +70,14 @@ async def check_embedded(
 
 
 def document_of(schema: Any) -> bytes:
-    """An embedded schema as a document: its text, or its JSON."""
+    """An embedded schema as a document: the text, or the JSON."""
     return schema.encode() if isinstance(schema, str) else orjson.dumps(schema)
 
 
 def to_attributes(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """The native attributes of a data schema.
 
-    An embedded schema takes precedence over a reference: a native message has only one of the two.
+    An embedded schema takes precedence over a reference: a native message cannot have both.
     """
     if schema is None:
         return {}
@@ -93,7 +93,7 @@ def to_attributes(schema: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The data schema in native attributes; empty if there is none."""
+    """The data schema in native attributes; empty without a data schema."""
     found: dict[str, Any] = {}
     if "dataschemauri" in attributes:
         found["value"] = attributes["dataschemauri"]

@@ -12,9 +12,9 @@ CATALOG_ATTRIBUTE = "messagecatalog"
 
 
 class DefinitionFormat(Protocol):
-    """The module of a format: its metaschema's rules, and its native form.
+    """The module of a format: the rules of the metaschema, and the native form.
 
-    `NATIVE` are the attributes of a group of this format; `SCHEMA` is the path of the payload's
+    `NATIVE` are the attributes of a group of the format; `SCHEMA` is the path of the payload's
     schema in a definition.
     """
 
@@ -38,7 +38,7 @@ _BY_FAMILY = {name.lower(): name for name in DEFINITION_FORMATS}
 
 
 def check_format(value: Any, place: BodyPath) -> str:
-    """The name of a format, spelled exactly if it is of section 3; raises `InvalidAttribute`."""
+    """The name of a format; raises `InvalidAttribute` for a misspelt name of section 3."""
     if not isinstance(value, str) or not value:
         raise place.fault("it needs to be a non-empty string")
     known = _BY_FAMILY.get(value.lower(), value)
@@ -48,9 +48,9 @@ def check_format(value: Any, place: BodyPath) -> str:
 
 
 def format_of(attributes: Mapping[str, Any]) -> str | None:
-    """The format of a group or a message, through whichever API it was written.
+    """The format of a group or a message, independent of the API that wrote the entity.
 
-    An envelope takes precedence over a protocol, since it describes the message itself.
+    An envelope takes precedence over a protocol, since the envelope describes the message itself.
     """
     texts = [attributes[name] for name in ("envelope", "protocol") if attributes.get(name)]
     families = [_BY_FAMILY.get(str(text).partition("/")[0].lower()) for text in texts]
@@ -60,6 +60,6 @@ def format_of(attributes: Mapping[str, Any]) -> str | None:
 
 
 def kept_in(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of this API that have no native form."""
+    """The attributes of the Message Catalog API without a native form."""
     kept = attributes.get(CATALOG_ATTRIBUTE)
     return kept if isinstance(kept, dict) else {}

@@ -20,13 +20,13 @@ _GROUPS = f"/{MESSAGE_GROUPS}/"
 
 
 def events_of(logged: LoggedChange, *, source: str, time: datetime) -> list[CloudEvent]:
-    """The event of one change, if the Message Catalog API shows the entity.
+    """The event of a change, if the Message Catalog API shows the entity.
 
-    It has no data. An event that is rendered again has the same id.
+    The event has no data. An event that is rendered again has the same id.
 
     Args:
         source: the URL by which the subscriber calls the catalog.
-        time: of the change, as the entity has it on record.
+        time: the time of the change that the entity has on record.
     """
     change = logged.change
     path = path_of(Xid.parse(change.xid)) if change.xid.startswith(_GROUPS) else None
@@ -51,7 +51,7 @@ def events_of(logged: LoggedChange, *, source: str, time: datetime) -> list[Clou
 async def read_renderer(
     connection: Connection, changes: Sequence[LoggedChange], source: str
 ) -> Callable[[LoggedChange], list[CloudEvent]]:
-    """Read the entities of some changes, for the function that renders the events of each."""
+    """Read the entities of changes; return a function that renders the events of a change."""
     xids = {one.change.xid for one in changes if one.change.xid.startswith(_GROUPS)}
     held = await store.load(connection, xids) if xids else {}
     defaults = {xid: vid for xid, one in held.items() if (vid := _default_version(one))}
@@ -67,18 +67,18 @@ async def read_renderer(
 
 
 def _default_version(entity: Entity) -> str:
-    """The xid of the version that a definition is shown as; empty for other entities."""
+    """The xid of a definition's default version; empty for an entity that is no definition."""
     vid = entity.attributes.get("defaultversionid") if entity.kind == "resource" else None
     return f"{entity.xid}/versions/{vid}" if vid else ""
 
 
 def _time(logged: LoggedChange, entity: Entity | None, default: Entity | None) -> datetime:
-    """The time that the changed entity has on record; a replica's is that of its authority.
+    """The time that the changed entity has on record; for a replica, the time at the authority.
 
-    An entity that is gone, or was changed again, has the time at which the change was logged.
+    For an entity that is gone, or was changed again, the result is the time of the log entry.
 
     Args:
-        default: the default version of a definition, whose changes are the definition's, too.
+        default: the default version of a definition, whose changes also change the definition.
     """
     if entity is None or entity.digest != logged.change.digest:
         return logged.at

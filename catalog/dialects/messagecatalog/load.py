@@ -1,4 +1,4 @@
-"""Loads versions of definitions: all of one, the latest, and the one that a URI identifies.
+"""Loads versions of definitions: every version, the latest version, and a version by URI.
 
 Source: message catalog, 2.2, 2.2.2 and 4.4.3.
 """
@@ -30,7 +30,8 @@ from catalog.store.database import Connection
 async def latest_version(
     connection: Connection, context: Context, loaded: Loaded, resource: Entity
 ) -> Entity | None:
-    """The newest version of a definition, which need not be its native default version (2.2)."""
+    """The newest version of a definition, which may differ from the native default (2.2)."""
+    # A default version that is not sticky is the newest version.
     if not resource.attributes.get("defaultversionsticky"):
         return loaded.default_of(resource)
     versions = await all_versions(connection, context, resource.path)
@@ -38,7 +39,7 @@ async def latest_version(
 
 
 async def all_versions(connection: Connection, context: Context, xid: Xid) -> list[Entity]:
-    """All versions of a definition: the newest one, then the others by age."""
+    """The versions of a definition: the newest version, then the rest by time of creation."""
     loaded, xids, _ = await entities.read_page(connection, context.model, xid, "versions", "", None)
     kind = context.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
     versions = [loaded.entities[one] for one in xids]
@@ -64,10 +65,10 @@ def _lineage(version: Entity) -> Lineage:
 async def find_by_uri(
     connection: Connection, context: Context, uri: str, bases: Collection[str]
 ) -> tuple[Entity, Entity] | None:
-    """The version that a URI identifies, and its definition; of a definition, the latest.
+    """The version and definition of a URI; the latest version if the URI names no version.
 
     Args:
-        bases: the URLs that this node's root is reached at.
+        bases: the URLs of the node's root.
     """
     reference = parse_uri(uri)
     if reference is None:
@@ -88,7 +89,7 @@ async def find_by_uri(
 
 
 class _Lookup:
-    """The lookup of a URI: the entities that it may identify, and its authorities."""
+    """The lookup of a URI: the candidate entities, and the names of the authority."""
 
     def __init__(self, context: Context, reference: DefinitionUri, bases: Iterable[str]) -> None:
         self._node = context.database.node.authority
@@ -97,7 +98,7 @@ class _Lookup:
         self._authorities = {reference.authority}
 
     async def add_authorities_of_links(self, connection: Connection) -> None:
-        """Take the URL of a link's source as one of that source's authority.
+        """Add the authority of a link's source if the URI has the URL of the source.
 
         A source without a public URL is the authority `urn:uuid:…`, but gives out URLs.
         """
@@ -109,7 +110,7 @@ class _Lookup:
             self._authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:
-        """The entities at the URI's path at their authorities, whatever their paths here."""
+        """The entities with the URI's path at the authority, regardless of the path here."""
         if not self._reference.group:
             return await self._in_any_group(connection)
         xid = Xid(MESSAGE_GROUPS, self._reference.group, GROUP_MESSAGES, self._reference.definition)
@@ -125,7 +126,7 @@ class _Lookup:
         return [Xid.parse(xid) for xid in sorted(found)]
 
     def has_authority_of(self, version: Entity) -> bool:
-        """Whether the URI's authority is the one that controls a version."""
+        """Whether the URI's authority controls a version."""
         authority = authority_of(version, self._node)
         if authority is None:
             return self._reference.authority in self._own

@@ -108,7 +108,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a message with these native attributes."""
+    """The description of a message, from the native attributes."""
     options = members_of(attributes.get("protocoloptions"))
     publish: dict[str, Any] = {}
     if str(attributes.get("protocol", "")).lower() == "mqtt/3.1.1":

@@ -46,7 +46,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a message with these native attributes."""
+    """The description of a message, from the native attributes."""
     options = members_of(attributes.get("protocoloptions"))
     pub = {name: options[native] for name, native in _FIELDS.items() if native in options}
     shown: dict[str, Any] = {"pub": pub} if pub else {}

@@ -45,11 +45,11 @@ async def check_policy(
 ) -> None:
     """Refuse a new version that breaks the policy of its group.
 
-    A version passes if its format cannot be compared.
+    A version in a format that cannot be compared passes.
 
     Args:
-        earlier: the versions that there are, the newest first.
-        attributes: the new version's.
+        earlier: the existing versions, newest first.
+        attributes: the attributes of the new version.
 
     Raises:
         UnresolvedConflict

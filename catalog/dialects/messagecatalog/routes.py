@@ -23,7 +23,7 @@ routes: Sequence[Route] = (
     reads(_DEFINITIONS, read.list_definitions),
     writes("POST", _DEFINITIONS, write.post_version),
     writes("DELETE", _DEFINITIONS, write.delete_definitions),
-    # Section 4.3.3 posts to the path with a slash at its end.
+    # Section 4.3.3 posts to the path with a trailing slash.
     reads(f"{_DEFINITIONS}/", read.list_definitions),
     writes("POST", f"{_DEFINITIONS}/", write.post_version),
     writes("DELETE", f"{_DEFINITIONS}/", write.delete_definitions),

@@ -1,7 +1,7 @@
 """Translates groups and versions of the Message Catalog API to entities, and back: no I/O.
 
-Attributes without a native form are kept in one extension attribute, `messagecatalog`; so is
-a definition whose native form is incomplete.
+Attributes without a native form are kept in the extension attribute `messagecatalog`, as is a
+definition with an incomplete native form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def group_to_entity(
     """The native attributes of a group that a request writes.
 
     Args:
-        held: its present ones; those that this API cannot express are kept.
+        held: the present attributes; attributes that the API cannot express are kept.
 
     Raises:
         InvalidAttribute, MismatchedId, RequiredAttributeMissing
@@ -69,10 +69,10 @@ def version_to_entity(
     """The native attributes of a version that is added to the message `id`.
 
     Args:
-        checks: the definition is held to the rules of its format. That of another catalog is not.
+        checks: check the definition by the rules of the format; false for a foreign definition.
 
     Raises:
-        InvalidAttribute, MismatchedId: the definition breaks the rules of its format.
+        InvalidAttribute, MismatchedId: the definition breaks the rules of the format.
     """
     _check_id(id, body, subject, "message")
     native, kept = _common(body, subject, _OF_DEFINITION)
@@ -96,7 +96,7 @@ def version_to_entity(
 
 
 def show_group(group: Entity) -> dict[str, Any]:
-    """A group as this API shows it."""
+    """A group in the form of the Message Catalog API."""
     check_readable(group)
     shown = {
         "id": group.path.gid,
@@ -109,11 +109,11 @@ def show_group(group: Entity) -> dict[str, Any]:
 
 
 def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]:
-    """A version as this API shows it.
+    """A version in the form of the Message Catalog API.
 
     Args:
-        resource: the message that it is of.
-        node: this node's authority, which is not shown.
+        resource: the message of the version.
+        node: the authority of the node, which is not shown.
     """
     check_readable(version)
     vid, attributes = version.path.vid, version.attributes
@@ -135,7 +135,7 @@ def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]
 def authority_of(version: Entity, node: str) -> str | None:
     """The authority that a definition was written with, else the catalog of a replica.
 
-    `None` is the implied one: this catalog's root.
+    `None` is the implied authority: the root of this catalog.
     """
     given = kept_in(version.attributes).get("authority")
     if isinstance(given, str):
@@ -144,7 +144,7 @@ def authority_of(version: Entity, node: str) -> str | None:
 
 
 def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -> Any:
-    """The definition as it was written, unless the native attributes were changed since."""
+    """The written definition, unless the native attributes were changed since."""
     kept = kept_in(attributes)
     known = DEFINITION_FORMATS.get(format or "")
     if known is None:
@@ -157,9 +157,9 @@ def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -
 
 
 def _seen_natively(known: DefinitionFormat, id: str, written: Any) -> dict[str, Any] | None:
-    """A definition after a round trip through its native form.
+    """A definition after a round trip through the native form.
 
-    `None` is for an invalid one, which a native client may have put in its place.
+    `None` is for an invalid definition, which a native client may have stored.
     """
     definition = {} if written is None else written
     try:
@@ -178,7 +178,7 @@ def _check_id(id: str, body: Mapping[str, Any], subject: str, singular: str) -> 
 def _common(
     body: Mapping[str, Any], subject: str, names: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The attributes that groups and versions share: native ones, and those without native form."""
+    """The attributes common to groups and versions: native, and without a native form."""
     texts = {
         name: text
         for name in _TEXTS

@@ -19,8 +19,8 @@ _BELOW_GROUP = "/messagedefinitions/"
 def path_of(xid: Xid) -> str | None:
     """The path of a group, message or version in the Message Catalog API.
 
-    `None` is for entities that the API does not show: versions whose ids are no integers, and
-    resources beside messages that a replaced model has.
+    `None` is for entities that the API does not show: versions with ids that are no integers, and
+    resources of a replaced model that are no messages.
     """
     if xid.resources not in ("", GROUP_MESSAGES) or not (is_number(xid.vid) or not xid.vid):
         return None
@@ -31,15 +31,15 @@ def path_of(xid: Xid) -> str | None:
 
 
 def catalog_root(authority: str) -> str:
-    """The root of this API at a catalog; an authority that is no URL stands for itself."""
+    """The root of the Message Catalog API at an authority, or an authority that is no URL."""
     return f"{authority.rstrip('/')}{CATALOG_ROOT}" if "://" in authority else authority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionUri:
-    """A URI taken apart: an authority's definition, by its id or by its path there.
+    """The parts of a URI: an authority, and the id or path of a definition at the authority.
 
-    `group` is empty where the URI has the definition's id only, `vid` where it has no version.
+    `group` is empty if the URI has the definition's id only, `vid` if the URI has no version.
     """
 
     authority: str
@@ -49,7 +49,7 @@ class DefinitionUri:
 
 
 def parse_uri(uri: str) -> DefinitionUri | None:
-    """Take apart an authority, followed by a definition's id or path; `None` if it is neither."""
+    """Parse an authority followed by a definition's id or path; `None` for a malformed URI."""
     head, below, tail = uri.partition(_BELOW_GROUP)
     authority, _, last = head.rpartition("/" if "://" in head else ":")
     group, definition, vid = "", last, ""

@@ -15,14 +15,14 @@ from catalog.messages.values import is_now
 from catalog.model.scalars import SCALAR_CHECKS
 
 _MOST_CHARACTERS = 4000
-# Bounds the time to parse a template, which blocks all other requests.
+# Bounds the time to parse a template, which blocks every concurrent request.
 _MOST_EXPRESSIONS = 64
 
 
 def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
     """Refuse an invalid attribute value template.
 
-    `value` may be absent, which permits any content, as in the definitions of section 5.
+    An absent `value` permits every content, as in the definitions of section 5.
 
     Raises:
         InvalidAttribute
@@ -50,7 +50,7 @@ def check_text(value: Any, place: BodyPath) -> None:
 
 
 def without_expressions(text: str) -> str:
-    """A valid template without its expressions, each in braces."""
+    """A valid template without the expressions, each in braces."""
     return re.sub(r"\{[^}]*\}", "", text)
 
 
@@ -60,13 +60,13 @@ def is_listed(template: Any) -> bool:
 
 
 def constant_in(template: Mapping[str, Any] | None) -> str:
-    """The value of a template without variables; empty if it has some, or no value."""
+    """The value of a template without variables; empty with variables, or without a value."""
     text = (template or {}).get("value") or ""
     return "" if "{" in text else text
 
 
 def is_time(text: str) -> bool:
-    """Whether a value without variables is a time, or the placeholder for that of a message."""
+    """Whether a value without variables is a time, or the placeholder for a message's time."""
     return is_now("timestamp", text) or fits("timestamp", text)
 
 
@@ -84,7 +84,7 @@ def to_property(template: Mapping[str, Any], kind: str, template_kind: str = "")
 
     Args:
         kind: the native type of a constant.
-        template_kind: the native type of a value with variables, if it has one of its own.
+        template_kind: the native type of a value with variables, if different from `kind`.
     """
     text = template.get("value")
     shown: dict[str, Any] = {"type": (template_kind or kind) if "{" in (text or "") else kind}
@@ -96,7 +96,7 @@ def to_property(template: Mapping[str, Any], kind: str, template_kind: str = "")
 
 
 def from_property(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The template of a native property; without a value, any is permitted."""
+    """The template of a native property; a property without a value permits every value."""
     value = found.get("value", "")
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     shown: dict[str, Any] = {"value": text}
@@ -108,7 +108,7 @@ def from_property(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def members_of(value: Any) -> Mapping[str, Any]:
-    """The members of an object; none for other values, which a replaced model can permit."""
+    """The members of an object; empty for a different type, which a replaced model can permit."""
     return value if isinstance(value, dict) else {}
 
 

@@ -63,12 +63,12 @@ _LARGEST_NUMBER = 2**31 - 1
 
 
 def _retried(handler: Handler) -> Handler:
-    """Run a handler again if another write changed the entities between its read and its write.
+    """Run a handler again if a concurrent write changed the entities between read and write.
 
-    Clients of this API know no epochs, so they cannot retry with the current one.
+    Clients of the API know no epochs, so they cannot retry with the current epoch.
 
     Raises:
-        UnresolvedConflict: the model has a rule of compatibility, and a new version breaks it.
+        UnresolvedConflict: a new version breaks a compatibility rule of the model.
     """
 
     @functools.wraps(handler)
@@ -101,6 +101,7 @@ async def put_group(request: web.Request) -> web.Response:
         raise UnresolvedConflict(str(xid), error_detail=f'its format is "{format}" for good')
     native = group_to_entity(xid.gid, body, attributes, str(xid))
     interaction = Interaction(caller=request[CONTEXT].caller, at=xid, path=request.path)
+    # The write fails at a different epoch, and `_retried` reads the group again.
     epoch = 0 if held is None else held.epoch
     interaction.put_group(configuration.model, xid, {**native, "epoch": epoch}, patch=False)
     reading = functools.partial(read_group, request)
@@ -141,6 +142,8 @@ async def post_version(request: web.Request) -> web.Response:
     vid = await _new_number(context, xid, body, earlier)
     versions = (VersionUpsert(vid=vid, body=native, patch=False),)
     interaction = Interaction(caller=context.caller, at=xid, path=request.path)
+    # Since the entities were read, a concurrent request may have deleted the group, or added a
+    # version: then the epoch of the meta differs, and `_retried` computes a new number.
     interaction.groups.append(GroupUpsert(xid=xid.group, body=None, must_exist=True))
     meta = {"epoch": 0 if resource is None else resource.epoch}
     interaction.resources.append(ResourceUpsert(xid=xid, patch=True, meta=meta, versions=versions))
@@ -154,7 +157,7 @@ async def post_version(request: web.Request) -> web.Response:
 
 
 async def _load(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list[Entity]]:
-    """The group, the definition if there is one, and its versions, the newest first."""
+    """The group, the definition if it exists, and the definition's versions, newest first."""
     async with context.database.snapshot() as connection:
         held = await store.load(connection, [str(xid.group), str(xid)])
         if str(xid.group) not in held:
@@ -165,7 +168,7 @@ async def _load(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list
 
 
 def _format(body: Mapping[str, Any], group: Entity, earlier: list[Entity], subject: str) -> str:
-    """The format of a new version: its group's, or else that of earlier versions."""
+    """The format of a new version: the format of the group, or else of earlier versions."""
     given = body.get("format")
     held = format_of(group.attributes) or (format_of(earlier[0].attributes) if earlier else None)
     if given is None and held is None:
@@ -180,7 +183,7 @@ def _format(body: Mapping[str, Any], group: Entity, earlier: list[Entity], subje
 def _with_authority(
     body: Mapping[str, Any], earlier: list[Entity], context: Context
 ) -> Mapping[str, Any]:
-    """A version's attributes with its definition's authority, which no version can change."""
+    """A version's attributes with the definition's authority, which no version can change."""
     if not earlier:
         return body
     held = authority_of(earlier[0], context.database.node.authority)
@@ -192,7 +195,7 @@ def _with_authority(
 
 
 def _check_protocol(native: Mapping[str, Any], group: Entity, subject: str) -> None:
-    """Natively, a group may be of one version of MQTT."""
+    """Refuse a different protocol than the group's: a native group may be of one MQTT version."""
     wanted, given = group.attributes.get("protocol"), native.get("protocol")
     if wanted and given and str(wanted).lower() != given.lower():
         raise BodyPath(subject, "definition").fault(f"the group's messages are of {wanted}")
@@ -201,14 +204,15 @@ def _check_protocol(native: Mapping[str, Any], group: Entity, subject: str) -> N
 async def _new_number(
     context: Context, xid: Xid, body: Mapping[str, Any], earlier: Sequence[Entity]
 ) -> str:
-    """The number of a new version, above all that versions have or had (2.2.5).
+    """The number of a new version, above the numbers of present and deleted versions (2.2.5).
 
-    A definition of another authority keeps the number that its version has there, so that the
-    version has the same URI at every catalog (2.2.2 and 5.3).
+    A version of a definition with a foreign authority keeps the number from the authority, so that
+    the version has the same URI at every catalog (2.2.2 and 5.3).
 
     Args:
-        body: of the version, with its definition's authority.
-        earlier: versions; of a new definition none, even if one of its name was deleted.
+        body: the version, with the authority of the definition.
+        earlier: the present versions; empty for a new definition, even if a definition of the same
+            name was deleted.
     """
     deleted: Mapping[str, Sequence[range]] = {}
     if earlier:
@@ -255,7 +259,7 @@ async def _delete(request: web.Request, xid_in: Callable[..., Xid], read: _Read)
 
 
 def _writable(request: web.Request) -> Configuration:
-    """The configuration in force, which has to permit writes; raises `ActionNotSupported`."""
+    """The configuration in force; raises `ActionNotSupported` if it does not permit writes."""
     configuration = request[CONTEXT].configuration
     if not configuration.capabilities.is_mutable("entities"):
         reads = ("GET", "HEAD", "OPTIONS")

@@ -14,7 +14,7 @@ from catalog.model.xid import Xid, is_valid_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Types:
-    """A type of groups with its one type of resources, by its names and in the model."""
+    """A type of groups and the type of the groups' resources, by name and in the model."""
 
     group: Collection
     resource: Collection
@@ -23,12 +23,12 @@ class Types:
 
     @property
     def has_document(self) -> bool:
-        """Whether a resource is a document with metadata beside it, and not metadata alone."""
+        """Whether a resource is a document with metadata, rather than metadata alone."""
         return self.resource_type.hasdocument
 
     @property
     def uri(self) -> str:
-        """The attribute that names where a resource's document is, if it is elsewhere."""
+        """The attribute with the URI of a document that is stored elsewhere."""
         return f"{self.resource.singular}URI"
 
 
@@ -42,7 +42,7 @@ def address_of(request: web.Request, model: Model) -> tuple[Types, Xid]:
     """The entity that the path of a request addresses, or the owner of the collection.
 
     Raises:
-        NotFound: edition 0.4, or the model, has no such type; or an id can't be one.
+        NotFound: edition 0.4 or the model lacks the type, or an id is not valid.
     """
     found = request.match_info
     types = _types(model, found["groups"])

@@ -1,4 +1,4 @@
-"""Rules of edition 0.4 for attributes that clients write, beyond those of the model."""
+"""Rules of edition 0.4 for attributes that clients write, beyond the rules of the model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ONE_SCHEMA = ("schema", "schemaurl")
 _TEXT_OF: Mapping[type, str] = {str: "a string", dict: "an object", list: "an array"}
 _OVER_HTTP = re.compile(r"https?:|(?![A-Za-z][A-Za-z0-9+.-]*:)", re.IGNORECASE)
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}")
-# The types of the draft, and further ones in its examples and its protocols.
+# The types of the draft, and further types in the draft's examples and protocols.
 _PROPERTY_TYPES = frozenset(
     {"binary", "boolean", "duration", "integer", "number", "string", "symbol", "timestamp"}
     | {"uri", "urireference", "uritemplate", "var", "datetime", "uri-reference", "ulong", "uuid"}
 )
-# Members of metadata that hold properties, and those that hold no property themselves.
+# Members of metadata that contain properties, and members that are no properties themselves.
 _SECTIONS = ("attributes", "properties", "header", "headers", "application-properties")
 _ANNOTATIONS = ("message-annotations", "delivery-annotations", "footer")
 _PLURAL = frozenset({*_SECTIONS, *_ANNOTATIONS, "query", "user-properties"})
@@ -72,7 +72,7 @@ def check_format_given(
     """Refuse a definition group without a format.
 
     Args:
-        before: the group's native attributes, which may have no format; `None` for a new one.
+        before: the group's native attributes, which may have no format; `None` for a new group.
     """
     had = before is None or not before.keys().isdisjoint(("envelope", "protocol"))
     if kind == "definitionGroup" and had and own.get("format") is None:
@@ -80,7 +80,7 @@ def check_format_given(
 
 
 def resource_attributes(types: Types, body: Mapping[str, Any]) -> Json:
-    """A resource's or version's own attributes, without its document."""
+    """The attributes of a resource or version, without the document and served attributes."""
     ignored = SERVED | {"versions", "versionsURL", "versionsCount"}
     if types.has_document:
         ignored |= {*document_names(types)}
@@ -91,16 +91,16 @@ def without_implied_name(own: Json, id: str, before: Mapping[str, Any] | None) -
     """Attributes without a name that repeats the id, which is shown for an absent name.
 
     Args:
-        before: the entity's native attributes; `None` for a new one, which keeps its name.
+        before: the entity's native attributes; `None` for a new entity, which keeps the name.
     """
     is_implied = before is not None and "name" not in before and own.get("name") == id
     return {name: value for name, value in own.items() if not (is_implied and name == "name")}
 
 
 def without_obsolete(types: Types, held: Json, given: Mapping[str, Any]) -> Json:
-    """Attributes without those that the given ones make obsolete.
+    """The held attributes that the given attributes do not make obsolete.
 
-    A definition has one schema, embedded or not, and its metadata is that of its format.
+    A definition has one schema, embedded or not, and metadata for a single format.
     """
     if types.resource.singular != "definition":
         return held
@@ -111,13 +111,13 @@ def without_obsolete(types: Types, held: Json, given: Mapping[str, Any]) -> Json
 
 
 def document_names(types: Types) -> tuple[str, str, str, str]:
-    """The names of a document, its base64 form, its URI, and an alias of the URI."""
+    """The attributes for a document, the base64 form, the URI, and an alias of the URI."""
     singular = types.resource.singular
     return singular, f"{singular}Base64", f"{singular}URI", f"{singular}url"
 
 
 def _check_uris(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
-    """Refuse documentation that HTTP does not get, and an origin that is no URI."""
+    """Refuse documentation that is not reachable over HTTP, and an empty origin."""
     docs = body.get("docs")
     if isinstance(docs, str) and (not docs or not _OVER_HTTP.match(docs)):
         detail = "it needs to be a URI reference, with the scheme http or https if it has any"
@@ -127,7 +127,7 @@ def _check_uris(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
 
 
 def _check_names(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
-    """Refuse names that differ from others, or from the specification's, by case only."""
+    """Refuse names that differ by case only, from each other or from the specification."""
     seen = {name.lower(): name for name in SERVED | names_of(kind)}
     for name in (name for name, value in body.items() if value is not None):
         other = seen.setdefault(name.lower(), name)
@@ -158,12 +158,12 @@ def _properties(place: BodyPath, metadata: Any) -> Iterator[tuple[BodyPath, Mapp
 
 
 def creation_of(subject: str, body: Mapping[str, Any]) -> Json:
-    """The native attribute for an entity's time of creation, if a request gives one.
+    """The native attribute for an entity's time of creation, if the request has the time.
 
     The time of modification, which the server sets, is checked only.
 
     Raises:
-        InvalidAttribute: one of them is no timestamp.
+        InvalidAttribute: the creation or modification time is no timestamp.
     """
     for name in ("createdOn", "modifiedOn"):
         try:

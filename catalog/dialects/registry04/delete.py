@@ -1,4 +1,4 @@
-"""Handlers of DELETE, of one entity or of several: all of them, or none."""
+"""Handlers of DELETE, of one entity or of several entities: all or none."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ async def delete_resource(request: web.Request) -> web.Response:
 def _delete_resource(
     exchange: Exchange, interaction: Interaction, latest: Entity, epoch: int | None
 ) -> None:
-    """Delete a resource whose latest version has to be at an epoch.
+    """Delete a resource on the condition that the latest version is at an epoch.
 
-    The native epoch of a resource is another one. So the version is written first, which
-    fails where its epoch is not the expected one, in the same transaction.
+    Edition 0.4 shows the epoch of the latest version, not the native epoch of the resource. The
+    interaction therefore writes the version first, in the same transaction, and fails if the
+    version is at a different epoch.
     """
     resource = latest.path.resource
     if epoch is not None:
@@ -125,13 +126,13 @@ async def delete_versions(request: web.Request) -> web.Response:
 def _delete_versions(
     exchange: Exchange, loaded: Loaded, epochs: Mapping[Xid, int | None]
 ) -> Interaction:
-    """Delete versions at these epochs, but never all, even if others are deleted concurrently."""
+    """Delete versions at the given epochs, but never every version, even by concurrent requests."""
     resource = loaded.entities[str(exchange.xid.resource)]
     children = loaded.children(f"{resource.xid}/versions")
     if {version.path for version in children} <= epochs.keys():
         raise MissingVersions(resource.xid, detail="Delete the resource itself instead.")
     interaction = exchange.interaction()
-    # The epoch of a resource's meta counts its versions that come and go.
+    # Every new or deleted version changes the epoch of the meta, so a concurrent deletion fails.
     interaction.put_meta(exchange.model, resource.path, {"epoch": resource.epoch}, patch=True)
     for xid, epoch in epochs.items():
         interaction.delete(xid, epoch)
@@ -139,7 +140,7 @@ def _delete_versions(
 
 
 def _epoch(exchange: Exchange) -> int | None:
-    """The epoch that a request expects of the one entity at its path."""
+    """The epoch that a request expects of the entity at the path."""
     headers = read_headers(exchange.request, exchange.types.resource.singular)
     return expected_epoch(exchange.request, {"epoch": headers.given.get("epoch")})
 
@@ -147,15 +148,15 @@ def _epoch(exchange: Exchange) -> int | None:
 async def _answer(
     exchange: Exchange, interaction: Interaction, answer: web.Response
 ) -> web.Response:
-    """Apply, and answer with the entity as it was."""
+    """Apply the interaction, and answer with the entity before the deletion."""
     answer.headers.update(interaction_headers(await exchange.apply(interaction)))
     return answer
 
 
 async def _read_list(request: web.Request, rid: str = "") -> dict[str, int | None]:
-    """Read the ids in a body, and the epochs that the entities have to have, if it has some.
+    """Read the ids in a body, and the expected epochs of the entities, if given.
 
-    The versions of the resource `rid` can be listed by their numbers.
+    Versions of the resource `rid` can be listed by number.
     """
     body = await read_json(request)
     if not isinstance(body, list) or len(body) > _MOST_LISTED:

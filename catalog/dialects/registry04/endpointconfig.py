@@ -12,7 +12,7 @@ from catalog.documents.rewrites.protocols import kafka_address
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 _MQTT = {"will-topic": "willtopic", "will-message": "willmessage"}
-# The standard's names of protocol options, where they differ.
+# The names of protocol options in the standard, where the names differ.
 _RENAMED: Mapping[str, Mapping[str, str]] = {
     "MQTT/5.0": _MQTT | {"clean-session": "cleanstart"},
     "MQTT/3.1.1": _MQTT | {"clean-session": "cleansession"},
@@ -30,7 +30,7 @@ def native_config(
     """The native attributes for an endpoint's `config`.
 
     Args:
-        before: the present ones; attributes of an address beside its URI are kept.
+        before: the present native attributes; a known address keeps the attributes beside the URI.
     """
     protocol = config.get("protocol")
     native: Json = {}
@@ -48,7 +48,7 @@ def native_config(
 
 
 def own_config(attributes: Mapping[str, Any], references: References) -> Json | None:
-    """An endpoint's `config`; `None` if its native attributes have no part of it."""
+    """An endpoint's `config`; `None` if the native attributes have no part of a `config`."""
     config: Json = {}
     if "protocol" in attributes:
         config["protocol"] = attributes["protocol"]
@@ -65,7 +65,7 @@ def own_config(attributes: Mapping[str, Any], references: References) -> Json | 
 
 
 def _by_uri(attributes: Mapping[str, Any]) -> dict[str, Json]:
-    """The addresses of an endpoint by their URIs, in their order."""
+    """The addresses of an endpoint by URI, in order."""
     options = attributes.get("protocoloptions")
     addresses = options.get("endpoints") if isinstance(options, dict) else None
     return {
@@ -76,7 +76,7 @@ def _by_uri(attributes: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _uri_of(address: Mapping[str, Any]) -> str:
-    """The URI of an address; that of Kafka's brokers has their security protocol as its scheme."""
+    """The URI of an address; for brokers of Kafka, the scheme is the security protocol."""
     servers = address.get("bootstrap.servers")
     if "uri" in address or not isinstance(servers, list):
         return str(address.get("uri", ""))
@@ -85,7 +85,7 @@ def _uri_of(address: Mapping[str, Any]) -> str:
 
 
 def _native_options(protocol: str, options: Any) -> Json:
-    """Options under the standard's names, without those whose names are not valid natively."""
+    """Options under the standard's names, except options without a valid native name."""
     renamed = _RENAMED.get(protocol, {})
     charset = EXTENDED_NAME if protocol == "AMQP/1.0" else STRICT_NAME
     native: Json = {}
@@ -97,7 +97,7 @@ def _native_options(protocol: str, options: Any) -> Json:
 
 
 def _refer_to_will(options: Json, before: Mapping[str, Any], references: References) -> None:
-    """Refer to the message of a client's will natively: by the xid of one in a message group."""
+    """Refer to a will message by the xid in a message group; drop every other reference."""
     held = before.get("protocoloptions")
     present = held.get("willmessage") if isinstance(held, Mapping) else None
     if isinstance(message := options.get("willmessage"), str):
@@ -116,7 +116,7 @@ def _own_options(protocol: str, native: Mapping[str, Any], references: Reference
 
 
 def _typed(name: str, value: Any) -> Any:
-    """The value of an option. Edition 0.4 defines strings, but its examples have other types."""
+    """The value of an option. Edition 0.4 defines strings, but the examples have further types."""
     if not isinstance(value, str):
         return value
     if name in _NUMBERS and _NUMBER.fullmatch(value):

@@ -1,8 +1,8 @@
-"""Translates references to entities of this registry to their native form, and back.
+"""Translates references to entities of the registry to the native form, and back.
 
-A reference is a pointer into the registry's document, `#/definitionGroups/g`, or a URL of this
-node. Natively it is an xid where a client of edition 0.4 wrote a pointer; documents that were
-imported have pointers by the native names, `#/messagegroups/g`.
+A reference is a pointer into the registry's document, `#/definitionGroups/g`, or a URL of the
+node. The native form of a pointer by a client of edition 0.4 is an xid; imported documents have
+pointers with native names, `#/messagegroups/g`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PATH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Translates references to this registry; all others stay as they are.
+    """Translates references to the registry; other references do not change.
 
-    `bases` are the URLs that this node is known by, without a slash at their ends.
+    `bases` are the URLs of the node, without a trailing slash.
     """
 
     bases: tuple[str, ...] = ()
@@ -35,11 +35,12 @@ class References:
         """The native form of a reference.
 
         Args:
-            held: the native forms before, of which one with the same meaning stays.
+            held: the present native references; a reference with the same meaning stays.
         """
         for before in held:
             if isinstance(before, str) and self.own(before) == text:
                 return before
+        # A JSON pointer writes ~ as ~0 (RFC 6901, section 3); ids have no slash to escape.
         if text.startswith("#/"):
             return _native_path(text[1:].replace("~0", "~")) or text
         for base in self.bases:
@@ -49,7 +50,7 @@ class References:
         return text
 
     def own(self, text: str) -> str:
-        """A reference as edition 0.4 has it."""
+        """A reference in the form of edition 0.4."""
         pointed = text[1:].replace("~0", "~") if text.startswith("#/") else text
         if path := _own_path(pointed):
             return "#" + path.replace("~", "~0")
@@ -60,7 +61,7 @@ class References:
 
 
 def _native_path(path: str) -> str:
-    """The native path of an entity; empty if it is none."""
+    """The native path of an entity; empty if the path leads to no entity."""
     found = _PATH.fullmatch(path)
     if found is None:
         return ""
@@ -77,7 +78,7 @@ def _native_path(path: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """The path of an entity by the names of edition 0.4; empty if it has none."""
+    """The path of an entity by the names of edition 0.4; empty without such names."""
     xid = _entity(path)
     return path_of(xid) if xid is not None and has_names(xid) else ""
 

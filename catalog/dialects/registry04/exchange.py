@@ -1,4 +1,4 @@
-"""A request to edition 0.4, and the answers to it: a group, a resource, or metadata alone."""
+"""A request to edition 0.4, and the answers: a group, a resource, or metadata alone."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def layout_for(request: web.Request, model: Model) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request with the configuration that it is read under and the layout of its answer.
+    """A request with the configuration for reading the request, and the layout of the answer.
 
-    `types` and `xid` are those of the entity at its path, or of the owner of the collection.
+    `types` and `xid` belong to the entity at the path, or to the owner of the collection.
     """
 
     request: web.Request
@@ -63,7 +63,7 @@ class Exchange:
         """Read the path of a request.
 
         Raises:
-            NotFound: no entity can have this path.
+            NotFound: no entity can have the path.
         """
         configuration = request[CONTEXT].configuration
         types, xid = address_of(request, configuration.model)
@@ -83,17 +83,17 @@ class Exchange:
         return self.request[CONTEXT].database
 
     def at(self, xid: Xid) -> Exchange:
-        """The same request, as if its path addressed another entity of these types."""
+        """The same request, as if the path addressed a different entity of the same types."""
         return replace(self, xid=xid)
 
     def has(self, flag: str) -> bool:
-        """Whether the query names a flag, with any value or none."""
+        """Whether the query names a flag, with or without a value."""
         return flag in self.request.query
 
     async def read(self, connection: Connection) -> web.Response:
-        """The answer to a GET of one entity: of a resource or version, `?meta` its metadata.
+        """The answer to a GET of an entity; `?meta` asks for the metadata of a resource or version.
 
-        A resource that is elsewhere is answered by a redirection without a body.
+        The answer for a document elsewhere is a redirection without a body.
 
         Raises:
             NotFound
@@ -115,10 +115,10 @@ class Exchange:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> web.Response:
-        """A group, or a resource or version with its metadata in headers, as it is now.
+        """The current group, or the current resource or version with the metadata in headers.
 
         Args:
-            meta: answer with the metadata of the resource or version in its place.
+            meta: answer with the metadata in place of the resource or version.
 
         Raises:
             NotFound
@@ -146,7 +146,7 @@ class Exchange:
         return self.layout.group(loaded.entities[self.path], self.types, count)
 
     def interaction(self) -> Interaction:
-        """An interaction at the address, which asks for nothing yet."""
+        """A new interaction at the address, without any change yet."""
         most = self.request[CONTEXT].settings.max_request_entities
         return Interaction(
             caller=self.request[CONTEXT].caller,
@@ -159,11 +159,11 @@ class Exchange:
         """Apply an interaction on the conditions of the request.
 
         Args:
-            is_one: the path addresses the one entity that is written.
+            is_one: the path addresses the written entity, not a collection.
 
         Raises:
             XRegistryError
-            IncompatibleVersion: a version breaks the compatibility rule of its resource.
+            IncompatibleVersion: a version breaks the compatibility rule of the resource.
         """
         reading = self.read if is_one else None
         try:
@@ -176,7 +176,7 @@ class Exchange:
     async def answer_written(
         self, outcome: Outcome, *, meta: bool = False, location: str = ""
     ) -> web.Response:
-        """The entity that a write left at the address; with a `location`, a new one."""
+        """The entity at the address after a write; with a `location`, a new entity."""
         headers = interaction_headers(outcome)
         if location:
             headers[hdrs.LOCATION] = location

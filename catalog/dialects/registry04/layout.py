@@ -25,10 +25,10 @@ class Layout:
 
     Args:
         base: the node's URL, without a trailing slash.
-        authority: this node's; an endpoint of another authority shows its origin.
+        authority: the authority of the node; an endpoint of a different authority shows `origin`.
         others: further URLs of the node.
 
-    `references` translates references to this registry.
+    `references` translates references to the registry.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Layout:
         self.authority = authority
 
     def registry(self, entity: Entity, types: list[Types], counts: Mapping[str, int]) -> Json:
-        """The registry, with the size of each of its collections (by native path)."""
+        """The registry, with the size of each collection (`counts`, by native path)."""
         check_readable(entity)
         attributes = entity.attributes
         shown = {
@@ -60,7 +60,7 @@ class Layout:
         return shown
 
     def group(self, entity: Entity, types: Types, count: int) -> Json:
-        """A group, with the size of its collection."""
+        """A group, with the size of the group's collection."""
         fill = self.fill(types.group_type.own_attributes)
         shown = self._entity(entity, entity.path.gid, types.group.singular, fill)
         if types.group.singular == "endpoint" and entity.authority != self.authority:
@@ -72,7 +72,7 @@ class Layout:
         return shown
 
     def version(self, version: Entity, types: Types) -> Json:
-        """The metadata of a version: that of its resource as well, where it is the latest."""
+        """The metadata of a version; the latest version also represents the resource."""
         fill = self.fill(types.resource_type.version_attributes)
         shown = self._entity(version, version.path.rid, types.resource.singular, fill)
         shown["version"] = shown_number(version.path.vid)
@@ -82,7 +82,7 @@ class Layout:
         return shown
 
     def content(self, version: Entity, types: Types, document: bytes) -> Json:
-        """A version's document as an attribute; empty if it is elsewhere, or has no bytes."""
+        """A version's document as an attribute; empty for a document elsewhere or without bytes."""
         singular, url = types.resource.singular, f"{types.resource_type.singular}url"
         if not types.has_document or not document or url in version.attributes:
             return {}
@@ -95,7 +95,7 @@ class Layout:
         return self.root + path_of(entity.path)
 
     def fill(self, definitions: Mapping[str, Attribute]) -> Fill:
-        """A function that adds the values that the model gives to absent attributes."""
+        """A function that adds the model's default values of absent attributes."""
         return lambda given: check_attributes(given, definitions, subject="/", model=self.model)[0]
 
     def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
@@ -113,10 +113,10 @@ class Layout:
 
 
 def latest_version(loaded: Loaded, resource: Entity) -> Entity:
-    """The latest version of a resource, which a resource is shown as.
+    """The latest version of a resource, which represents the resource.
 
     Raises:
-        NotFound: it has none for now, as a replica may.
+        NotFound: the resource has no version yet, as is possible for a replica.
     """
     versions = {v.path.vid: v for v in loaded.children(f"{resource.xid}/versions")}
     if not versions:

@@ -29,7 +29,7 @@ from catalog.reading.tree import (
 from catalog.store import entities as store
 from catalog.store.database import Connection
 
-# The most that one answer may hold; larger collections have to be read page by page.
+# The most entities in an answer; larger collections have to be read page by page.
 MOST_ENTITIES = 20_000
 _PAGE_BY_PAGE = "Read its collections page by page instead."
 
@@ -38,8 +38,8 @@ _PAGE_BY_PAGE = "Read its collections page by page instead."
 class LoadedPage:
     """Entities in the order of their ids.
 
-    `following` is the id after which the next page begins, empty on the last page; `total` is
-    the size of the collection.
+    `following` is the cursor of the next page, the last id of the page, or empty on the last page
+    of the collection; `total` is the size of the collection.
     """
 
     entities: Sequence[Entity]
@@ -49,13 +49,13 @@ class LoadedPage:
 
 
 async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
-    """A resource with all of its versions; raises `NotFound`."""
+    """A resource with its versions; raises `NotFound`."""
     loaded = await entities.read_subtree(connection, xid.resource)
     return loaded, loaded.entities[str(xid.resource)]
 
 
 async def load_version(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
-    """The version of a path, or the latest one of a resource's path; raises `NotFound`."""
+    """The version at a path, or the latest version of the resource; raises `NotFound`."""
     loaded, resource = await load_resource(connection, xid)
     if not xid.vid:
         return loaded, latest_version(loaded, resource)
@@ -66,7 +66,7 @@ async def load_version(connection: Connection, xid: Xid) -> tuple[Loaded, Entity
 
 
 def latest_versions(loaded: Loaded, resources: Iterable[Entity]) -> list[Entity]:
-    """The latest versions of resources, without those that have none for now."""
+    """The latest versions of resources; a resource without versions is left out."""
     return [
         latest_version(loaded, resource)
         for resource in resources
@@ -77,10 +77,10 @@ def latest_versions(loaded: Loaded, resources: Iterable[Entity]) -> list[Entity]
 async def load_page(
     connection: Connection, model: Model, owner: Xid, plural: str, after: str, limit: int
 ) -> LoadedPage:
-    """A page of a collection; resources come with all of their versions.
+    """A page of a collection; resources come with their versions.
 
     Raises:
-        NotFound: its owner does not exist.
+        NotFound: the owner of the collection does not exist.
         TooLarge: resources have too many versions.
     """
     loaded, xids, has_more = await entities.read_page(
@@ -98,7 +98,7 @@ async def load_page(
 
 @dataclass(slots=True, kw_only=True)
 class Inlining:
-    """Shows entities with their content inlined, as long as that fits into one answer."""
+    """Shows entities with inlined content, within the limits of an answer."""
 
     connection: Connection
     layout: Layout
@@ -106,7 +106,7 @@ class Inlining:
     bytes: int = entities.MOST_DOCUMENT_BYTES
 
     async def groups(self, types: Types, after: str = "", last: str = "") -> Json:
-        """All groups of a type by id, or those between two ids, with all their resources."""
+        """The groups of a type by id, or the groups between two ids, with their resources."""
         branch = _branch(types)
         if last:
             chunks = read_between(self.connection, branch, after, last)
@@ -122,7 +122,7 @@ class Inlining:
         return {id: text for id, text in texts.items() if text is not None}
 
     async def group(self, types: Types, xid: Xid) -> Json:
-        """A group with all its resources; raises `NotFound` or `TooLarge`."""
+        """A group with its resources; raises `NotFound` or `TooLarge`."""
         branch = _branch(types)
         chunks = read_matches(self.connection, branch, [str(xid)])
         groups, resources = await self._tree(types, branch, chunks)
@@ -158,7 +158,7 @@ class Inlining:
     async def versions(
         self, types: Types, loaded: Loaded, found: Sequence[Entity]
     ) -> dict[Xid, orjson.Fragment]:
-        """Versions with their documents as JSON text, without those that cannot be shown.
+        """Versions with documents as JSON text; a version that cannot be shown is left out.
 
         Raises:
             TooLarge
@@ -177,6 +177,7 @@ class Inlining:
     def _version(self, types: Types, loaded: Loaded, version: Entity) -> Json:
         document = loaded.document_of(version) if types.has_document else b""
         self.bytes -= len(document)
+        # `json_or_none` would take an error here for a fault of the version: `versions` raises it.
         if self.bytes < 0:
             return {}
         return self.layout.version(version, types) | self.layout.content(version, types, document)

@@ -1,6 +1,6 @@
-"""Translates a definition's `metadata` to that of an envelope or a protocol, and back.
+"""Translates a definition's `metadata` to metadata of an envelope or a protocol, and back.
 
-The native form leaves out values that the standard has no attribute or type for.
+The native form leaves out values without an attribute or type in the standard.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TEXTS = frozenset({"string", "uritemplate"})
 _PLAIN = frozenset({"string", "uritemplate", "integer", "number", "boolean"})
 _SAME_AS = {"datetime": "timestamp", "symbol": "string", "uri": "string", "urireference": "string"}
 
-# The types that the standard restricts the values of these attributes to.
+# The types that the standard allows for the values of an attribute.
 _CLOUDEVENTS_TYPES: Mapping[str, frozenset[str]] = {
     "specversion": frozenset({"string"}),
     "id": _TEXTS,
@@ -36,7 +36,7 @@ _AMQP_TYPES: Mapping[str, frozenset[str]] = {
 }
 _AMQP_MAPS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
 _MQTT_3 = {"qos": "qos", "retain": "retain", "topic-name": "topic_name"}
-# By protocol, the attributes that are plain values natively.
+# Attributes with plain native values, by protocol.
 _PLAIN_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     "MQTT/3.1.1": _MQTT_3,
     "MQTT/5.0": {
@@ -71,7 +71,7 @@ def native_metadata(format: str, metadata: Json) -> Any:
 
 
 def own_metadata(format: str, native: Json) -> Json:
-    """A definition's metadata as edition 0.4 has it, of its native form."""
+    """A definition's metadata in the form of edition 0.4, from the native form."""
     if format == CLOUDEVENTS_ENVELOPE:
         return {"attributes": native}
     if format == "AMQP/1.0":
@@ -86,7 +86,7 @@ def own_metadata(format: str, native: Json) -> Json:
 
 
 def _property(value: Any, allowed: frozenset[str] | None) -> Any:
-    """One property, without its type if the standard has no similar type for it."""
+    """A native property; a type without a similar type in the standard is left out."""
     if not isinstance(value, dict):
         return value
     native = {name: value[name] for name in _PROPERTY if name in value}
@@ -216,7 +216,7 @@ def _without_name(item: Json) -> Json:
     return {name: value for name, value in item.items() if name != "name"}
 
 
-# By protocol, translators of the attributes that are no plain values.
+# Translators of attributes without plain values, by protocol.
 _TO_NATIVE: Mapping[str, Callable[[Json], Json]] = {
     "MQTT/5.0": _to_mqtt_5,
     "KAFKA": _to_kafka,

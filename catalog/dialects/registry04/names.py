@@ -18,9 +18,9 @@ Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definit
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A type of groups or of resources: its names in edition 0.4, and its native plural.
+    """A type of groups or of resources: the names in edition 0.4, and the native plural.
 
-    Its name in the singular is also the kind of its entities.
+    The singular name is also the kind of the entities.
     """
 
     plural: str
@@ -34,7 +34,7 @@ _SCHEMA_GROUPS = Collection("schemaGroups", "schemaGroup", "schemagroups")
 _DEFINITIONS = Collection("definitions", "definition", "messages")
 _SCHEMAS = Collection("schemas", "schema", "schemas")
 
-# Each type of groups with its one type of resources.
+# The types of groups, each with the type of the groups' resources.
 GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
     "endpoints": (_ENDPOINTS, _DEFINITIONS),
     "definitionGroups": (_DEFINITION_GROUPS, _DEFINITIONS),
@@ -42,7 +42,7 @@ GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
 }
 _BY_NATIVE = {group.native: (group, resource) for group, resource in GROUP_TYPES.values()}
 
-# Natively, the names of these protocols have no version.
+# The native names of these protocols have no version.
 _UNVERSIONED_PROTOCOLS = frozenset({"HTTP", "KAFKA", "NATS"})
 _PROTOCOLS = {"AMQP": "AMQP/1.0", "MQTT": "MQTT/5.0"}
 _PROTOCOLS |= {name: name for name in ("AMQP/1.0", "MQTT/5.0", "MQTT/3.1.1")}
@@ -50,7 +50,7 @@ _ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS_ENVELOPE, "CLOUDEVENTS/1.0": CLOUDEVENT
 
 
 def path_of(xid: Xid) -> str:
-    """The path of an entity below the dialect's root; edition 0.4 has to have its type."""
+    """The path of an entity below the dialect's root; edition 0.4 must have the type."""
     group, resource = _BY_NATIVE[xid.groups]
     path = f"/{group.plural}/{xid.gid}"
     if xid.rid:
@@ -65,14 +65,14 @@ def has_names(xid: Xid) -> bool:
 
 
 def native_protocol(name: str) -> str:
-    """The standard's name for a protocol; the name of an unknown one stays as it is."""
+    """The standard's name for a protocol; the name of an unknown protocol does not change."""
     upper = name.upper()
     family = upper.partition("/")[0]
     return _PROTOCOLS.get(upper) or (family if family in _UNVERSIONED_PROTOCOLS else name)
 
 
 def native_envelope(format: str) -> str | None:
-    """The standard's name for a format that is an envelope; `None` for a protocol's."""
+    """The standard's name for an envelope format; `None` for the format of a protocol."""
     if format.upper().partition("/")[0] != "CLOUDEVENTS":
         return None
     return _ENVELOPES.get(format.upper(), format)

@@ -1,6 +1,6 @@
 """The native forms of groups and versions that a request writes: pure functions.
 
-A definition is its attributes. Other resources are documents, with attributes beside them.
+A definition consists of attributes. Every other resource is a document with attributes.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from catalog.model.interaction import VersionDocument
 from catalog.model.schema import Attribute
 from catalog.model.xid import Xid
 
-# Any new version of a schema is compatible with all that came before it.
+# A new version of a schema is compatible with every earlier version.
 # Source: CloudEvents Registry 0.4, "Resource: schemas".
 _SCHEMA_COMPATIBILITY = "backward_transitive"
-# No entity has this epoch, so a write that expects it fails where the entity exists.
+# No entity has this epoch, so a write that expects the epoch fails if the entity exists.
 UNUSED_EPOCH = 2**62
 _METADATA = ("name", "description", "tags", "docs", "createdBy", "modifiedBy", "type")
-# Attributes that belong to one version; the next one does not inherit them.
+# Attributes of a single version, not inherited by the next version.
 _OF_ONE = frozenset({"ancestorid", "contenttype", REGISTRY04_ATTRIBUTE})
 
 
 def native_group(types: Types, layout: Layout, path: str, body: Mapping[str, Any]) -> Json:
-    """A new group with the resources that are in it.
+    """A new group with the resources of the group.
 
     Raises:
-        BadRequest: they are no map of resources; and the errors of `check_body`.
+        BadRequest: the resources are no map; and the errors of `check_body`.
     """
     own = checked_group(types, path, body)
     check_format_given(types.group.singular, path, own, None)
@@ -64,7 +64,7 @@ def native_group(types: Types, layout: Layout, path: str, body: Mapping[str, Any
 
 
 def checked_group(types: Types, path: str, body: Mapping[str, Any]) -> Json:
-    """A group's own attributes, checked: those that edition 0.4 serves or ignores are left out."""
+    """The checked attributes of a group, without attributes that edition 0.4 serves or ignores."""
     plural = types.resource.plural
     ignored = SERVED | {plural, f"{plural}URL", f"{plural}Count"}
     own = {name: value for name, value in body.items() if name not in ignored}
@@ -73,7 +73,7 @@ def checked_group(types: Types, path: str, body: Mapping[str, Any]) -> Json:
 
 
 def group_patch(types: Types, layout: Layout, own: Json, before: Entity) -> Json:
-    """The native patch that gives a group these attributes."""
+    """The native patch that replaces the attributes of a group."""
     check_format_given(types.group.singular, before.xid, own, before.attributes)
     own = without_implied_name(own, before.path.gid, before.attributes)
     return _patch(types.group.singular, own, before, layout, types.group_type.own_attributes)
@@ -82,7 +82,7 @@ def group_patch(types: Types, layout: Layout, own: Json, before: Entity) -> Json
 def _patch(
     kind: Kind, own: Json, before: Entity, layout: Layout, definitions: Mapping[str, Attribute]
 ) -> Json:
-    """A native patch that gives an entity these attributes; attributes not shown here stay."""
+    """A native patch that replaces the attributes of an entity; hidden attributes stay."""
     attributes = before.attributes
     native = to_entity(kind, own, attributes, layout.fill(definitions), layout.references)
     gone = shown_of(kind, attributes) | {REGISTRY04_ATTRIBUTE}
@@ -129,7 +129,7 @@ def _native_attributes(
 
 
 def _native_document(types: Types, path: str, body: Mapping[str, Any]) -> Json:
-    """The native attributes for a document that is inside its metadata; none without one."""
+    """The native attributes for a document inside the metadata; empty without a document."""
     if not types.has_document:
         return {}
     value, encoded, uri, url = document_names(types)
@@ -150,14 +150,13 @@ def _native_document(types: Types, path: str, body: Mapping[str, Any]) -> Json:
 def native_version(
     types: Types, layout: Layout, xid: Xid, content: RequestContent, before: Entity | None = None
 ) -> tuple[Json, VersionDocument | None]:
-    """A version whose document, if any, is the request's body.
+    """A version; the request's body is the document, if the type has documents.
 
-    An empty body erases the document that a version held before, and a new version of its
-    resource has none.
+    An empty body erases the document of a replaced version, and gives a new version no document.
 
     Args:
-        xid: of the version or its resource.
-        before: the version that is replaced, or that a new one follows.
+        xid: the xid of the version or of the resource.
+        before: the replaced version, or the predecessor of a new version.
 
     Raises:
         HeaderError: headers and body do not agree; and the errors of `check_body`.
@@ -178,9 +177,9 @@ def native_version(
 
 
 def _kept(types: Types, layout: Layout, version: Entity) -> Json:
-    """The attributes of a version that a request keeps where it does not name them.
+    """The attributes of a version that stay unless the request names them.
 
-    Beside a document, these are all; of a definition, only the metadata of all entities.
+    Of a document, every attribute stays; of a definition, only the metadata common to entities.
     """
     own = _shown(types, layout, version)
     if not types.has_document:
@@ -198,7 +197,7 @@ def _shown(types: Types, layout: Layout, version: Entity) -> Json:
 def metadata_patch(
     types: Types, layout: Layout, path: str, body: Mapping[str, Any], version: Entity
 ) -> Json:
-    """The native patch for a version's metadata; null deletes, and other attributes stay."""
+    """The native patch for a version's metadata; null deletes, and missing attributes stay."""
     given = resource_attributes(types, body)
     own = {**without_obsolete(types, _shown(types, layout, version), given), **given}
     own = without_implied_name(own, version.path.rid, version.attributes)
@@ -212,13 +211,13 @@ def metadata_patch(
 
 
 def cleared(types: Types, version: Entity) -> Json:
-    """Nulls for the attributes that a version loses unless they are written again."""
+    """Nulls for the attributes that a version loses unless the request writes them."""
     shown = shown_of(types.resource.singular, version.attributes) | _OF_ONE - {"ancestorid"}
     return {name: None for name in shown if name in version.attributes}
 
 
 def inherited(types: Types, version: Entity) -> Json:
-    """The attributes that edition 0.4 does not show of a version, and the next one has, too."""
+    """The attributes hidden from edition 0.4 that the next version inherits."""
     kind = types.resource_type
     left_out = shown_of(types.resource.singular, version.attributes) | kind.managed | _OF_ONE
     left_out |= {f"{kind.singular}url"}

@@ -42,7 +42,10 @@ async def get_registry(request: web.Request) -> web.Response:
 
 
 def _model(model: Model) -> Json:
-    """CloudEvents Registry 0.4, "Registry Model": how many old versions are kept, -1 for all."""
+    """The model in the form of edition 0.4; `versions` counts kept old versions, -1 for all.
+
+    Source: CloudEvents Registry 0.4, "Registry Model".
+    """
     return {
         "groups": [
             {
@@ -113,7 +116,7 @@ async def get_version(request: web.Request) -> web.Response:
     """A version, or a resource as its latest one; `?meta` its metadata alone."""
     exchange = Exchange.of(request)
     database = exchange.database
-    # A document is read in a snapshot, since it has to be that of its metadata.
+    # A document is read in a snapshot, so that document and metadata belong together.
     shows_document = exchange.types.has_document and not exchange.has("meta")
     async with database.snapshot() if shows_document else database.acquire() as connection:
         return await exchange.read(connection)
@@ -132,7 +135,7 @@ async def get_versions(request: web.Request) -> web.Response:
 async def _versions(
     connection: Connection, exchange: Exchange, page: LoadedPage
 ) -> dict[Xid, orjson.Fragment]:
-    """The versions of a page, with their documents where these are asked for."""
+    """The versions of a page, with documents if the request asks for documents."""
     layout, types = exchange.layout, exchange.types
     if exchange.has("inline"):
         inlining = Inlining(connection=connection, layout=layout)

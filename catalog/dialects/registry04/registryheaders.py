@@ -1,4 +1,4 @@
-"""A resource's metadata in `Registry-` headers, and its merger with the metadata in a body."""
+"""A resource's metadata in `Registry-` headers, and the merger with metadata in a body."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HEADER_PREFIX = "Registry-"
 _LARGEST_VALUE = 8_000
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _NUMBER = re.compile(r"[0-9]{1,15}")
-# Edition 0.4 defines no encoding: only characters that a header can't carry, and the escape
-# itself, are encoded.
+# Edition 0.4 defines no encoding: only characters that a header can't carry, and the percent sign,
+# are encoded.
 _UNSAFE = re.compile(r"[^\x20-\x24\x26-\x7e]|^ | $")
 _REFERENCES = frozenset({"docs", "self", "uri", "schemaurl", "schemauri", "definitionuri"})
 _IGNORED = frozenset({"self", "modifiedOn"})
@@ -31,12 +31,12 @@ _SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryHeaders:
-    """The metadata in a request's headers: attributes to set, and names of those to delete.
+    """The metadata in a request's headers: attributes to set, and attributes to delete by name.
 
-    `tags` has the value of each tag to set, and `None` for one to delete.
+    `tags` has the value of each tag to set, and `None` for each tag to delete.
 
-    Source: CloudEvents Registry 0.4, "Updating a Resource": an absent header leaves its
-    attribute alone, an empty one deletes it.
+    Source: CloudEvents Registry 0.4, "Updating a Resource": an absent header leaves the
+    attribute alone, an empty header deletes the attribute.
     """
 
     path: str
@@ -45,7 +45,7 @@ class RegistryHeaders:
     tags: Mapping[str, str | None]
 
     def merge(self, kept: Mapping[str, Any], body: Mapping[str, Any]) -> Json:
-        """Attributes that are kept, changed by a body and by these headers.
+        """The kept attributes, changed by a body and by the headers.
 
         Raises:
             HeaderError: a header and the body contradict each other.
@@ -82,7 +82,7 @@ def read_headers(request: web.Request, singular: str) -> RegistryHeaders:
         singular: the name of the type of resource.
 
     Raises:
-        HeaderError: one can't be read, came twice, or is of an attribute that is no scalar.
+        HeaderError: a header can't be read, occurs twice, or is for an attribute that is no scalar.
     """
     names = {name.lower(): name for name in (*_SPELLED, f"{singular}URI")}
     given: Json = {}
@@ -115,6 +115,7 @@ def _read(request: web.Request, header: str, name: str, text: str) -> Any:
     except ValueError as error:
         detail = "it is not UTF-8 once decoded"
         raise HeaderError(request.path, name=header, error_detail=detail) from error
+    # PostgreSQL cannot store U+0000.
     if "\0" in value:
         raise HeaderError(request.path, name=header, error_detail="it holds the character U+0000")
     if name != "epoch":
@@ -125,7 +126,7 @@ def _read(request: web.Request, header: str, name: str, text: str) -> Any:
 
 
 def headers_of(shown: Mapping[str, Any]) -> dict[str, str]:
-    """The headers for metadata: its scalars and tags, as far as they fit."""
+    """The headers for metadata: scalars and tags, as far as they fit."""
     headers = {}
     for name, value in shown.items():
         if isinstance(value, str | int | float) and _TOKEN.fullmatch(name):

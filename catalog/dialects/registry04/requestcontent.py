@@ -1,4 +1,4 @@
-"""Reads from a request to write: the resource with its metadata, its identity and epoch."""
+"""Reads a write request: the resource with its metadata, the identity and the expected epoch."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from catalog.model.errors import BadRequest, HeaderError, InvalidAttribute, Mism
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContent:
-    """A resource as a request has it: metadata in headers, and the resource in the body.
+    """A resource in a request: metadata in headers, and the resource in the body.
 
-    `body` is a definition, which is metadata alone; `document` is a resource of other types,
-    of `media_type`.
+    `body` is a definition, which is metadata alone; `document` is a resource with a document, of
+    `media_type`.
     """
 
     headers: RegistryHeaders
@@ -39,7 +39,7 @@ class RequestContent:
         return not self.body and not self.document
 
     def attributes(self, types: Types, kept: Mapping[str, Any]) -> Json:
-        """All attributes, those `kept` among them.
+        """The attributes of headers and body, and the `kept` attributes.
 
         Raises:
             HeaderError: headers and body do not agree.
@@ -68,10 +68,10 @@ async def read_content(request: web.Request, types: Types) -> RequestContent:
 
 
 async def read_metadata(request: web.Request, types: Types) -> RequestContent:
-    """Read metadata that is the body.
+    """Read metadata from the body.
 
     Raises:
-        HeaderError: there is metadata in headers as well.
+        HeaderError: the headers have metadata, too.
         ParsingData, UnsupportedMediaType
     """
     headers = read_headers(request, types.resource.singular)
@@ -82,11 +82,11 @@ async def read_metadata(request: web.Request, types: Types) -> RequestContent:
 
 
 def new_id(subject: str, *given: Any) -> str:
-    """The id that a request names, else one of the server's.
+    """The id in a request, or else a new id.
 
     Raises:
-        InvalidAttribute: it is no string.
-        MismatchedId: the request names two.
+        InvalidAttribute: an id is no string.
+        MismatchedId: the request has two different ids.
     """
     ids = [id for id in given if id is not None]
     for id in ids:
@@ -98,7 +98,7 @@ def new_id(subject: str, *given: Any) -> str:
 
 
 def check_identity(subject: str, shown: Mapping[str, Any], *given: Mapping[str, Any]) -> None:
-    """Raise `MismatchedId` for metadata with another entity's id, or another version's number."""
+    """Raise `MismatchedId` for metadata with the id or version number of a different entity."""
     for each in given:
         for name, singular in (("id", ""), ("version", "version")):
             id = each.get(name)
@@ -109,11 +109,11 @@ def check_identity(subject: str, shown: Mapping[str, Any], *given: Mapping[str, 
 
 
 def expected_epoch(request: web.Request, *given: Mapping[str, Any]) -> int | None:
-    """The epoch that a request expects, in its URL, its headers or its body.
+    """The epoch that a request expects, in the URL, the headers or the body.
 
     Raises:
-        BadRequest: they do not agree.
-        InvalidAttribute: one is no unsigned integer.
+        BadRequest: the epochs do not agree.
+        InvalidAttribute: an epoch is no unsigned integer.
     """
     epochs: list[Any] = [each["epoch"] for each in given if each.get("epoch") is not None]
     if (text := request.query.get("epoch")) is not None:
@@ -128,6 +128,7 @@ def expected_epoch(request: web.Request, *given: Mapping[str, Any]) -> int | Non
 
 def check_epoch(subject: str, epoch: Any) -> None:
     """Raise `InvalidAttribute` for an epoch that is no unsigned integer."""
+    # `isinstance` would accept a boolean.
     if type(epoch) is not int or epoch < 0:
         detail = "it needs to be an unsigned integer"
         raise InvalidAttribute(subject, name="epoch", error_detail=detail)

@@ -1,7 +1,7 @@
-"""Translates attributes of edition 0.4 to native ones, and back: pure functions.
+"""Translates attributes of edition 0.4 to native attributes, and back: pure functions.
 
-Attributes that do not survive the round trip are kept as they were written in the extension
-attribute `registry04`. They are shown again as long as the native form has not changed.
+Attributes that do not survive the round trip are kept unchanged in the extension attribute
+`registry04`, and are shown again as long as the native form has not changed.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def to_entity(
     fill: Fill = _as_it_is,
     references: References = _POINTERS,
 ) -> Json:
-    """The native attributes of an entity that has these in edition 0.4.
+    """The native attributes of an entity with attributes of edition 0.4.
 
     Args:
-        body: its attributes without those that are `SERVED`; null ones count as absent.
-        before: its present native ones; those not shown here are not in the result.
+        body: the attributes except `SERVED`; a null attribute counts as absent.
+        before: the present native attributes; hidden attributes are not in the result.
         fill: adds the default values of the model.
-        references: translates references to this registry.
+        references: translates references to the registry.
     """
     given = {name: value for name, value in body.items() if value is not None}
     native = _to_native(kind, given, before or {}, references)
@@ -92,7 +92,7 @@ def to_entity(
 def from_entity(
     kind: Kind, attributes: Attributes, fill: Fill = _as_it_is, references: References = _POINTERS
 ) -> Json:
-    """The attributes of edition 0.4 of an entity with these native ones.
+    """The attributes of edition 0.4 of an entity with native attributes.
 
     Args:
         fill: adds the default values of the model.
@@ -108,6 +108,8 @@ def from_entity(
         native = fill(_to_native(kind, candidate, attributes, references))
         return {k: v for k, v in native.items() if k in visible or k not in attributes} == visible
 
+    # A native write may have outdated kept attributes. If so, each is shown only if it still
+    # translates to the present native form.
     whole = shown | kept
     if is_current(whole):
         return whole
@@ -158,7 +160,7 @@ _OWN: Mapping[Kind, frozenset[str]] = {
 
 
 def names_of(kind: Kind) -> frozenset[str]:
-    """The names of an entity's attributes in edition 0.4, without those that are `SERVED`."""
+    """The names of an entity's attributes in edition 0.4, except `SERVED`."""
     return frozenset(_COMMON) | _OWN[kind]
 
 
@@ -182,7 +184,7 @@ def _endpoint(body: Attributes, before: Attributes, references: References) -> J
 
 
 def _format(body: Attributes, before: Attributes) -> Json:
-    """A format is an envelope's or a protocol's, and so is the metadata under it."""
+    """The envelope or protocol of a format, and the metadata of the envelope or protocol."""
     format = body.get("format")
     if not isinstance(format, str):
         return {}

@@ -88,6 +88,7 @@ async def post_resource(request: web.Request) -> web.Response:
         raise AlreadyExists(exchange.path)
     native, document = native_version(types, layout, exchange.xid, content)
     native |= creation_of(exchange.path, content.given)
+    # A concurrent request may have added the resource since the check: then the write fails.
     native["meta"] = {**new_meta(types), "epoch": UNUSED_EPOCH}
     interaction = group.interaction()
     interaction.put_resource(group.model, exchange.xid, native, patch=False, document=document)
@@ -114,6 +115,7 @@ async def post_version(request: web.Request) -> web.Response:
     native = inherited(types, latest) | native
     vid = await _free_number(exchange, loaded)
     if vid:
+        # Of concurrent requests with the same number, only the first may create the version.
         native["epoch"] = UNUSED_EPOCH
     has_rule = "compatibility" in loaded.entities[exchange.path].attributes
     versions = (VersionUpsert(vid=vid, body=native, patch=False, document=document),)
@@ -151,10 +153,11 @@ async def put_version(request: web.Request) -> web.Response:
 
 
 async def _free_number(exchange: Exchange, loaded: Loaded) -> str:
-    """The id of the next version; empty where that is the one that the engine will choose.
+    """The id of the next version; empty if the engine will choose the same id.
 
-    The engine takes the lowest number that was never used, so that two requests at once get
-    two; only where numbers are missing is it not the largest.
+    The engine takes the lowest number that was never used, so that concurrent requests get
+    different numbers. If the used numbers have gaps, the lowest unused number is not the largest
+    number, and the version would not be the latest.
     """
     database, path = exchange.database, exchange.path
     async with database.acquire() as connection:
