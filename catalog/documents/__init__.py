@@ -1,1 +1,1 @@
-"""Documents of every published edition: their migration to the newest, and the way back."""
+"""Documents of every published edition: the migration to the newest edition, and the way back."""

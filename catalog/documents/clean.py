@@ -1,4 +1,4 @@
-"""Removes from an export what a catalog assigns, so that a person can keep the rest in git."""
+"""Removes assigned members from an export, so that a person can keep the rest in git."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 Members = dict[str, Any]
 
-# `authority` and `origin` are shown with replicas; no client sets them.
+# Replicas show `authority` and `origin`; clients do not set these attributes.
 _ASSIGNED = frozenset({"ancestorid", "authority", "createdat", "modifiedat", "origin"})
 _FIRST_VERSION = "1"
 
@@ -15,13 +15,14 @@ _FIRST_VERSION = "1"
 def clean(document: Mapping[str, Any], model: Mapping[str, Any]) -> Members:
     """An export without the members that an import would assign again.
 
-    These are paths, epochs, times, URLs and counts of collections, default values, ids that are
-    keys, and the list of versions where there is one. Ancestors and times of versions stay where
-    the order of the versions depends on them, and so does `meta.readonly`, which tells a replica.
+    The removed members are paths, epochs, times, URLs and counts of collections, default values,
+    ids that are keys, and the list of versions of a resource with a single version. Ancestors and
+    times of versions stay if the order of the versions depends on them. `meta.readonly` stays
+    too, because the attribute marks a replica.
 
     Args:
-        document: of the newest edition, in document view, with all versions.
-        model: the catalog's, as `GET /model` shows it.
+        document: an export of the newest edition, in document view, with all versions.
+        model: the model of the catalog in the form of `GET /model`.
     """
     groups = {
         plural: {id: _group(group, kind) for id, group in document[plural].items()}
@@ -57,7 +58,7 @@ def _resource(resource: Members, kind: Mapping[str, Any]) -> Members:
         for vid, version in versions.items()
     }
     for version in listed.values():
-        if version.get(document) == "":  # An export shows no document as an empty one.
+        if version.get(document) == "":  # An export shows a missing document as an empty document.
             del version[document]
     if len(listed) != 1:
         return {**cleaned, "versions": listed}
@@ -67,7 +68,7 @@ def _resource(resource: Members, kind: Mapping[str, Any]) -> Members:
 
 
 def _ordering(versions: Mapping[str, Members], mode: str) -> Collection[str]:
-    """The attributes by which a catalog would order versions otherwise than by their ids."""
+    """The attributes that order the versions, if the order differs from the order of the ids."""
     if len(versions) == 1:
         return ()
     if mode != "manual":
@@ -83,7 +84,14 @@ def _own(
     removed: Collection[str],
     kept: Collection[str] = (),
 ) -> Members:
-    """The members that a client sets, without those that have their default value."""
+    """The members that a client sets, without members that have the default value.
+
+    Args:
+        members: the members of an entity.
+        definitions: the model's definitions of attributes, by name.
+        removed: names of members to leave out in addition.
+        kept: names of assigned members to keep.
+    """
     found = {}
     for name, value in members.items():
         definition = definitions.get(name, {})

@@ -1,4 +1,4 @@
-"""Writes a document of the newest edition as an older one, from which `migrate` restores it."""
+"""Writes a document of the newest edition in an older edition; `migrate` restores the original."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROOT_DERIVED = frozenset({"specversion", "self", "shortself", "xid"}).union(
     *({f"{plural}url", f"{plural}count"} for plural in RESOURCES)
 )
 _CONFIGURATION = frozenset({"capabilities", "model", "modelsource"})
-# Attributes of the default version that its resource does not show.
+# Attributes of the default version that the resource does not show.
 _OF_VERSIONS = frozenset(
     {"versionid", "isdefault", "ancestorid", "defaultversionid", "defaultversionsticky"}
     | {"xref", "uri"}
@@ -32,15 +32,15 @@ _OF_VERSIONS = frozenset(
 
 
 def downgrade(document: Mapping[str, Any], edition: str) -> Members:
-    """Write a document as one of an older edition.
+    """Write a document in an older edition.
 
-    Attributes that the edition cannot express are kept in the extension attribute
-    `rc4attributes` of their entity, so that migrating the result restores each entity exactly,
-    but for the attributes that `own_attributes` leaves out.
+    The extension attribute `rc4attributes` of an entity keeps the attributes that the edition
+    cannot express. Migrating the result therefore restores each entity exactly, except for the
+    attributes that `own_attributes` leaves out.
 
     Args:
-        document: one of the newest edition.
-        edition: one of `EDITIONS`.
+        document: a document of the newest edition.
+        edition: an element of `EDITIONS`.
     """
     if edition == NEWEST_EDITION:
         return dict(document)
@@ -78,7 +78,7 @@ def _group(plural: str, key: str, group: Members, edition: str) -> Members:
 
 
 def own_attributes(entity: Mapping[str, Any]) -> Members:
-    """An entity without its URLs, counts, and other attributes that follow from its place."""
+    """An entity without URLs, counts and the attributes that follow from the entity's place."""
     own = {name: value for name, value in entity.items() if name not in _DERIVED}
     if isinstance(meta := own.get("meta"), dict):
         own["meta"] = {name: value for name, value in meta.items() if name not in _DERIVED}
@@ -124,12 +124,18 @@ def _older(plural: str, members: Members, singular: str, edition: str) -> Member
 
 
 def _part(members: Members) -> DocumentPart:
-    """A copy to migrate."""
+    """A deep copy of an entity, for a trial migration."""
     return DocumentPart(orjson.loads(orjson.dumps(members)), "", Rewriter())
 
 
 def _keep_differing(written: Members, migrated: Members, own: Members) -> None:
-    """Keep the attributes that migrating the written entity would not restore."""
+    """Keep the attributes that migrating the written entity would not restore.
+
+    Args:
+        written: the entity in the older edition, which gets the extension `rc4attributes`.
+        migrated: the result of migrating the written entity.
+        own: the entity in the newest edition.
+    """
     written.pop(RC4_ATTRIBUTES, None)
     names = {name for name in own.keys() | migrated.keys() if own.get(name) != migrated.get(name)}
     names.discard(RC4_ATTRIBUTES)

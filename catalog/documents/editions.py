@@ -1,4 +1,4 @@
-"""The published editions of the document format, and how to recognise them."""
+"""The published editions of the document format, and how to recognise an edition."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SPECVERSIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedEdition:
-    """The edition of a document, and the reason to assume it."""
+    """The edition of a document, and the reason to assume the edition."""
 
     edition: str
     reason: str
 
 
 def stated_edition(document: Mapping[str, Any]) -> str | None:
-    """The edition that a document states; published documents often state a wrong one."""
+    """The edition that a document states; published documents often state a wrong edition."""
     stated = document.get("specversion", document.get("specVersion"))
     if not isinstance(stated, str):
         return None
@@ -38,9 +38,9 @@ def stated_edition(document: Mapping[str, Any]) -> str | None:
 
 
 def is_certainly_newest(document: Mapping[str, Any]) -> bool:
-    """Whether a catalog of the newest edition wrote the document, so that it has no older names.
+    """Whether a catalog of the newest edition wrote the document, so that no older names occur.
 
-    Such a document has the newest specversion and an `xid` at its root; a hand-written one has no
-    `xid`.
+    A catalog writes the newest specversion and an `xid` at the root; hand-written documents have
+    no `xid`.
     """
     return document.get("xid") == "/" and stated_edition(document) == NEWEST_EDITION

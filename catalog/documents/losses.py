@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.documents.rewriter import escaped
 
-# The server assigns these, or they follow from the place of a resource.
+# Attributes that the server assigns, or that follow from the place of a resource.
 _ASSIGNED = frozenset(
     {"epoch", "isdefault", "meta", "metaurl", "self", "shortself", "versionid", "xid"}
     | {"defaultversionid", "defaultversionsticky", "defaultversionurl"}
@@ -27,7 +27,7 @@ Members = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A member that a registry would overlook or misread, with its JSON pointer and the reason."""
+    """A member that a registry would overlook or misread, its JSON pointer, and the reason."""
 
     pointer: str
     value: Any
@@ -37,10 +37,11 @@ class Loss:
 def find_losses(groups: Members) -> tuple[Loss, ...]:
     """Find the members that a registry accepts, and loses or misreads.
 
-    A member that has another name in the newest edition is no loss: it becomes an extension.
+    A member that has another name in the newest edition is no loss: the registry keeps the member
+    as an extension.
 
     Args:
-        groups: the groups of a document by their plural.
+        groups: the collections of groups of a document, by plural.
     """
     return tuple(
         Loss(pointer=pointer, value=value, reason=reason)
@@ -51,15 +52,16 @@ def find_losses(groups: Members) -> tuple[Loss, ...]:
 
 
 def default_version(versions: Members, stated: Any) -> str:
-    """The id of the default version in a registry that has only these versions.
+    """The id of the default version in a registry that has only the given versions.
 
-    Source: core/model.md, "versionmode": the newest. Without ancestors that is the last one by
-    its id. With ancestors it is the one that says `isdefault`, or else the last created one that
+    Source: core/model.md, "versionmode": the default version is the newest version. Without
+    ancestors, the newest version is the last version in the order of the ids. With ancestors, the
+    newest version is the version with a true `isdefault`, or else the last created version that
     is no ancestor.
 
     Args:
-        versions: at least one.
-        stated: the id of the sticky default version, if there is one.
+        versions: the versions of a resource by id; at least one version.
+        stated: the id of the sticky default version, if the resource has one.
     """
     if isinstance(stated, str) and stated in versions:
         return stated
@@ -106,7 +108,7 @@ def _beside(
     chosen = meta.get("defaultversionid")
     stated = chosen if meta.get("defaultversionsticky") is True else None
     if any(named not in (None, *versions) for named in (resource.get("versionid"), chosen)):
-        return  # The resource stands for a version that is not in the list.
+        return  # The resource shows a version that the list lacks.
     default = default_version(versions, stated)
     if chosen not in (None, default):
         yield f"{pointer}/meta/defaultversionid", chosen, _NOT_CHOSEN

@@ -1,4 +1,4 @@
-"""Rewrites a document of any edition to the newest, and records the rewrites."""
+"""Rewrites a document of an older edition to the newest edition, and records the rewrites."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _RESTORED = RewriteRule("an extension restores what the older edition cannot exp
 _UNDEPLOYED = RewriteRule(
     "an endpoint is deployed unless it says otherwise; it was not", "rc2", is_evidence=False
 )
-# A document that states a newer edition, and has an older name, may mean either.
+# A document with an older name that states a newer edition may mean either edition.
 _UNDEPLOYED_EDITIONS = frozenset(EDITIONS[: EDITIONS.index("rc3")])
 _FILE = RewriteRule("a registry has no schema, edition and id of a file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """A document in the newest edition, and all differences from its source."""
+    """A document in the newest edition, and every difference from the source."""
 
     document: dict[str, Any]
     found: StatedEdition
@@ -70,12 +70,12 @@ class Migrated:
 
 
 def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migrated:
-    """Rewrite a document to the newest edition; one of that edition stays as it is.
+    """Rewrite a document to the newest edition; a document of that edition stays unchanged.
 
     Args:
         document: the object of a JSON or YAML file.
         keep_unknown: keep members that cannot be rewritten in the extension attribute `older` of
-            their entity, under their former names.
+            the entity, under the former names.
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
     base = document.get("self")
@@ -99,9 +99,9 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
 
 
 def _keep_undeployed(root: DocumentPart) -> None:
-    """Say of endpoints that they are not deployed, as older editions imply.
+    """Mark endpoints as not deployed, which is the default of older editions.
 
-    Options that were restored are those of the newest edition.
+    Options that `rc4attributes` restored are left alone: the newest edition's default applies.
     """
     restored = {each.pointer for each in root.rewriter.rewrites if each.rule is _RESTORED}
     for _, endpoint in root.entities("endpoints"):
@@ -114,7 +114,7 @@ def _keep_undeployed(root: DocumentPart) -> None:
 def root_of(document: dict[str, Any]) -> dict[str, Any]:
     """A migrated document as a registry, without the members that only a file has.
 
-    The `id` of an early edition is the document's own, not that of the registry it goes to.
+    The `id` of an early edition names the document, not the registry that imports the document.
     """
     part = DocumentPart(dict(document), "", Rewriter())
     for name in ("$schema", "id", "specVersion", "specversion"):
@@ -152,7 +152,7 @@ def _rewrite_groups(root: DocumentPart) -> None:
 
 
 def _rename_collection(owner: DocumentPart, name: str, plural: str) -> None:
-    """Rename a collection, or merge it into the one that has the newer name."""
+    """Rename a collection, or merge it into the collection with the newer name."""
     newer = owner.inside(plural)
     if newer is None or owner.inside(name) is None:
         owner.rename(name, plural, _RENAMED)
@@ -177,7 +177,7 @@ def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -
 
 
 def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
-    """Rewrite a group without its resources."""
+    """Rewrite the attributes of a group, but not the resources."""
     if plural == "endpoints":
         rewrite_endpoint(group, key)
     else:
@@ -188,7 +188,7 @@ def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
 
 
 def _rename_derived(owner: DocumentPart) -> None:
-    """Rename the URLs and counts of collections, which are named after them."""
+    """Rename the URLs and counts of collections; the names contain the collection's name."""
     for name in list(owner.members):
         for suffix in ("Url", "URL", "Count"):
             if name.endswith(suffix):
@@ -209,5 +209,6 @@ def _restore_newest(entity: DocumentPart) -> None:
             entity.drop(name, _RESTORED)
         elif name != RC4_ATTRIBUTES:
             entity.set(name, value, _RESTORED)
+    # The restored attributes replace members that the rewrites left out: nothing is lost.
     rewriter, within = entity.rewriter, f"{entity.pointer}/"
     rewriter.left_out = [each for each in rewriter.left_out if not each.pointer.startswith(within)]

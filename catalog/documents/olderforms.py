@@ -1,4 +1,4 @@
-"""Writes attributes in the forms of older editions, which `migrate` turns back."""
+"""Writes attributes in the forms of older editions; `migrate` restores the newest form."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _AMQP_SECTIONS = ("application-properties", "message-annotations", "delivery-ann
 
 
 def precedes(edition: str, other: str) -> bool:
-    """Whether an edition is older than another."""
+    """Whether an edition is older than a second edition."""
     return EDITIONS.index(edition) < EDITIONS.index(other)
 
 
 def older_entity(members: Members, singular: str, edition: str) -> Members:
-    """Rename the attributes that all entities have, in place."""
+    """Rename the attributes that every entity has, in place."""
     if edition == "0.4":
         _rename(members, f"{singular}id", "id")
         for newer, older in _ENTITY.items():
@@ -45,7 +45,7 @@ def older_endpoint(members: Members, edition: str) -> None:
         members["usage"] = usage[0]
     options = members.get("protocoloptions")
     if isinstance(options, dict) and precedes(edition, "rc3"):
-        # It goes without saying in the newest editions only.
+        # Only the newest editions assume that an endpoint without the member is deployed.
         members["protocoloptions"] = options = {"deployed": True, **options}
     if isinstance(options, dict) and precedes(edition, "rc4") and edition != "0.4":
         members["protocoloptions"] = _older_options(options, members.get("protocol"), edition)
@@ -95,7 +95,7 @@ def _uri(address: Any) -> Any:
 
 
 def older_message(members: Members, edition: str) -> None:
-    """Rewrite a message definition in place, without its versions."""
+    """Rewrite a message definition in place, but not the versions."""
     if precedes(edition, "rc3") and _is_string(members, "basemessage"):
         _rename(members, "basemessage", "basemessageurl")
     options = members.get("protocoloptions")
@@ -121,7 +121,7 @@ def _older_sections(options: Members, edition: str) -> Members:
 
 
 def _fold_metadata(members: Members) -> None:
-    """Write the envelope or protocol of a message as its format, with its metadata."""
+    """Write the envelope or protocol of a message as `format` and `metadata`."""
     if _is_event(members):
         _rename(members, "envelope", "format")
         if isinstance(metadata := members.get("envelopemetadata"), dict) and metadata:

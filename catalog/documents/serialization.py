@@ -22,7 +22,7 @@ _BRACE = re.compile(rb"\s*\{")
 _YAML = (".yaml", ".yml")
 _LARGE = 256 * 1024
 _LARGEST_INTEGER = 2**63
-# The values that the aliases of a YAML document may stand for in all.
+# The most values that the aliases of a YAML document may stand for in total.
 _MOST_REPEATED = 100_000
 _PLAIN = {
     "null": (re.compile(r"(?:~|null|Null|NULL|)\Z"), [*"~nN", ""]),
@@ -36,7 +36,7 @@ _PLAIN = {
 
 
 class SourceFileError(Exception):
-    """A file that cannot be used. `hint` says how to correct it."""
+    """A file that cannot be used. `hint` says how to correct the file."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -45,20 +45,21 @@ class SourceFileError(Exception):
 
 
 class NotParsable(Exception):
-    """Text that is not JSON or YAML, or that would cost too much to read."""
+    """Text that is neither JSON nor YAML, or is too expensive to read."""
 
 
 def read_object_file(path: Path) -> dict[str, Any]:
-    """Read the object in a file, which is YAML if its name says so, else JSON.
+    """Read the object in a YAML file (by the suffix of the name) or else a JSON file.
 
-    It is in UTF-8, or in UTF-16 with a byte order mark.
+    The text is in UTF-8, or in UTF-16 with a byte order mark.
 
     Args:
-        path: the file, or `-` for the standard input, which is JSON if it begins with a brace.
+        path: the file, or `-` for the standard input, which is JSON if the text begins with a
+            brace.
 
     Raises:
-        SourceFileError: it cannot be read, is larger than 64 MiB or deeper than 64 levels,
-            or is no object.
+        SourceFileError: the file cannot be read, is larger than 64 MiB or deeper than 64 levels,
+            or holds no object.
     """
     text = _in_utf8(path, _read_stdin() if path == STDIN else _read(path))
     is_yaml = path.suffix.lower() in _YAML or (path == STDIN and not _BRACE.match(text))
@@ -106,18 +107,18 @@ def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:
     """Parse JSON of bounded depth.
 
     Raises:
-        NotParsable: it is not JSON in UTF-8, nested too deep, or an object has a key twice with
-            different values.
+        NotParsable: the text is not JSON in UTF-8 or is nested too deep, or an object has a key
+            twice with different values.
     """
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise NotParsable(str(error)) from error
-    # Most texts have fewer brackets than levels are allowed, and need no walk.
+    # A text with fewer brackets than allowed levels needs no walk through the value.
     if text.count(b"{") + text.count(b"[") > deepest and _is_deeper(value, deepest):
         raise NotParsable(f"it is nested deeper than {deepest} levels")
-    # orjson keeps the last of two values of one key; jiter finds such keys as quickly. It holds the
-    # interpreter meanwhile, though, and with it all other requests of the process.
+    # orjson keeps the last of two values of a key; jiter finds repeated keys as quickly. But jiter
+    # holds the interpreter's lock, so that a large text would stop every request of the process.
     if len(text) > _LARGE or _has_repeated_keys(text):
         _check_repeated_keys(text)
     return value
@@ -132,7 +133,7 @@ def _has_repeated_keys(text: bytes) -> bool:
 
 
 def _check_repeated_keys(text: bytes) -> None:
-    """Refuse an object that has a key twice with different values, of which one would be lost."""
+    """Refuse an object that has a key twice with different values: a parser drops one value."""
     try:
         json.loads(text, object_pairs_hook=_without_repeats)
     except ValueError as error:
@@ -168,15 +169,15 @@ def parse_yaml(text: bytes, deepest: int = DEEPEST) -> Any:
     """Parse one YAML document by the rules of YAML 1.2 for JSON: times and `no` stay text.
 
     Raises:
-        NotParsable: it is not YAML, nested too deep, has a key twice with different values, uses
-            tags, or its aliases stand for too much.
+        NotParsable: the text is not YAML, is nested too deep, has a key twice with different
+            values, uses tags, or has aliases that stand for too many values.
     """
     import yaml
 
     try:
         has_aliases = _check_events(text, deepest)
         value = yaml.load(text, _loader())
-        # Each alias gets a value of its own, as in JSON.
+        # A copy for each alias, as in JSON: a change of a shared value would show at both places.
         return orjson.loads(orjson.dumps(value)) if has_aliases else value
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise NotParsable(" ".join(str(error).split())) from error
@@ -184,7 +185,7 @@ def parse_yaml(text: bytes, deepest: int = DEEPEST) -> Any:
 
 @dataclass(slots=True)
 class _Extent:
-    """The number of values in a node with all that is in it, and its levels of nesting."""
+    """The number of values in a node, the node and inner nodes included, and the nesting levels."""
 
     anchor: str | None
     values: int = 1
@@ -196,7 +197,14 @@ class _Extent:
 
 
 def _check_events(text: bytes, deepest: int) -> bool:
-    """Check the events of a text before objects are built from it; whether it has aliases."""
+    """Check the events of a text before objects are built from the text.
+
+    Returns:
+        Whether the text has aliases.
+
+    Raises:
+        NotParsable: the text is nested too deep, or has aliases that stand for too many values.
+    """
     import yaml
 
     anchored: dict[str, _Extent] = {}
@@ -210,6 +218,7 @@ def _check_events(text: bytes, deepest: int) -> bool:
             if event.anchor not in anchored:
                 raise NotParsable(f"the alias *{event.anchor} stands for what it is in")
             found = anchored[event.anchor]
+            # Aliases of aliases multiply: a short text could stand for billions of values.
             repeated += found.values
             if repeated > _MOST_REPEATED:
                 raise NotParsable(f"its aliases stand for more than {_MOST_REPEATED} values")
@@ -224,6 +233,7 @@ def _check_events(text: bytes, deepest: int) -> bool:
             raise NotParsable(f"it is nested deeper than {deepest} levels")
         if not is_begun and outer:
             outer[-1].add(found)
+        # An anchor is known once the node is complete: an alias inside of the node is refused.
         if not is_begun and found.anchor is not None and not isinstance(event, yaml.AliasEvent):
             anchored[found.anchor] = found
     return repeated > 0
@@ -234,7 +244,7 @@ def _loader() -> Any:
     import yaml
 
     class Loader(yaml.CSafeLoader):
-        """Reads keys as the text that they are written as, and the numbers of JSON."""
+        """Reads keys as text, unresolved, and numbers as JSON does."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             for key, _ in node.value:
@@ -248,11 +258,13 @@ def _loader() -> Any:
 
         def construct_integer(self, node: Any) -> int | float:
             value = int(node.value)
+            # orjson reads integers of more than 64 bits as floats, too.
             return value if -_LARGEST_INTEGER <= value < 2 * _LARGEST_INTEGER else float(value)
 
         def refuse(self, node: Any) -> None:
             self.construct_undefined(node)
 
+    # The resolvers of YAML 1.1 would read `no` as false, and make times of texts.
     Loader.yaml_implicit_resolvers = {}
     for name, (pattern, first) in _PLAIN.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", pattern, first)
@@ -279,7 +291,7 @@ def _dumper() -> Any:
     import yaml
 
     class Dumper(yaml.CSafeDumper):
-        """Writes a shared object at each of its places, so that there are no aliases."""
+        """Writes a shared object in full at every place, so that the text has no aliases."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True

@@ -1,4 +1,4 @@
-"""Checks of documents against their formats, and of their versions against each other."""
+"""Checks of documents against their formats, and comparisons of the versions of a document."""
 
 from __future__ import annotations
 

@@ -26,10 +26,16 @@ _BITS = {"int": 31, "long": 63}
 def check(schema: Schema, value: Any, where: str = "") -> None:
     """Find the first part of a JSON value that the schema does not describe.
 
-    A value of a union is null, or an object whose one member is named after its type.
+    A value of a union is null, or an object with a single member: the name of the type and the
+    value.
+
+    Args:
+        schema: the schema of the value.
+        value: the parsed JSON value.
+        where: the path of the value in the payload.
 
     Raises:
-        Mismatch
+        Mismatch: the value does not follow the schema.
     """
     match schema:
         case UnionSchema():
@@ -103,7 +109,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_bytes(value: Any) -> bool:
-    """Each character stands for one byte."""
+    """Whether a value is a string of bytes; a character stands for a byte."""
     return isinstance(value, str) and all(ord(character) < 256 for character in value)
 
 

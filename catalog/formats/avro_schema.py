@@ -34,7 +34,7 @@ from catalog.formats.documenttext import (
 
 
 def validate(format: str, document: bytes) -> str:
-    """Parse the schema. Default values are not checked against their types."""
+    """Parse the schema. Default values are not checked against the types of their fields."""
     _read(document)
     return ""
 
@@ -42,7 +42,7 @@ def validate(format: str, document: bytes) -> str:
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
     """Apply Avro's rules of schema resolution: promotions, defaults, aliases, enum defaults.
 
-    Logical types are not compared, as resolution ignores them.
+    Logical types are not compared, because resolution ignores logical types.
     """
     schemas = _read(older), _read(newer)
     writer, reader = schemas if direction == "backward" else reversed(schemas)
@@ -53,9 +53,9 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """Read the payload in Avro's JSON encoding if the media type is JSON, else in its binary one.
+    """Read the payload in Avro's JSON encoding if the media type is JSON, else in the binary one.
 
-    The payload is one bare value: no container file, no schema fingerprint.
+    The payload is a single bare value, without a container file or a schema fingerprint.
     """
     described = _part(_read(schema), part)
     if is_json_type(contenttype):
@@ -71,7 +71,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
 
 
 def _part(schema: Schema, name: str) -> Schema:
-    """Find the type of this name, with or without its namespace."""
+    """Find the type with a name, which may omit the namespace."""
     if not name:
         return schema
     for named in _named(schema):
@@ -81,7 +81,7 @@ def _part(schema: Schema, name: str) -> Schema:
 
 
 def _named(schema: Schema) -> Iterator[NamedSchema]:
-    """All named types, each once, although they may refer to themselves."""
+    """The named types of a schema, each once; a type may refer to itself."""
     pending, seen = [schema], set()
     while pending:
         schema = pending.pop(0)

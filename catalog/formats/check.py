@@ -1,4 +1,4 @@
-"""A check of documents, and the key of its result."""
+"""A check of documents, and the key of the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key: TypeAlias = tuple[str, str, tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True)
 class CheckedDocument:
-    """The content of a document, and its digest."""
+    """The content and the digest of a document."""
 
     content: bytes
     sha256: bytes
@@ -27,7 +27,7 @@ class CheckedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The validation of a document, or with a `direction` the comparison of two."""
+    """The validation of a document, or with a `direction` the comparison of two documents."""
 
     format: str
     direction: str
@@ -35,16 +35,16 @@ class Check:
 
     @property
     def key(self) -> Key:
-        """The result depends on nothing else."""
+        """The format, the direction and the digests, which determine the result."""
         digests = tuple(document.sha256 for document in self.documents)
         return self.format.lower(), self.direction, digests
 
 
 def validation(format: str, document: CheckedDocument) -> Check:
-    """The check whether a document follows its format.
+    """The check whether a document follows a format.
 
     Raises:
-        ValueError: no document of this format can be checked.
+        ValueError: documents of the format cannot be checked.
     """
     if not is_supported(format):
         raise ValueError(f"no document of format {format} can be checked")
@@ -54,13 +54,13 @@ def validation(format: str, document: CheckedDocument) -> Check:
 def comparison(
     format: str, older: CheckedDocument, newer: CheckedDocument, direction: Direction
 ) -> Check:
-    """The check whether a version is compatible with the other one.
+    """The check whether two versions of a document are compatible.
 
-    backward: who has the newer schema can read what was written with the older one.
-    forward: who has the older schema can read what was written with the newer one.
+    backward: a reader with the newer schema can read data written with the older schema.
+    forward: a reader with the older schema can read data written with the newer schema.
 
     Raises:
-        ValueError: no versions of this format can be compared.
+        ValueError: versions of the format cannot be compared.
     """
     if not rules_for(format):
         raise ValueError(f"no versions of format {format} can be compared")

@@ -1,4 +1,4 @@
-"""Runs the checks of documents in processes of their own, and caches their results."""
+"""Runs the checks of documents in separate processes, and caches the results."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ MAX_MEMORY = 1024 * 1024 * 1024
 
 @dataclass(slots=True)
 class Budget:
-    """The seconds that the checks of one request may still take."""
+    """The seconds left for the checks of one request."""
 
     seconds: float = math.inf
 
 
 class BudgetSpent(Exception):
-    """The checks of a request took longer than they may in all."""
+    """The checks of a request took longer than the budget of the request."""
 
 
 class Checker:
-    """Checks documents in processes of their own, for documents may be hostile.
+    """Checks documents in separate processes, because documents may be hostile.
 
-    A check that takes more than `seconds` of the processor is ended, and that is the answer.
-    The processes start when they are first needed. Results depend on the documents only, so
-    they are cached.
+    A check that takes more than `seconds` of the processor is ended; the answer then says that
+    the check took too long. A process starts when a check first needs the process. Results depend
+    on the documents only and are therefore cached.
+
+    The counters are `done` (checks that ran), `known` (answers from the cache), `unfinished`
+    (checks that took too long) and `spent` (seconds).
 
     Args:
-        processes: the processes that work for one client at a time. There are `processes` + 1.
-
-    It counts the checks that were `done`, that were `known` from before and that were `unfinished`
-    when their time was over, and the `spent` seconds.
+        processes: the most processes that work for one client at a time. The checker has
+            `processes` + 1 in total.
+        seconds: the most seconds of the processor for one check.
     """
 
     def __init__(self, *, processes: int = 2, seconds: float = 2.0) -> None:
@@ -62,23 +64,23 @@ class Checker:
             await self._idle.pop().end()
 
     async def validate(self, format: str, document: bytes) -> str:
-        """The problem of a document of this format, or ""."""
+        """The problem of a document of a format, or ""."""
         [answer] = await self.answers([validation(format, CheckedDocument.of(document))])
         return answer
 
     async def compare(self, format: str, older: bytes, newer: bytes, direction: Direction) -> str:
-        """The reason why a version is not compatible with the other one, or ""."""
+        """The reason why two versions are not compatible, or ""."""
         documents = CheckedDocument.of(older), CheckedDocument.of(newer)
         [answer] = await self.answers([comparison(format, *documents, direction)])
         return answer
 
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
-        """Run checks for this process itself; each answer is a problem, or ""."""
+        """Run checks for the server itself, without a budget; an answer is a problem or ""."""
         found = await self.run(checks, Budget())
         return [found[check.key] for check in checks]
 
     def remembered(self, key: Key) -> str | None:
-        """A result that is known already."""
+        """The cached result of a check, if the cache has the result."""
         if key in self._remembered:
             self._remembered.move_to_end(key)
         return self._remembered.get(key)
@@ -86,17 +88,18 @@ class Checker:
     async def run(
         self, checks: Iterable[Check], budget: Budget, *, client: str = ""
     ) -> Mapping[Key, str]:
-        """Run checks, a few at a time, when it is the turn of their client.
+        """Run checks, a few at a time, in the turns of the client.
 
         Args:
-            budget: for these checks; it is reduced by the time that they take.
-            client: any name; clients share the processes equally.
+            checks: the checks to run or to answer from the cache.
+            budget: the time for the checks; every check that runs reduces the budget.
+            client: the name of the client; clients share the processes equally.
 
         Returns:
-            the problem of each, or "".
+            the problem that each check found, or "".
 
         Raises:
-            BudgetSpent: some checks were not run.
+            BudgetSpent: the budget ended before every check had run.
         """
         known = {check.key: self.remembered(check.key) for check in checks}
         found = {key: answer for key, answer in known.items() if answer is not None}
@@ -109,7 +112,7 @@ class Checker:
                 found[key] = await self._answer(key, check, budget, client)
 
         async with asyncio.TaskGroup() as tasks:
-            # This task runs checks, too: most requests have one check.
+            # The current task runs checks, too: most requests have a single check.
             for _ in range(min(self._at_once, len(due)) - 1):
                 tasks.create_task(run_due())
             await run_due()
@@ -127,18 +130,22 @@ class Checker:
         *,
         client: str = "",
     ) -> str:
-        """The problem of a payload that should conform to a schema of this format, or "".
+        """The problem of a payload that should conform to a schema, or "".
 
         Args:
-            format: of the schema.
-            contenttype: of the payload: it says which of a format's encodings this is.
-            part: what the payload is, if the schema declares more than one thing: the name of
-                a Protobuf message or of a named Avro type, or a JSON pointer. Without it, it
-                is the first message of the file, or the whole schema.
-            client: as in `run`.
+            format: the format of the schema.
+            schema: the document of the schema.
+            payload: the payload to check.
+            contenttype: the media type of the payload, which decides between the encodings of a
+                format.
+            part: the declaration that describes the payload, in a schema with several: the name
+                of a Protobuf message or of a named Avro type, or a JSON pointer. By default, the
+                first message of the file, or the whole schema.
+            client: the name of the client, as in `run`.
 
         Raises:
-            UnusableSchema: it breaks the rules of its format, or refers to other documents.
+            UnusableSchema: the schema breaks the rules of the format, or refers to other documents.
+            ValueError: documents of the format cannot be checked.
         """
         if not is_supported(format):
             raise ValueError(f"nothing of format {format} can be checked")
@@ -147,7 +154,7 @@ class Checker:
             return TOO_LARGE
         try:
             async with self._turns.turn(client):
-                # The same message seldom comes twice, so its result is not cached.
+                # The same message seldom comes twice, so the result is not cached.
                 return await self._ask(format.lower(), "conform", documents)
         except Unfinished as error:
             return str(error)
@@ -158,11 +165,12 @@ class Checker:
             return TOO_LARGE
         loop = asyncio.get_running_loop()
         async with self._turns.turn(client):
+            # The time of other clients, spent waiting for the turn, is not in the budget.
             begun = loop.time()
             try:
                 answer = await self._ask(check.format.lower(), check.direction, contents)
             except Unfinished as error:
-                # The duration depends on the machine, so this is not cached.
+                # The duration depends on the machine, so the answer is not cached.
                 return str(error)
             finally:
                 budget.seconds -= loop.time() - begun
@@ -174,7 +182,8 @@ class Checker:
     async def _ask(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
         while True:
             process = await self._process()
-            # A process that has answered before may have died since, before this check.
+            # An idle process may have died since the last answer. The check is not to blame for
+            # such a death, and runs again; in a fresh process, the check is.
             may_be_dead = process.has_answered
             begun = asyncio.get_running_loop().time()
             try:
@@ -200,6 +209,8 @@ class Checker:
         return await Process.start(memory=MAX_MEMORY, seconds=self._seconds)
 
     async def _put_back(self, process: Process) -> None:
+        # A process without a reply to the last check, such as a cancelled check, would answer
+        # the next check with the overdue reply.
         if process.is_usable:
             self._idle.append(process)
         else:

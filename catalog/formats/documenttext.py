@@ -11,11 +11,11 @@ MAX_REASONS = 3
 
 
 class MalformedDocument(ValueError):
-    """A document breaks a rule of its format, which the text names."""
+    """A document breaks a rule of the format; the text names the rule."""
 
 
 class Mismatch(ValueError):
-    """A payload does not conform to its schema; the text says why."""
+    """A payload does not conform to the schema; the text gives the reason."""
 
 
 def read_text(document: bytes) -> str:
@@ -29,7 +29,7 @@ def read_json(document: bytes) -> Any:
     """Parse a document as JSON.
 
     Raises:
-        MalformedDocument: it is empty, or not JSON.
+        MalformedDocument: the document is empty, or not JSON.
     """
     if not document.strip():
         raise MalformedDocument("the document is empty")
@@ -42,9 +42,10 @@ def read_json(document: bytes) -> Any:
 def unquoted(document: bytes) -> bytes:
     """Return the text of a document that is a JSON string, and other documents unchanged.
 
-    Metadata in JSON carries text as a string, and a document that came in it without a media
-    type is JSON (core/spec.md, "<RESOURCE>* Attribute Processing"). For formats that are
-    not written in JSON, and in which no document begins with a quote, the text is meant.
+    Metadata in JSON carries a text document as a string, and a document in metadata without a
+    media type is JSON (core/spec.md, "<RESOURCE>* Attribute Processing"). The function serves
+    formats that are not written in JSON and have no documents that begin with a quote: a string
+    then stands for the text.
     """
     if not document.startswith(b'"'):
         return document
@@ -58,7 +59,7 @@ def read_payload(payload: bytes) -> Any:
     """Parse a payload as JSON.
 
     Raises:
-        Mismatch: it is empty, or not JSON.
+        Mismatch: the payload is empty, or not JSON.
     """
     try:
         return read_json(payload)

@@ -1,4 +1,4 @@
-"""The formats that can be checked, and the compatibility rules of each."""
+"""The formats that can be checked, and the compatibility rules of each format."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ RULES = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Formats that one module of this package checks.
+    """Formats that a single module of the package checks.
 
-    The module has `validate(format, document) -> str`, where there are rules
-    `compare(format, older, newer, direction) -> str`, and
-    `conform(format, schema, payload, contenttype, part) -> str`. They may raise
-    `MalformedDocument`; the last one does so for what is wrong with the schema, and `Mismatch` for
-    the payload.
+    The module has `validate(format, document) -> str`,
+    `compare(format, older, newer, direction) -> str` (only in families with rules), and
+    `conform(format, schema, payload, contenttype, part) -> str`. The functions may raise
+    `MalformedDocument`; `conform` raises `MalformedDocument` for errors in the schema, and
+    `Mismatch` for errors in the payload.
+
+    Args:
+        module: the name of the module.
+        patterns: the formats; `*` stands for any text.
+        rules: the compatibility rules that the module can check.
     """
 
     module: str
@@ -27,7 +32,7 @@ class Family:
     rules: tuple[str, ...] = RULES
 
 
-# The names are those of schema/spec.md, "Schema Formats", and the spellings that are in use.
+# The names of schema/spec.md, "Schema Formats", and further spellings in use.
 FAMILIES = (
     Family(module="avro_schema", patterns=("avro", "avro/1.*")),
     Family(
@@ -63,7 +68,7 @@ def matches(pattern: str, format: str) -> bool:
 
 
 def family_of(format: str) -> Family | None:
-    """The family that checks documents of this format, if any does."""
+    """The family with a module that checks documents of a format, or `None`."""
     for family in FAMILIES:
         if any(matches(pattern, format) for pattern in family.patterns):
             return family
@@ -71,11 +76,11 @@ def family_of(format: str) -> Family | None:
 
 
 def is_supported(format: str) -> bool:
-    """Whether documents of this format can be checked."""
+    """Whether documents of a format can be checked."""
     return family_of(format) is not None
 
 
 def rules_for(format: str) -> tuple[str, ...]:
-    """The compatibility rules that can be checked between versions of this format."""
+    """The compatibility rules that can be checked between versions of a format."""
     family = family_of(format)
     return family.rules if family else ()

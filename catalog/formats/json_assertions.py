@@ -1,4 +1,4 @@
-"""The facts that JSON schemas state about a value: its types, bounds, members and elements."""
+"""The facts that JSON schemas state about a value: types, bounds, members and elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT202012
 if TYPE_CHECKING:
     from referencing._core import Resolver
 
-# A number is an integer or a fraction, so that the type names are sets that can be intersected.
+# A type name stands for a set, for intersections: a number is an integer or a fraction.
 TYPES: Final = {
     "null": frozenset({"null"}),
     "boolean": frozenset({"boolean"}),
@@ -27,7 +27,7 @@ TYPES: Final = {
 }
 ANY_TYPE: Final = frozenset().union(*TYPES.values())
 NUMBERS: Final = TYPES["number"]
-# A key that no document can have. Its schema accepts one value only.
+# A key that no document can have, in schemas that accept a single value.
 EXACTLY: Final = object()
 IMPOSSIBLE: Final[dict[Any, Any]] = {"not": {}}
 ANYTHING: Final[dict[Any, Any]] = {}
@@ -38,7 +38,10 @@ ANNOTATIONS |= {"$defs", "$id", "$schema", "definitions", "id", "readOnly", "wri
 
 @dataclass(frozen=True, slots=True)
 class SchemaPart:
-    """A schema or a part of one, with the base of its references."""
+    """A schema or a part of a schema, with the base URI of references.
+
+    Parts are equal if the schemas are the same object, not if the schemas have equal content.
+    """
 
     schema: Any
     resolver: Resolver[Any]
@@ -51,7 +54,7 @@ class SchemaPart:
         return isinstance(other, SchemaPart) and self.schema is other.schema
 
     def at(self, schema: Any) -> SchemaPart:
-        """A part of this part; a boolean becomes the equivalent object."""
+        """A part of the part; a boolean schema becomes the equivalent object."""
         if isinstance(schema, bool):
             schema = ANYTHING if schema else IMPOSSIBLE
         if isinstance(schema, dict) and ("$id" in schema or "id" in schema):
@@ -63,7 +66,7 @@ class SchemaPart:
         return self.schema.get(keyword, default)
 
     def members(self, keyword: str) -> list[SchemaPart]:
-        """The schemas of a keyword with several, such as anyOf."""
+        """The schemas of a keyword with several schemas, such as anyOf."""
         return [self.at(schema) for schema in self.get(keyword, ())]
 
     def children(self) -> list[SchemaPart]:
@@ -74,7 +77,7 @@ class SchemaPart:
         ]
 
     def target(self) -> SchemaPart | None:
-        """The target of $ref; `None` if it is outside of the document."""
+        """The target of $ref; `None` if the target is outside of the document."""
         try:
             resolved = self.resolver.lookup(self.get("$ref"))
         except Unresolvable:
@@ -82,7 +85,7 @@ class SchemaPart:
         return SchemaPart(ANYTHING, resolved.resolver, self.specification).at(resolved.contents)
 
     def says(self) -> dict[Any, Any]:
-        """The keywords in force: before 2019-09, a reference disables the others."""
+        """The keywords in force: before 2019-09, $ref disables every other keyword."""
         if "$ref" in self.schema and self.specification in REFERENCES_STAND_ALONE:
             return {"$ref": self.schema["$ref"]}
         return {key: value for key, value in self.schema.items() if key not in ANNOTATIONS}
@@ -92,7 +95,7 @@ Facts = Sequence[SchemaPart]
 
 
 def conjuncts(parts: Facts) -> list[SchemaPart]:
-    """All parts that apply together: these, and the targets of their $ref and allOf."""
+    """The parts that apply together: the given parts, and the targets of $ref and allOf."""
     found: dict[SchemaPart, None] = {}
     pending = list(reversed(parts))
     while pending:
@@ -109,7 +112,7 @@ def conjuncts(parts: Facts) -> list[SchemaPart]:
 
 
 def types(facts: Facts) -> frozenset[str]:
-    """The types that all facts allow; none if no value can have all facts."""
+    """The types that every fact allows; empty if the facts contradict each other."""
     left: frozenset[str] = ANY_TYPE
     values = exact_values(facts)
     if any(not equal(value, values[0]) for value in values):
@@ -129,7 +132,7 @@ def named_types(names: str | list[str]) -> frozenset[str]:
 
 
 def numbers(facts: Facts, keyword: str) -> list[Any]:
-    """The numbers that the facts state for a keyword."""
+    """The numbers that facts state for a keyword."""
     values = (fact.says().get(keyword) for fact in facts)
     return [value for value in values if is_number(value)]
 
@@ -148,9 +151,11 @@ def is_number(value: Any) -> bool:
 
 
 def bound(facts: Facts, side: str) -> tuple[Any, bool] | None:
-    """The tightest limit of the facts on one side, and whether it is exclusive.
+    """The tightest limit of facts on one side, and whether the limit is exclusive.
 
-    side is "minimum" or "maximum".
+    Args:
+        facts: the facts about a number.
+        side: "minimum" or "maximum".
     """
     limits = [limit for fact in facts for limit in limits_of(fact.says(), side)]
     tighter = max if side == "minimum" else min
@@ -161,7 +166,10 @@ def bound(facts: Facts, side: str) -> tuple[Any, bool] | None:
 
 
 def limits_of(keywords: dict[Any, Any], side: str) -> Iterator[tuple[Any, bool]]:
-    """Draft 4 has a boolean beside the limit where later drafts have a limit of its own."""
+    """The limits on one side, and whether each limit is exclusive.
+
+    Draft 4 marks an exclusive limit with a boolean; later drafts have a second keyword.
+    """
     exclusive = keywords.get(f"exclusive{side.capitalize()}")
     if is_number(keywords.get(side)):
         yield keywords[side], exclusive is True
@@ -170,12 +178,12 @@ def limits_of(keywords: dict[Any, Any], side: str) -> Iterator[tuple[Any, bool]]
 
 
 def divides(divisor: Any, value: Any) -> bool:
-    """Whether a value is a multiple, as decimals: 0.3 is a multiple of 0.1."""
+    """Whether a value is a multiple of a divisor, in decimals: 0.3 is a multiple of 0.1."""
     return bool(Fraction(str(value)) % Fraction(str(divisor)) == 0)
 
 
 def listed_values(part: SchemaPart) -> Iterator[tuple[str, list[Any]]]:
-    """The values that a part allows, for each keyword that lists them."""
+    """The keywords that list allowed values, each with the values."""
     keywords = part.says()
     if "enum" in keywords:
         yield "enum", keywords["enum"]
@@ -192,12 +200,12 @@ def named_properties(facts: Facts) -> set[str]:
 
 
 def property_facts(facts: Facts, name: str) -> list[SchemaPart]:
-    """The facts about one property; none if no fact mentions it."""
+    """The facts about one property; empty if the facts do not mention the property."""
     return [said for fact in facts for said in property_of(fact, name)]
 
 
 def exact_values(facts: Facts) -> list[Any]:
-    """The only values that facts allow, one for each fact that allows one only."""
+    """The values of the facts that accept a single value."""
     return [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
 
 
@@ -213,7 +221,7 @@ def property_of(fact: SchemaPart, name: str) -> list[SchemaPart]:
 
 
 def other_properties(facts: Facts) -> list[SchemaPart]:
-    """The facts about properties that they neither name nor match."""
+    """The facts about properties that are neither named nor matched by a pattern."""
     return [said for fact in facts for said in _additional(fact, "additionalProperties")]
 
 
@@ -228,9 +236,9 @@ def element_of(fact: SchemaPart, index: int) -> list[SchemaPart]:
 
 
 def elements(fact: SchemaPart) -> tuple[list[SchemaPart], list[SchemaPart]]:
-    """The schemas of the first elements of an array, and of the rest if there is one.
+    """The schemas of the first elements of an array, and the schema of further elements, if any.
 
-    Drafts before 2020-12 write the first ones as a list of items.
+    Drafts before 2020-12 write the schemas of the first elements as a list in `items`.
     """
     keywords = fact.says()
     if isinstance(keywords.get("items"), list):
@@ -240,7 +248,7 @@ def elements(fact: SchemaPart) -> tuple[list[SchemaPart], list[SchemaPart]]:
 
 
 def finds(pattern: str, text: str) -> bool:
-    """Whether a pattern matches; one that Python cannot compile, in another dialect, does not."""
+    """Whether a pattern matches; a pattern of a dialect that Python cannot compile does not."""
     try:
         return re.search(pattern, text) is not None
     except (re.error, OverflowError):
@@ -248,7 +256,7 @@ def finds(pattern: str, text: str) -> bool:
 
 
 def exactly(value: Any) -> dict[Any, Any]:
-    """A schema, in the keywords of 2020-12, that accepts one value only."""
+    """A schema, in the keywords of 2020-12, that accepts a single value."""
     schema: dict[Any, Any] = {EXACTLY: value}
     limits: dict[Any, Any]
     match value:

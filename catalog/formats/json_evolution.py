@@ -1,9 +1,9 @@
-"""Compares JSON schemas: whether one accepts every value that the other one accepts.
+"""Compares JSON schemas: whether the reader's schema accepts every value of the writer's schema.
 
-No library fits: each knows one draft only, misses changes or gives no reasons. Schemas that
-cannot be proved compatible count as incompatible, with one exception: if the writer's
-schema is open, a property that it does not name counts as not written, so that an optional
-property can be added to the reader's. Making an open schema a closed one is not compatible.
+No library fits: a library knows a single draft, misses changes or gives no reasons. Schemas
+that cannot be proved compatible count as incompatible, with an exception: if the writer's
+schema is open, properties that the schema does not name count as not written, so that an
+optional property can be added to the reader's schema. Closing an open schema is not compatible.
 `format` is an annotation and is not compared.
 """
 
@@ -29,7 +29,7 @@ from catalog.formats.json_assertions import (
 from catalog.formats.json_keywords import CHECKS, Path, shown
 from catalog.formats.json_sameness import same
 
-# A reader's schema accepts every value that satisfies some facts.
+# The claim that a reader's schema accepts every value with the given facts.
 Claim = tuple[frozenset[SchemaPart], SchemaPart]
 ONE_TYPE = {name: {"type": name} for name in TYPES}
 
@@ -40,20 +40,23 @@ def obstacle(writer: SchemaPart, reader: SchemaPart) -> str:
 
 
 class Comparison:
-    """One comparison of two schemas, which may refer to themselves.
+    """A comparison of two schemas, which may be recursive.
 
-    A claim that is being proved about a value may be assumed for smaller values in it, at longer
-    paths. So recursive schemas can be compared, and no claim is proved by assuming itself.
+    A claim that is being proved about a value may be assumed for the smaller values inside of the
+    value, at longer paths. Recursive schemas can therefore be compared, and no claim is proved by
+    assuming itself.
     """
 
     def __init__(self) -> None:
+        # Claims that are proved or being proved, each with the length of the path.
         self._shown: dict[Claim, int] = {}
         self._open: set[tuple[Claim, int]] = set()
         self._excluding: set[Claim] = set()
+        # Parts are compared by the identity of the schema: made schemas must outlive the parts.
         self._made: dict[tuple[int, str, int], dict[Any, Any]] = {}
 
     def gap(self, writer: Facts, reader: SchemaPart, at: Path) -> str:
-        """The reason why the reader may reject a value with all the writer's facts, or ""."""
+        """The reason why the reader may reject a value with the writer's facts, or ""."""
         facts = conjuncts(writer)
         claim, depth = (frozenset(facts), reader), len(at)
         if not types(facts) or self._shown.get(claim, depth) < depth:
@@ -65,6 +68,7 @@ class Comparison:
         self._open.add((claim, depth))
         problem = self._direct_gap(facts, reader, at)
         if problem and (cases := self._cases(facts)):
+            # The failed attempt may have assumed claims that do not hold.
             self._shown = before | {claim: depth}
             problem = self._first(self.gap(case, reader, at) for case in cases)
         self._open.discard((claim, depth))
@@ -76,9 +80,10 @@ class Comparison:
         return not self.gap(writer, reader, at)
 
     def excluded(self, facts: Facts, part: SchemaPart, at: Path) -> bool:
-        """Whether the part provably rejects every value with these facts."""
+        """Whether a part provably rejects every value with the facts."""
         facts, others = conjuncts(facts), conjuncts([part])
         claim = frozenset(facts), part
+        # A claim that is being proved must not prove itself.
         if claim in self._excluding:
             return False
         self._excluding.add(claim)
@@ -103,8 +108,9 @@ class Comparison:
         )
 
     def _cases(self, facts: Facts) -> list[list[SchemaPart]]:
-        """Split facts into cases that cover all values; none if there is one case only."""
-        # What these lead to is among the facts, and would come back with them.
+        """Split facts into cases that together cover every value; empty if nothing is to split."""
+        # The facts include the targets of allOf and $ref already. With the keywords kept,
+        # `conjuncts` would add the fact that is split below to every case again.
         facts = [self._without(fact, "allOf", "$ref") for fact in facts]
         for fact in facts:
             rest = [other for other in facts if other != fact]
@@ -160,7 +166,7 @@ class Comparison:
         said = fact.says()
         if not said.keys() & set(keywords):
             return fact
-        # Kept, as parts are told apart by the identity of their schema.
+        # The schema is kept, because the identity of the schema tells parts apart.
         key = (id(fact.schema), f"without {keywords}", 0)
         if key not in self._made:
             self._made[key] = {name: said[name] for name in said if name not in keywords}
@@ -187,7 +193,7 @@ class Comparison:
 
 
 def _differ_in_value(facts: Facts, others: Facts) -> bool:
-    """Whether both list the values that they accept, and share none."""
+    """Whether both sides list the accepted values, and the lists have no value in common."""
     return any(
         not any(equal(value, listed) for value in mine for listed in theirs)
         for mine in _listed(facts)

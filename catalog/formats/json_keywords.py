@@ -1,4 +1,4 @@
-"""The check of each keyword of a reader's schema against the facts of the writer's values."""
+"""The checks of the keywords of a reader's schema against the facts of the writer's values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from catalog.formats.json_assertions import (
 )
 from catalog.formats.json_sameness import same_keywords
 
-# These keywords are not analysed: only the same keywords with the same values meet them.
+# Keywords that are not analysed: the writer meets the keywords only with the same values.
 WHOLE_KEYWORDS = (
     ("$dynamicRef",),
     ("$recursiveRef",),
@@ -46,7 +46,7 @@ WHOLE_KEYWORDS = (
     ("if", "then", "else"),
     ("propertyNames",),
 )
-# These keywords depend on their whole schema: only the same schema meets them.
+# Keywords that depend on the whole schema: the writer meets the keywords only with the same schema.
 UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 SIZES = {
     "minLength": "string",
@@ -57,12 +57,12 @@ SIZES = {
     "maxProperties": "object",
 }
 
-# The path of a part of the value.
+# The path to a part of the value.
 Path = tuple[str, ...]
 
 
 class Prover(Protocol):
-    """The comparison that a demand is part of."""
+    """The comparison of two schemas, as the checks of keywords use the comparison."""
 
     def gap(self, writer: Facts, reader: SchemaPart, at: Path) -> str: ...
     def fits(self, writer: Facts, reader: SchemaPart, at: Path) -> bool: ...
@@ -162,7 +162,7 @@ def _other_properties(prover: Prover, facts: Facts, demand: SchemaPart, at: Path
     patterns = demand.says().get("patternProperties", {})
     matched, rest = [*_matched(facts)], other_properties(facts)
     for pattern, schema in patterns.items():
-        # Any name may match both patterns, as far as is known here.
+        # Whether a name can match two patterns is not analysed: every pair counts as overlapping.
         for written in [[part] for _, part in matched] + ([rest] if rest else []):
             yield prover.gap(written, demand.at(schema), (*at, "patternProperties", pattern))
     for read in other_properties([demand]):
@@ -240,7 +240,7 @@ def _whole(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterat
             yield f"{shown(at)}: {keyword} cannot be compared"
 
 
-# Each with the types of the values that it is about.
+# The checks, each with the types of the values to which the check applies.
 CHECKS: Final[tuple[tuple[Check, frozenset[str]], ...]] = (
     (_reference, ANY_TYPE),
     (_type, ANY_TYPE),

@@ -9,15 +9,15 @@ from catalog.formats.json_assertions import SchemaPart, equal
 
 
 def same(one: SchemaPart, other: SchemaPart) -> bool:
-    """Whether two parts have the same keywords, without annotations.
+    """Whether two parts have the same keywords, annotations excepted.
 
-    References are the same if their targets are.
+    References are the same if the targets are the same.
     """
     return _Sameness().of_parts(one, other)
 
 
 def same_keywords(one: SchemaPart, other: SchemaPart, keywords: Iterable[str]) -> bool:
-    """Whether two parts are the same in some keywords."""
+    """Whether two parts have the same values of the given keywords."""
     said, also_said = one.says(), other.says()
     return all(
         (keyword in said) is (keyword in also_said)
@@ -27,7 +27,10 @@ def same_keywords(one: SchemaPart, other: SchemaPart, keywords: Iterable[str]) -
 
 
 class _Sameness:
-    """One comparison. Parts that it has begun to compare count as the same, so it ends."""
+    """A comparison of parts.
+
+    Pairs with a comparison under way count as the same, so that recursive schemas end.
+    """
 
     def __init__(self) -> None:
         self._assumed: set[tuple[SchemaPart, SchemaPart]] = set()
@@ -58,6 +61,6 @@ class _Sameness:
                 return targets == (None, None) and one == other
             return self.of_parts(targets[0], targets[1])
         if isinstance(one, dict) and isinstance(other, dict):
-            # An $id changes the base of the references below it.
+            # An $id changes the base URI of the references in the object.
             mine, theirs = mine.at(one), theirs.at(other)
         return self.of_values(one, other, mine, theirs)

@@ -1,4 +1,4 @@
-"""Checks JSON Schema documents: their dialects, their validity, and their references."""
+"""Checks JSON Schema documents: the dialect, the validity, and the references."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from catalog.formats.json_evolution import obstacle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One published version of JSON Schema."""
+    """A published version of JSON Schema."""
 
     uri: str
     specification: Specification[Any]
@@ -50,10 +50,10 @@ LATEST = DIALECTS["draft-2020-12"]
 
 
 def validate(format: str, document: bytes) -> str:
-    """Check a schema against the meta-schema of its dialect, and its references into itself.
+    """Check a schema against the meta-schema of the dialect, and references into the schema.
 
-    An empty document is no schema. A $schema that names another dialect than the format does
-    is an error. References to other documents are not followed.
+    An empty document is no schema. A $schema that contradicts the dialect of the format is an
+    error. References to other documents are not followed.
     """
     _read(format, document)
     return ""
@@ -67,7 +67,7 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """Validate the payload, which must be JSON. `part` is a JSON pointer."""
+    """Validate a JSON payload. `part` is a JSON pointer in the schema."""
     described = _read(format, schema).schema
     dialect = _dialect(format, described)
     if isinstance(described, dict):
@@ -82,7 +82,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
 
 
 def _validator(schema: Any, dialect: Dialect, part: str) -> Any:
-    """Build the validator of values. It fetches no references to other documents."""
+    """Build the validator of values, which fetches no references to other documents."""
     entry = {"$schema": dialect.uri, "$ref": f"{_WHOLE}#{part}"} if part else schema
     whole = [(_WHOLE, schema)] if part else []
     try:
@@ -112,7 +112,11 @@ def _read(format: str, document: bytes) -> SchemaPart:
 
 
 def _dialect(format: str, schema: Any) -> Dialect:
-    """The dialect that the format names, or else $schema, or else the latest one."""
+    """The dialect that the format names, or else $schema, or else the latest dialect.
+
+    Raises:
+        MalformedDocument: $schema names an unknown dialect, or contradicts the format.
+    """
     version = format.removeprefix("jsonschema").removeprefix("/").replace("draft/", "draft-")
     declared = schema.get("$schema") if isinstance(schema, dict) else None
     if declared is None:
@@ -129,7 +133,10 @@ def _without_scheme(uri: str) -> str:
 
 
 def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
-    """Validate a schema. Draft 4 has no boolean schemas, and a boolean has no $schema."""
+    """Validate a schema.
+
+    Draft 4 has no boolean schemas; the other drafts accept a boolean, which has no $schema.
+    """
     if not isinstance(schema, dict):
         if not isinstance(schema, bool) or dialect is DIALECTS["draft-04"]:
             raise MalformedDocument("a schema of this dialect is not of this type")
@@ -143,7 +150,11 @@ def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
 
 
 def _check_references(root: SchemaPart) -> None:
-    """Reject references to missing places in the document."""
+    """Reject references to missing places in the document.
+
+    Raises:
+        MalformedDocument: a reference leads nowhere.
+    """
     pending = [root]
     while pending:
         part = pending.pop()

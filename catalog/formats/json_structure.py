@@ -12,10 +12,10 @@ _ROOT = frozenset({"$root", "properties", "required", "type"})
 
 
 def validate(format: str, document: bytes) -> str:
-    """Apply the Core specification, whose drafts share one meta-schema, but no extensions.
+    """Apply the Core specification without extensions; the drafts of Core share a meta-schema.
 
-    An empty document is no schema. A schema that imports others cannot be checked, as nothing
-    but the document itself is read.
+    An empty document is no schema. A schema with imports cannot be checked, because only the
+    document itself is read.
     """
     return _fault(read_json(document))
 
@@ -23,7 +23,7 @@ def validate(format: str, document: bytes) -> str:
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
     """Apply the Core specification, and the extensions that the schema uses.
 
-    The payload must be JSON. `part` is a JSON pointer.
+    The payload must be JSON. `part` is a JSON pointer in the schema.
     """
     described = read_json(schema)
     if fault := _fault(described):

@@ -1,4 +1,4 @@
-"""Starts a process that checks documents, and exchanges requests and replies with it."""
+"""Starts a process that checks documents, and exchanges requests and replies with the process."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Self
 import orjson
 
 ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
-# A check whose process gets less of the processor than this share is ended as well.
+# A check in a process that gets less than the given share of the processor is ended as well.
 LEAST_SHARE = 0.25
 
 
 class Unfinished(Exception):
-    """A check ended without a result; the text says why."""
+    """A check ended without a result; the text gives the reason."""
 
 
 class Lost(Unfinished):
-    """The process of a check ended before the check did."""
+    """The process of a check ended before the check."""
 
 
 class UnusableSchema(Exception):
-    """A schema breaks the rules of its format, so no payload can be checked against it."""
+    """A schema breaks the rules of the format, and cannot be used to check payloads."""
 
 
 class Process:
     """Runs `catalog.formats.worker`, one check at a time.
 
-    The process gets none of the server's settings and secrets. It replies in JSON, not pickles,
-    since it may have read a hostile document.
+    The process gets no settings and no secrets of the server. Replies are JSON, not pickles,
+    because the process may have read a hostile document.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Process:
         """Start a process.
 
         Args:
-            memory: the most that it may have, in bytes.
-            seconds: the most of the processor that it may use for one check.
+            memory: the most memory of the process, in bytes.
+            seconds: the most time of the processor for a single check.
         """
         folder = TemporaryDirectory(prefix="concord-check-", ignore_cleanup_errors=True)
         try:
@@ -79,14 +79,17 @@ class Process:
         return self._is_waiting and self._process.returncode is None
 
     async def ask(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
-        """Run a check, and return the problem that it found, or "".
+        """Run a check, and return the problem that the check found, or "".
 
         Args:
-            direction: "" for the validation of one document.
+            format: the format in lower case.
+            direction: the direction of a comparison, "conform" for the check of a payload, or ""
+                for the validation of a document.
+            documents: the contents, in the order of the parameters of the check.
 
         Raises:
-            UnusableSchema: the schema of a payload breaks the rules of its format.
-            Unfinished: the check took too long, or its process ended.
+            UnusableSchema: the schema of a payload breaks the rules of the format.
+            Unfinished: the check took too long, or the process ended.
         """
         self._is_waiting = False
         sizes = [len(document) for document in documents]
@@ -98,6 +101,7 @@ class Process:
                 ended_by = None if is_complete else -await self._process.wait()
         except TimeoutError as error:
             raise self._took_too_long() from error
+        # The worker's timer of processor time ends the process by SIGPROF.
         if ended_by == signal.SIGPROF:
             raise self._took_too_long()
         if not is_complete:
@@ -133,8 +137,8 @@ class Process:
 
 
 def bare_environment() -> dict[str, str]:
-    """The environment of a process of Python that gets none of the server's settings."""
+    """The environment of a Python process without the settings of the server."""
     given = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-    # Some replies list sets; replies must be the same in every process.
+    # Replies may list sets, and must be the same in every process.
     return given | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}

@@ -1,8 +1,8 @@
-"""Compares Protobuf files: whether one can read the messages that the other one writes.
+"""Compares Protobuf files: whether the reader's file can read the messages of the writer's file.
 
-No checker for this is both kept well and to be had as a Python library, and the rules are few:
-those of protobuf's language guides, "Updating A Message Type", for the binary encoding. Names
-of fields are not part of it, nor are services and options.
+No well-maintained checker is available as a Python library, and the rules are few: the rules of
+protobuf's language guides, "Updating A Message Type", for the binary encoding. Names of fields,
+services and options are not part of the encoding, and are not compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import (
 
 Field = FieldDescriptorProto
 
-# Types of one row share an encoding; values may be truncated to the reader's type.
+# The types of a row share an encoding; values may be truncated to the reader's type.
 INTERCHANGEABLE = (
     {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_BOOL},
     {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_ENUM},
@@ -28,7 +28,7 @@ INTERCHANGEABLE = (
     {Field.TYPE_FIXED32, Field.TYPE_SFIXED32},
     {Field.TYPE_FIXED64, Field.TYPE_SFIXED64},
 )
-# Bytes can hold any text and any message, but not the other way round.
+# Bytes can hold every text and message, but a text or message cannot hold every sequence of bytes.
 READ_AS_BYTES = {Field.TYPE_STRING, Field.TYPE_MESSAGE}
 LENGTH_DELIMITED = {Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE}
 MESSAGE_TYPES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
@@ -37,7 +37,7 @@ MAX_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredTypes:
-    """The declarations of a file, by full name; fields include its own extensions."""
+    """The declarations of a file, by full name; fields include extensions of the same file."""
 
     messages: Mapping[str, DescriptorProto]
     enums: Mapping[str, EnumDescriptorProto]
@@ -50,7 +50,7 @@ class DeclaredTypes:
 
 
 def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: str) -> str:
-    """The reason why the reader of a direction cannot read its writer's messages, or ""."""
+    """The reason why the reader of a direction cannot read the writer's messages, or ""."""
     old, new = _declared(older), _declared(newer)
     if direction == "backward":
         problems = [*_gone(old, new), *_reading_problems(writer=old, reader=new)]
@@ -60,7 +60,7 @@ def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: 
 
 
 def _gone(old: DeclaredTypes, new: DeclaredTypes) -> Iterator[str]:
-    """Messages that the newer file lacks, and numbers that it uses although they were reserved."""
+    """Messages that the newer file lacks, and reserved numbers that the newer file uses."""
     for name, message in old.messages.items():
         if name not in new.messages:
             if not message.options.map_entry:
@@ -72,7 +72,7 @@ def _gone(old: DeclaredTypes, new: DeclaredTypes) -> Iterator[str]:
 
 
 def _reading_problems(*, writer: DeclaredTypes, reader: DeclaredTypes) -> Iterator[str]:
-    """Compare all messages that both have, and those that fields lead to, each pair once."""
+    """Compare the messages that both files have, and the types of their fields, each pair once."""
     pending = [(name, name) for name in writer.messages if name in reader.messages]
     seen = set(pending)
     while pending:
@@ -98,7 +98,7 @@ def _unmet_requirements(wrote: Mapping[int, Field], reads: Mapping[int, Field]) 
 
 
 def _lost_in_oneofs(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
-    """Fields that share a oneof in the reader only, which keeps the last one that it reads."""
+    """Fields that share a oneof in the reader only, where the last field replaces the first."""
     chosen: dict[int, int] = {}
     for number, field in sorted(reads.items()):
         if number not in wrote or not _is_in_oneof(field):
@@ -118,7 +118,7 @@ def _are_exclusive(one: Field, other: Field) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A field of the writer and the field of the same number of the reader."""
+    """A field of the writer, and the reader's field with the same number."""
 
     wrote: Field
     reads: Field
@@ -139,7 +139,7 @@ class Pair:
         return ""
 
     def leads_on(self, writer: DeclaredTypes, reader: DeclaredTypes) -> bool:
-        """Whether both types are declared in the files, and so can be compared."""
+        """Whether the files declare both types, so that the types can be compared."""
         written, read = self.types
         return self._are_messages() and written in writer.messages and read in reader.messages
 
@@ -153,12 +153,15 @@ class Pair:
         return self.reads.type == Field.TYPE_BYTES and self.wrote.type in READ_AS_BYTES
 
     def _loses_repetition(self) -> bool:
-        """Whether values get lost: a single text or message is the last of them, or all merged."""
+        """Whether values get lost when a repeated field becomes a single field.
+
+        Length-delimited values are exempt: the last text is kept, and messages are merged.
+        """
         was, is_ = (f.label == Field.LABEL_REPEATED for f in (self.wrote, self.reads))
         return was and not is_ and self.wrote.type not in LENGTH_DELIMITED
 
     def _enum_problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
-        """The problem of an enum, or "". An open enum can hold numbers that it does not declare."""
+        """The problem of an enum, or "". An open enum can hold numbers that are not declared."""
         written, read = self.types
         if written not in writer.enums or read not in reader.enums:
             return "" if written == read else "is of another type"

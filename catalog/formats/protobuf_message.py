@@ -18,10 +18,14 @@ MAX_MESSAGE_DEPTH = 100
 
 
 def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
-    """A message without content, of the type of this name in the last file, or of its first.
+    """An empty message of a type that the last file declares.
+
+    Args:
+        files: the compiled file, preceded by the imported files.
+        name: the name of the type, with or without the package; "" for the first type.
 
     Raises:
-        MalformedDocument: the file declares no such message.
+        MalformedDocument: the file declares no message of the name.
     """
     pool = DescriptorPool()
     for file in files:
@@ -52,7 +56,13 @@ def _read_json(message: Message, payload: bytes) -> None:
 
 
 def _read_binary(message: Message, payload: bytes) -> None:
-    """A field with a number that the type does not have may be there: a newer type may have it."""
+    """Read a payload in the binary encoding.
+
+    Unknown field numbers are accepted, because a newer version of the type may have the field.
+
+    Raises:
+        Mismatch: the payload is not a message of the type.
+    """
     name = message.DESCRIPTOR.full_name
     try:
         message.ParseFromString(payload)
@@ -60,16 +70,17 @@ def _read_binary(message: Message, payload: bytes) -> None:
         raise Mismatch(f"it is no binary {name}: {error}") from error
     for part in _parts(message):
         numbers = part.DESCRIPTOR.fields_by_number
-        # Its type stub lacks iteration.
+        # The type stub of the class lacks iteration.
         unknown: Iterable[Any] = UnknownFieldSet(part)  # type: ignore[assignment]
         for field in unknown:
-            # Unknown values of enums are here, too, with the wire type of enums.
+            # A field with a known number is here if the wire type is wrong. Unknown values of
+            # enums are here, too, with the wire type of enums.
             if (known := numbers.get(field.field_number)) and not known.enum_type:
                 raise Mismatch(f"{known.full_name} is encoded as another type")
 
 
 def _parts(message: Message) -> Iterator[Message]:
-    """The message and all messages in it."""
+    """A message and the messages inside of the message."""
     pending: list[Any] = [message]
     while pending:
         part = pending.pop()
@@ -85,7 +96,7 @@ def _parts(message: Message) -> Iterator[Message]:
 
 
 def _names(file: FileDescriptorProto) -> Iterator[str]:
-    """The full names of all messages of a file, outer ones first."""
+    """The full names of the messages of a file, outer messages first."""
     level = [(f"{file.package}." if file.package else "", one) for one in file.message_type]
     while level:
         inner = []

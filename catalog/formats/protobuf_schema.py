@@ -23,10 +23,10 @@ COMPLAINT = re.compile(rf"\S*{re.escape(FILE)}:(\d+:\d+: .*)")
 
 
 def validate(format: str, document: bytes) -> str:
-    """Compile the file, and hold its syntax against the format's.
+    """Compile the file, and compare the syntax with the syntax of the format.
 
-    A file without a syntax statement is one of syntax 2, so an empty document is a valid
-    Protobuf/2 file that declares nothing, and no Protobuf/3 file.
+    A file without a syntax statement has syntax 2, so an empty document is a valid Protobuf/2
+    file without declarations, and no Protobuf/3 file.
     """
     _compile(format, document)
     return ""
@@ -40,7 +40,8 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
     """Read the payload by the JSON mapping if the media type is JSON, else in binary.
 
-    `part` names the message, with or without its package; else it is the file's first one.
+    `part` names the message, with or without the package; by default the first message of the
+    file.
     """
     message = protobuf_message.empty(_compile_all(format, schema), part)
     return protobuf_message.fault_in(message, payload, contenttype)
@@ -51,8 +52,8 @@ def _compile(format: str, document: bytes) -> FileDescriptorProto:
 
 
 def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
-    """The compiled file, after those that it imports."""
-    # The folder is this check's own, so no other document can be imported.
+    """The compiled file, after the imported files."""
+    # A folder for the check alone, so that no other document can be imported.
     with TemporaryDirectory(dir=".") as folder:
         (Path(folder) / FILE).write_bytes(unquoted(document))
         compiled = Path(f"{folder}.compiled")

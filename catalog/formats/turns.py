@@ -1,4 +1,4 @@
-"""Shares a bounded number of places among clients, by the time that each has used."""
+"""Shares a bounded number of places among clients, by the time that each client has used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_REMEMBERED = 1000
 class _Client:
     # The seconds of the turns that have ended.
     used: float = 0.0
-    # When each of the turns began that last.
+    # The start times of the turns that are under way.
     turns: list[float] = field(default_factory=list)
     waiting: deque[asyncio.Future[float]] = field(default_factory=deque)
 
@@ -26,12 +26,14 @@ class _Client:
 class Turns:
     """The turns of clients to occupy a place.
 
-    A place goes to the waiting client that has used the least time, so that a client with long
-    turns delays another client by one turn at most, however many turns it waits for. A new client
-    begins with the time of the client that had the last turn: it has saved nothing up.
+    A place goes to the waiting client that has used the least time. A client with long turns
+    therefore delays another client by a single turn at most, regardless of the number of turns
+    that the first client waits for. A new client begins with the time of the client that had the
+    last turn, so that absence earns no credit.
 
     Args:
-        each: the places that one client may occupy at a time. There are `each` + 1 places.
+        each: the most places that a single client may occupy at a time. The number of places is
+            `each` + 1: one place always stays free for a second client.
     """
 
     def __init__(self, each: int) -> None:
@@ -42,7 +44,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:
-        """Wait for a turn of this client, which lasts as long as the context."""
+        """Wait for a turn of a client; the turn lasts as long as the context."""
         client = self._clients.setdefault(name, _Client())
         if not (client.turns or client.waiting):
             client.used = max(client.used, self._last_used)
@@ -59,6 +61,8 @@ class Turns:
         try:
             return await place
         except asyncio.CancelledError:
+            # A place may be granted and the waiting task cancelled before the task resumes: the
+            # place must go back.
             if place.cancelled():
                 self._hand_out()
             else:
@@ -88,7 +92,10 @@ class Turns:
         self._forget_idle()
 
     def _forget_idle(self) -> None:
-        """Forget the times of idle clients when they matter to nobody, or there are too many."""
+        """Forget the times of idle clients when every place is free, or the clients are too many.
+
+        With every place free, no client waits, and the used times decide nothing.
+        """
         is_idle = self._free > self._each
         if is_idle or len(self._clients) > _MOST_REMEMBERED:
             active = {name: c for name, c in self._clients.items() if c.turns or c.waiting}

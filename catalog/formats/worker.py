@@ -1,4 +1,4 @@
-"""The process that checks documents: it reads requests and writes a reply to each."""
+"""The process that checks documents: reads requests, and writes a reply to each request."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def main(memory: int, seconds: float) -> None:
     """Answer requests until the server closes the pipe, or a check has run out of memory.
 
     Args:
-        memory: the limit of this process, in bytes.
-        seconds: of the processor that end this process during one check. Loading a library
+        memory: the limit of the process, in bytes.
+        seconds: the time of the processor after which a check ends the process. Loading a library
             does not count.
     """
     answers = _take_standard_output()
@@ -50,12 +50,12 @@ def main(memory: int, seconds: float) -> None:
 
 
 def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
-    """Validate a document, compare an older with a newer one, or check a payload.
+    """Validate a document, compare an older and a newer document, or check a payload.
 
     Returns the problem, or "".
 
     Raises:
-        MalformedDocument: a document, or the schema of a payload, breaks the rules of its format.
+        MalformedDocument: a document, or the schema of a payload, breaks the rules of the format.
         Mismatch: a payload does not conform.
     """
     module = _module_of(format)
@@ -68,7 +68,7 @@ def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
 
 
 def _module_of(format: str) -> Any:
-    """The module that checks a format. The libraries are large, so it loads only those needed."""
+    """Load the module that checks a format; the libraries of other formats stay unloaded."""
     family = family_of(format)
     assert family is not None
     return import_module(f"catalog.formats.{family.module}")
@@ -84,9 +84,10 @@ def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str
     except RecursionError:
         return _reply("the document is nested too deeply to be checked")
     except MemoryError:
+        # A process may be unable to recover from a lack of memory: a new process takes over.
         return _reply("the check needs more memory than it may use", last=True)
     except Exception as error:
-        # Libraries fail in many ways at documents that they were not made for.
+        # Libraries fail in many ways at unexpected documents.
         return _reply(f"the check ended with {type(error).__name__}: {error}")
 
 
@@ -96,7 +97,7 @@ def _reply(answer: str, *, last: bool = False, unusable: bool = False) -> dict[s
 
 
 def _take_standard_output() -> BinaryIO:
-    """Replace the standard output, so that nothing a library prints is taken for a reply."""
+    """Replace the standard output, so that the output of a library is not taken for a reply."""
     answers = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -105,10 +106,10 @@ def _take_standard_output() -> BinaryIO:
 
 
 def confine(memory: int) -> None:
-    """Limit the memory of this process in bytes, and forbid the network and other programs.
+    """Limit the memory of the process in bytes, and forbid the network and other programs.
 
-    The libraries are told not to fetch the references of documents. The limits hold where a library
-    fetches a reference all the same.
+    The libraries are configured not to fetch the references of documents. The limits are a second
+    barrier, in case a library fetches a reference nevertheless.
     """
     _limit(resource.RLIMIT_AS, memory)
     _limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
@@ -124,7 +125,7 @@ def _limit(kind: int, most: int) -> None:
 
 def _refuse(event: str, details: tuple[object, ...]) -> None:
     if event == "urllib.Request" and str(details[0]).startswith("file:"):
-        # xmlschema reads the schemas in its package like this.
+        # xmlschema reads the schemas of its own package by URL.
         return
     if event.startswith(FORBIDDEN):
         raise PermissionError(f"a check may not do this: {event}")

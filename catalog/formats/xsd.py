@@ -17,11 +17,11 @@ OUTSIDE = "and nothing but the document itself is read"
 
 
 def validate(format: str, document: bytes) -> str:
-    """Check the schema and everything that it declares; an empty document is no schema.
+    """Check the schema and every declaration; an empty document is no schema.
 
-    Document type declarations with entities are refused. What an include, a redefinition or
-    an import names is not read: an include is an error, and so is a use of what another
-    namespace declares, except the XML namespaces that the library carries (xml:lang and such).
+    Document type declarations with entities are refused. The documents that an include, a
+    redefinition or an import names are not read: an include is an error, and so is a use of the
+    declarations of another namespace, except the XML namespaces in the library (xml:lang etc.).
     """
     _read(format, document)
     return ""
@@ -30,7 +30,7 @@ def validate(format: str, document: bytes) -> str:
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
     """Validate the payload, which must be an XML document.
 
-    Its root must be one of the elements that the schema declares. `part` has no meaning.
+    The root must be an element that the schema declares. `part` has no meaning.
     """
     described = _read(format, schema)
     try:

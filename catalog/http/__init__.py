@@ -1,1 +1,1 @@
-"""A toolkit for HTTP handlers of every API: bodies, responses, deadlines, tags, problems."""
+"""A toolkit for the HTTP handlers of every API: bodies, responses, deadlines, tags, problems."""

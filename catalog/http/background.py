@@ -1,4 +1,4 @@
-"""Tasks that go on after their request was answered, until they are done or the node stops."""
+"""Tasks that continue after the answer to a request, until they are done or the node stops."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from aiohttp import web
 
 
 class BackgroundTasks:
-    """The background tasks of one application."""
+    """The background tasks of an application."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, task: Coroutine[Any, Any, None]) -> None:
-        """Begin a task, which bounds its own time and handles its own errors."""
+        """Begin a task, which must bound its own time and handle its own errors."""
         running = asyncio.create_task(task)
+        # The event loop holds a weak reference only: an unreferenced task can be collected.
         self._tasks.add(running)
         running.add_done_callback(self._tasks.discard)
 

@@ -25,14 +25,15 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.errors import MissingBody, ParsingData
 
-# The deepest nesting of JSON; the parser that finds keys twice reads no more than 200 levels.
+# The deepest nesting of JSON; the parser that finds repeated keys reads at most 200 levels.
 MOST_DEPTH = 64
-# The beginning of a body is not counted: whatever large bodies take, small ones are accepted.
+# The first bytes of a body are not counted: small bodies are accepted while large bodies fill the
+# memory.
 _UNCOUNTED = 64 * 1024
 
 
 class BodyMemory(Bytes):
-    """The bytes of bodies that a node holds, in all and for each client."""
+    """The bytes of bodies that a node holds, in total and for each client."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(
@@ -40,13 +41,13 @@ class BodyMemory(Bytes):
             per_key=settings.max_body_memory_bytes // 4,
             things=Things("bytes of bodies", "CONCORD_MAX_BODY_MEMORY_BYTES"),
         )
-        # One step of inflating is done at a time, so that it does not matter to anybody else how
-        # many bodies are inflated; they take turns.
+        # Steps of inflation take turns, so that the load on the event loop does not grow with the
+        # number of compressed bodies.
         self.inflating = asyncio.Lock()
 
 
 class HeldBody:
-    """The body of one request, as it grows."""
+    """The body of a request, while more of the body arrives."""
 
     def __init__(self, memory: BodyMemory, client: str) -> None:
         self.content: bytes | None = None
@@ -55,7 +56,7 @@ class HeldBody:
         self._counted = 0
 
     def grow(self, size: int) -> None:
-        """Count the body with `size` bytes, unless it was larger already.
+        """Count the body with `size` bytes, unless a larger size is counted already.
 
         Raises:
             TooManyAtOnce, ServerBusy: see `BodyMemory.take`.
@@ -83,30 +84,31 @@ def held_body(request: web.Request) -> HeldBody:
 
 
 def release_body(request: web.Request) -> None:
-    """Release the body of a request that was answered."""
+    """Release the body of an answered request."""
     if _HELD in request:
         request[_HELD].release()
 
 
 CODINGS = ("gzip", "deflate")
-"""The content codings of request bodies that are accepted (RFC 9110 8.4.1)."""
+"""The accepted content codings of request bodies (RFC 9110 8.4.1)."""
 
 # A step takes less than a millisecond.
 _STEP = 256 * 1024
-# zlib copies what it has not consumed at each step.
+# zlib copies the input that is not consumed at each step: short slices bound the copies.
 _SLICE = 16 * 1024
 _MOST_MEMBERS = 1024
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 def inflate(sent: bytes, coding: str) -> Iterator[bytes]:
-    """The content of a body, in pieces that bound what a step may take of time and memory.
+    """Inflate a body in pieces, which bound the time and the memory of a step.
 
     Args:
-        coding: one of `CODINGS`.
+        sent: the body as sent.
+        coding: an element of `CODINGS`.
 
     Raises:
-        zlib.error: the body is damaged, or ends early, or has too many members.
+        zlib.error: the body is damaged, ends early, or has too many members.
     """
     decoder, members = zlib.decompressobj(_window(sent, coding)), 1
     for start in range(0, len(sent), _SLICE):
@@ -127,27 +129,29 @@ def inflate(sent: bytes, coding: str) -> Iterator[bytes]:
 def _window(sent: bytes, coding: str) -> int:
     if coding == "gzip":
         return _GZIP
-    # Some clients leave out the header of zlib, which begins with the method, 8 (RFC 1950 2.2).
+    # Some clients omit the header of zlib, which begins with the method, 8 (RFC 1950 2.2).
     return zlib.MAX_WBITS if sent[0] & 0xF == 8 else -zlib.MAX_WBITS
 
 
-# aiohttp's type of a body without one. A page may not send it to others as a type that it states.
+# aiohttp's media type of an untyped body. A page of another origin cannot state the type without a
+# preflight.
 _UNTYPED = "application/octet-stream"
 
 SEND_JSON = "Send it with the header Content-Type: application/json."
 
 
 async def read_body(request: web.Request, *, most: int | None = None) -> bytes:
-    """Read the whole body, inflated if it is compressed; it is empty if there is none.
+    """Read the whole body, inflated if the body is compressed; a missing body is empty.
 
     Args:
-        most: the most bytes that are accepted, `max_body_bytes` unless given.
+        request: the request; a second call returns the body that the first call has read.
+        most: the most accepted bytes; `max_body_bytes` by default.
 
     Raises:
-        RequestTooLarge: it exceeds them.
-        RequestTimeout: it did not come within `body_timeout_seconds`.
+        RequestTooLarge: the body has more than the accepted bytes.
+        RequestTimeout: the body did not arrive within `body_timeout_seconds`.
         ParsingData: the connection ended before the announced length, or the body is damaged.
-        UnsupportedContentCoding: it is compressed in another way than those of `CODINGS`.
+        UnsupportedContentCoding: the compression is not one of `CODINGS`.
         TooManyAtOnce, ServerBusy: see `BodyMemory.take`.
     """
     held = held_body(request)
@@ -162,7 +166,7 @@ async def read_body(request: web.Request, *, most: int | None = None) -> bytes:
 
 
 def _content_coding(request: web.Request) -> str:
-    """One of `CODINGS`, or empty."""
+    """The coding of the body, an element of `CODINGS`; empty for a body without coding."""
     named = ",".join(request.headers.getall("Content-Encoding", [])).strip().lower()
     if named in ("", "identity"):
         return ""
@@ -173,15 +177,18 @@ def _content_coding(request: web.Request) -> str:
 
 
 async def _receive(request: web.Request, held: HeldBody, most: int) -> bytes:
-    """The body as it is sent. It is inflated only when it is complete: a client that stalls
-    costs what it has sent, and no more."""
+    """Receive the body as sent.
+
+    A body is inflated only when complete: a stalled client costs no more memory than the bytes
+    already sent.
+    """
     settings = request[CONTEXT].settings
     if (request.content_length or 0) > most:
         raise RequestTooLarge(request.path, limit=str(most))
     received = bytearray()
     try:
         if request.content.is_eof():
-            # All of it came together with its header, as most bodies do.
+            # The body came with the header, as most bodies do, and needs no timeout.
             while not request.content.at_eof():
                 _add(received, request.content.read_nowait(), request, held, most)
             return bytes(received)
@@ -207,6 +214,7 @@ async def _inflated(
                 if piece is None:
                     return bytes(inflated)
                 _add(inflated, piece, request, held, most, besides=len(sent))
+                # Within the lock: other requests run before the next step of any body.
                 await asyncio.sleep(0)
     except zlib.error as error:
         raise _mismatch(request) from error
@@ -236,14 +244,15 @@ async def read_json(request: web.Request, *, most_values: int | None = None) -> 
     """Read the body as JSON.
 
     Args:
-        most_values: the number of JSON values, where the body is checked at once and as a whole.
+        request: the request.
+        most_values: the most JSON values, for operations that check the body as a whole.
 
     Raises:
-        MissingBody: it is empty.
-        UnsupportedMediaType: it is declared as something else than JSON.
-        ParsingData: it is not JSON in UTF-8, is nested deeper than `MOST_DEPTH`, or has U+0000 in
-            a text.
-        LimitExceeded: it has more values than `most_values_of` says.
+        MissingBody: the body is empty.
+        UnsupportedMediaType: the declared media type is not JSON.
+        ParsingData: the body is not JSON in UTF-8, is nested deeper than `MOST_DEPTH`, or has
+            U+0000 in a text.
+        LimitExceeded: the body has more values than `most_values` or `most_values_of` allow.
     """
     value, body = await _read_json(request, most_values)
     check_json_texts(value, body)
@@ -251,7 +260,7 @@ async def read_json(request: web.Request, *, most_values: int | None = None) -> 
 
 
 async def _read_json(request: web.Request, most_values: int | None = None) -> tuple[Any, bytes]:
-    """The value, and the body itself."""
+    """The parsed value and the body."""
     body = await read_body(request)
     if not body:
         raise MissingBody(request.path)
@@ -267,16 +276,16 @@ async def read_object(request: web.Request) -> dict[str, Any]:
     """Read the body as a JSON object.
 
     Raises:
-        ParsingData: it is another JSON value; and the errors of `read_json`.
+        ParsingData: the body is no JSON object; and the errors of `read_json`.
     """
     return _object(request, await read_json(request))
 
 
 async def read_attributes(request: web.Request) -> dict[str, Any]:
-    """Read the body as a JSON object whose texts are left to the checks of attributes.
+    """Read the body as a JSON object, and leave the texts to the checks of attributes.
 
     Raises:
-        ParsingData: it is another JSON value; and the errors of `read_json`.
+        ParsingData: the body is no JSON object; and the errors of `read_json`.
     """
     value, _ = await _read_json(request)
     return _object(request, value)
@@ -292,8 +301,9 @@ def parse_json(body: bytes, limits: Limits) -> Any:
     """Parse JSON of bounded size and depth.
 
     Raises:
-        ParsingData: it is not JSON in UTF-8, nested too deep, or a key is there twice.
-        LimitExceeded: it has too many values.
+        ParsingData: the text is not JSON in UTF-8, is nested too deep, or repeats a key with a
+            different value.
+        LimitExceeded: the text has too many values.
     """
     check_number_of_values(body, most_values_of(limits))
     try:
@@ -303,20 +313,20 @@ def parse_json(body: bytes, limits: Limits) -> Any:
 
 
 def most_values_of(limits: Limits) -> int:
-    """The most JSON values of a body: one for each 32 bytes that the largest body may have.
+    """The most JSON values of a body: one value for each 32 bytes of `max_body_bytes`.
 
-    A value takes about a hundred bytes once it is parsed, however short its text is.
+    A parsed value takes about a hundred bytes, even if the text of the value is short.
     """
     return limits.max_body_bytes // 32
 
 
 def check_number_of_values(body: bytes, most: int, setting: str = "CONCORD_MAX_BODY_BYTES") -> None:
-    """Refuse JSON of many values before it is parsed, since each takes far more room then.
+    """Refuse JSON of many values before parsing, because parsed values take far more memory.
 
-    Commas and brackets in texts count as well: to tell them apart would cost as much as parsing.
+    Commas and brackets in texts count as well: to tell texts apart would cost as much as parsing.
 
     Raises:
-        LimitExceeded
+        LimitExceeded: the body has more than `most` values.
     """
     if len(body) > most and body.count(b",") + body.count(b"{") + body.count(b"[") > most:
         raise LimitExceeded(limit=str(most), things="JSON values", setting=setting)

@@ -1,4 +1,4 @@
-"""The connections of clients: accepted, bounded in number and time, told why they are refused."""
+"""The connections of clients: bounds of number and time, and the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from catalog.http.problems import (
 from catalog.model.concorderrors import ExpectationFailed, LimitExceeded, TooManyAtOnce
 from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy, XRegistryError
 
-# As much as a kernel hands over at a time; a connection buffers two or three times that.
+# The bytes that a kernel hands over at a time; a connection buffers two or three times as many.
 _READ_BYTES = 64 * 1024
-# What a client still sends after its answer is read and dropped for this time, since a connection
-# that is closed while data arrives can lose the answer.
+# The time for which data that arrives after the answer is read and dropped: closing a connection
+# while data arrives can lose the answer.
 _LINGERING_SECONDS = 2.0
-# After its last answer, a connection is closed.
+# The time after the last answer at which a connection is closed.
 _IDLE_SECONDS = 75.0
-# From the beginning of a connection, or of a request, to the end of its header: one segment or two.
+# The longest time from the beginning of a connection, or of a request, to the end of the header; a
+# header has one or two segments.
 HEADER_SECONDS = 10.0
-# With the path. The parser takes 128 headers of 8 KiB.
+# The path included. The parser alone would accept 128 headers of 8 KiB.
 _MOST_HEADER_BYTES = 64 * 1024
 
 
@@ -43,7 +44,7 @@ def protocol_options(settings: Settings) -> dict[str, Any]:
     """The options of `web.RequestHandler` that bound a client."""
     return {
         "access_log": None,
-        # aiohttp inflates whatever arrives, whether it is asked for or not; see `read_body`.
+        # aiohttp would inflate every body, even a body that no handler reads; see `read_body`.
         "auto_decompress": False,
         "keepalive_timeout": _IDLE_SECONDS,
         "lingering_time": _LINGERING_SECONDS,
@@ -52,7 +53,7 @@ def protocol_options(settings: Settings) -> dict[str, Any]:
 
 
 def refusal(error: XRegistryError) -> bytes:
-    """A whole response that tells why."""
+    """The bytes of a complete response with the error document of an error."""
     response = problem_response(error)
     assert isinstance(response.body, bytes)
     headers = {**response.headers, "Content-Length": len(response.body), "Connection": "close"}
@@ -68,10 +69,11 @@ def _header_too_large() -> LimitExceeded:
 
 
 def client_address(request: web.Request) -> str:
-    """The address of the client, or of the last proxy before it that is not trusted.
+    """The address of the client, or of the last proxy on the way that is not trusted.
 
-    Proxies append to `X-Forwarded-For` whom they were called by, so its last address that is not
-    a trusted proxy's is the last one that nobody could invent.
+    A proxy appends the address of its caller to `X-Forwarded-For`. The last address that is not
+    the address of a trusted proxy was therefore appended by a trusted proxy; a client could have
+    invented the addresses before.
     """
     sender = request.remote or ""
     trusted = request.app[SHARED].settings.trusted_proxies
@@ -85,7 +87,7 @@ def client_address(request: web.Request) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def is_within(address: str, networks: Sequence[str]) -> bool:
-    """Whether an address belongs to one of the networks."""
+    """Whether an address belongs to a network of the list."""
     parsed = _parsed(address)
     return parsed is not None and any(parsed in ip_network(network) for network in networks)
 
@@ -104,42 +106,46 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
 
 @functools.lru_cache(maxsize=1024)
 def source_of(address: str) -> str:
-    """The IPv4 address, or the network of 64 bits of an IPv6 address: what one client may have."""
+    """The source of an address: an IPv4 address, or the network of 64 bits of an IPv6 address."""
     parsed = _parsed(address.partition("%")[0])
     if isinstance(parsed, IPv6Address):
         return str(IPv6Network((parsed, 64), strict=False))
     return address if parsed is None else str(parsed)
 
 
-# How many connections are looked at for one that can be closed, so that a flood costs little.
+# The most connections that a search for an idle connection looks at, so that a flood costs little.
 _LOOKS = 64
-# A client that reads its answer more slowly than this is gone, or holds the connection on purpose.
+# A client that reads an answer more slowly is gone, or holds the connection on purpose.
 _LEAST_BYTES_PER_SECOND = 4096
 _READING_SECONDS = 15.0
 _END_OF_HEADER = b"\r\n\r\n"
-# The limits of aiohttp's parser, which raises no error of its own for the second.
+# The limits of aiohttp's parser. The parser has no error class for the second limit.
 _MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
 _TOO_MANY_HEADERS = "Too many headers"
 
 
 class ClientConnections:
-    """The open connections by source, each source's beginning with the one used least recently.
+    """The open connections by source, in the order of the last use, the least recent first.
 
-    A source is an IPv4 address or, since one subscriber has as many IPv6 addresses as it likes,
-    a network of 64 bits. A source that has all the connections it may have gives up one that is
-    idle for a new one. If all sources together have as many as the node can serve, the one that
-    has the most gives up one of them to a source that has fewer.
+    A source is an IPv4 address or a network of 64 bits, because a subscriber has any number of
+    IPv6 addresses. A source at the limit of connections per source gives up an idle connection
+    for a new connection. If the sources together are at the limit of the node, the source with
+    the most connections gives up a connection to a source with fewer.
+
+    Args:
+        settings: the limits and the trusted proxies.
+        most: the most connections of the node.
     """
 
     def __init__(self, settings: Settings, most: int) -> None:
         self._settings = settings
         self._most = most
         self._count = 0
-        # Those of trusted proxies, which speak for many clients, are counted and nothing else.
+        # Connections of trusted proxies, which serve many clients, are only counted in total.
         self._of_source: dict[str, _Ordered] = defaultdict(OrderedDict)
 
     def why_refused(self, address: str) -> XRegistryError | None:
-        """The reason why a client gets no connection, or `None` once there is room for one."""
+        """The reason to refuse a client, or `None`; may close a connection to make room."""
         source, most = self._source(address), self._settings.max_connections_per_address
         own = self._of_source.get(source, OrderedDict())
         if len(own) >= most and not self._close_idle(own):
@@ -156,7 +162,7 @@ class ClientConnections:
         return None
 
     def new(self, server: web.Server, address: str) -> ClientConnection:
-        """The protocol of a connection, which counts from now on until it is lost."""
+        """The protocol of a new connection, which counts until the connection is lost."""
         connection = ClientConnection(server, self, self._settings, self._source(address))
         self._count += 1
         if connection.source:
@@ -164,12 +170,12 @@ class ClientConnections:
         return connection
 
     def use(self, connection: ClientConnection) -> None:
-        """Note that a request has come."""
+        """Note that a request has arrived on a connection."""
         if connection.is_counted and connection.source:
             self._of_source[connection.source].move_to_end(connection)
 
     def remove(self, connection: ClientConnection) -> None:
-        """Count a connection no more, if it was counted."""
+        """Stop counting a connection; a connection that is not counted is ignored."""
         if connection.is_counted:
             connection.is_counted = False
             self._count -= 1
@@ -182,6 +188,8 @@ class ClientConnections:
         return "" if is_within(address, self._settings.trusted_proxies) else source_of(address)
 
     def _make_room(self, own: _Ordered) -> bool:
+        # A busy connection is closed only if the other source stays at least as large: sources of
+        # equal size would otherwise take connections from each other for ever.
         largest = max(self._of_source.values(), key=len, default=own)
         if len(largest) <= len(own) + 1:
             return self._close_idle(own)
@@ -191,6 +199,7 @@ class ClientConnections:
         for connection in list(islice(connections, _LOOKS)):
             if connection.is_idle:
                 return self._close(connection)
+            # Later searches look at other connections first.
             connections.move_to_end(connection)
         return False
 
@@ -201,11 +210,11 @@ class ClientConnections:
 
 
 class ClientConnection(web.RequestHandler):
-    """aiohttp's protocol for one connection, which does not wait for ever, and answers each error
-    with an error document.
+    """aiohttp's protocol for a connection, with further time-outs and with error documents.
 
-    aiohttp has one time-out for connections that are idle, and none for those that send a header
-    in small pieces or do not read their answer. A header has come when the empty line after it has.
+    aiohttp has a time-out for idle connections, but no time-out for clients that send a header in
+    small pieces or do not read the answer. A header is complete when the empty line after the
+    header has arrived.
     """
 
     __slots__ = (
@@ -231,7 +240,8 @@ class ClientConnection(web.RequestHandler):
         self._connections = connections
         self._settings = settings
         self._awaits_header = True
-        # Until the loop had a chance to read: a new connection must not make room for others.
+        # True until the loop had a chance to read: a connection with a request that is not read
+        # yet would look idle, and be closed to make room.
         self._is_new = True
         self._header_bytes = 0
         self._header_end = b""
@@ -240,7 +250,7 @@ class ClientConnection(web.RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request, or for the rest of a header."""
+        """Whether the connection waits for a request, or for the rest of a header."""
         return self._awaits_header and not self._is_new
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -254,7 +264,7 @@ class ClientConnection(web.RequestHandler):
         super().data_received(data)
 
     def begin_request(self) -> None:
-        """Note that a request has come; it may have come together with the one before it."""
+        """Note that a request has arrived, perhaps in the same segment as the previous request."""
         self._awaits_header = False
         self._stop_header_clock()
         self._connections.use(self)
@@ -272,10 +282,10 @@ class ClientConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a request that cannot be parsed, or an error outside of the front door.
+        """Answer a request that cannot be parsed, or an error that `catalog.web` did not answer.
 
         Raises:
-            ConnectionError: the answer has begun, or the client has gone.
+            ConnectionError: the answer has begun, or the client is gone.
         """
         if has_begun(request):
             return super().handle_error(request, status, exc, message)
@@ -293,11 +303,11 @@ class ClientConnection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send an answer; if that fails before a part of it is sent, answer with the error."""
+        """Send an answer; if sending fails before the first byte is sent, answer with the error."""
         try:
             return await self._send(request, resp, start_time)
         finally:
-            # The rest of a body that nobody reads is no header; the connection ends after it.
+            # The rest of an unread body is no header; the connection ends after the body.
             self._awaits_header = request.content.is_eof()
             self._header_bytes, self._header_end = 0, b""
 
@@ -307,7 +317,7 @@ class ClientConnection(web.RequestHandler):
         if isinstance(response, web.HTTPExpectationFailed):
             response = problem_response(ExpectationFailed(request.path))
         elif isinstance(response, web.HTTPNotFound):
-            # The target of the request is no path, so that no route has it.
+            # The target of the request is no path, and has no route.
             response = problem_response(ApiNotFound(request.path))
         try:
             return await super().finish_response(request, response, start_time)
@@ -351,6 +361,7 @@ class ClientConnection(web.RequestHandler):
         if end >= 0:
             self.begin_request()
         else:
+            # The empty line may be split between two pieces.
             self._header_end = (self._header_end + data)[1 - len(_END_OF_HEADER) :]
             if self._header_clock is None:
                 self._begin_header_clock()

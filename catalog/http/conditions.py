@@ -1,4 +1,4 @@
-"""Entity tags, and the conditions that requests put on them (RFC 9110, 13)."""
+"""Entity tags, and the conditions of requests on entity tags (RFC 9110, 13)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from catalog.writing.transaction import Condition
 READING = ("GET", "HEAD", "OPTIONS")
 
 _TAG = re.compile(r'(W/)?("[^"]*")')
-# Headers with metadata: those of the native API, and those of edition 0.4.
+# The prefixes of headers with metadata: of the native API, and of edition 0.4.
 _METADATA = ("xregistry-", "registry-")
 _OF_THE_BODY = (hdrs.CONTENT_LENGTH, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING)
-# Caches may keep an answer, but must revalidate it each time.
+# Caches may keep an answer, but must revalidate the answer before each use.
 REVALIDATE = "no-cache"
-# Nobody keeps an answer of which the tag tells only a part, and none is replaced by a 304.
+# For answers with a tag that covers only a part of the content: caches do not keep such an answer,
+# and no 304 replaces the answer.
 NEVER_KEPT = "no-store"
 
 
 def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
-    """The tag of an answer with this body and the metadata in its headers."""
+    """The tag of an answer: a digest of the body and of the metadata in the headers."""
     digest = hashlib.sha256(body).hexdigest()
     metadata = [item for item in (headers or {}).items() if item[0].lower().startswith(_METADATA)]
     if metadata:
@@ -37,7 +38,7 @@ def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
 
 
 def weak_tag(parts: Iterable[object]) -> str:
-    """The tag of an answer that these parts identify."""
+    """The tag of an answer that the given parts identify."""
     text = "\n".join(map(str, parts))
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
@@ -48,19 +49,28 @@ def has_tag(request: web.Request, tag: str) -> bool:
 
 
 def names_tag(request: web.Request, tag: str) -> bool:
-    """Whether `If-None-Match` names a tag itself, not just `*`."""
+    """Whether `If-None-Match` names a tag; `*` does not count."""
     given = request.headers.getall(hdrs.IF_NONE_MATCH, ())
     return tag.removeprefix("W/") in tags_in(given, weak=True)
 
 
 def tags_in(headers: Iterable[str], *, weak: bool = False) -> list[str]:
-    """The tags in the values of a header, the weak ones only if wanted."""
+    """The tags in the values of a header.
+
+    Args:
+        headers: the values of the header.
+        weak: include weak tags, without the prefix `W/`.
+    """
     found = _TAG.findall(",".join(headers))
     return [tag for prefix, tag in found if weak or not prefix]
 
 
 def not_modified(headers: CIMultiDict[str] | CIMultiDictProxy[str]) -> web.Response:
-    """Answer that the client's copy is current; `headers` are those of the whole answer."""
+    """Answer that the client's copy is current.
+
+    Args:
+        headers: the headers of the complete answer.
+    """
     kept = CIMultiDict(headers)
     for name in _OF_THE_BODY:
         kept.popall(name, None)
@@ -79,7 +89,7 @@ def tag(response: web.StreamResponse) -> None:
 
 
 def answer_conditionally(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Tag the answer to a read, or replace it by a 304 if the client has it."""
+    """Tag the answer to a read, or return a 304 if the client has the same answer."""
     tag(response)
     if hdrs.IF_NONE_MATCH not in request.headers or response.status != 200:
         return response
@@ -93,16 +103,17 @@ _READ_AGAIN = "Read it again, and decide anew."
 _NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
 
 
-# Answers a GET of one entity; raises NotFound if it does not exist.
+# Answers a GET of one entity; raises NotFound if the entity does not exist.
 Reading: TypeAlias = Callable[[Connection], Awaitable[web.Response]]
 
 
 def condition_on(request: web.Request, read: Reading | None, subject: str = "") -> Condition | None:
-    """The condition of a write, to be checked under its locks.
+    """The condition of a write, to be checked under the locks of the write.
 
     Args:
-        read: answers a GET of the same path; `None` where the request writes several entities.
-        subject: the entity, if the request's path does not name it.
+        request: the request of the write.
+        read: answers a GET of the same path; `None` for requests that write several entities.
+        subject: the entity, if the path of the request does not name the entity.
 
     Returns:
         a check that raises PreconditionFailed; `None` for an unconditional request.
@@ -122,14 +133,15 @@ def condition_on(request: web.Request, read: Reading | None, subject: str = "") 
 
 
 def check_tag(request: web.Request, tag: str | None, subject: str = "") -> None:
-    """Compare a request's conditions with a tag.
+    """Compare the conditions of a request with a tag.
 
     Args:
-        tag: of the entity; `None` if it does not exist.
+        request: the request with the conditions.
+        tag: the tag of the entity; `None` if the entity does not exist.
         subject: as for `condition_on`.
 
     Raises:
-        PreconditionFailed
+        PreconditionFailed: a condition does not hold.
     """
     for header, must_match in ((hdrs.IF_MATCH, True), (hdrs.IF_NONE_MATCH, False)):
         if header in request.headers and _matches(request, header, tag) != must_match:

@@ -1,4 +1,4 @@
-"""Query parameters: the flags of a request, and the page that it asks for."""
+"""Query parameters: the flags of a request, and the requested page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catalog.model.errors import BadFlag, BadRequest
 
 
 class Flags:
-    """The flags of one request.
+    """The flags of a request.
 
     Source: core/http.md, "Request Flags / Query Parameters" and "Adherence to HTTP Standards".
     """
@@ -21,14 +21,14 @@ class Flags:
         self._query = request.query
 
     def values(self, flag: str) -> list[str]:
-        """All values of a flag; none if the flag is off."""
+        """The values of a flag; empty if the capabilities do not enable the flag."""
         return self._query.getall(flag, []) if flag in self.capabilities.flags else []
 
     def value(self, flag: str) -> str | None:
-        """The value of a flag that has one value.
+        """The value of a flag that has a single value.
 
         Raises:
-            BadFlag: there are several.
+            BadFlag: the flag has several values.
         """
         values = self.values(flag)
         if len(values) > 1:
@@ -39,7 +39,7 @@ class Flags:
         """Whether a flag without a value is given.
 
         Raises:
-            BadFlag: it has a value.
+            BadFlag: the flag has a value.
         """
         values = self.values(flag)
         if any(values):
@@ -48,7 +48,7 @@ class Flags:
 
 
 def read_page(request: web.Request) -> tuple[str, int]:
-    """The id after which a page begins, and its most entities.
+    """The id after which a page begins, and the most entities of the page.
 
     Raises:
         BadRequest: `limit` is not a number above 0.
@@ -59,7 +59,7 @@ def read_page(request: web.Request) -> tuple[str, int]:
 
 
 def page_limit(request: web.Request, wanted: int | None) -> int:
-    """The most items of a page: as many as the client wants, as far as the node lets it."""
+    """The most items of a page: the number that the client wants, up to the node's page size."""
     most = request[CONTEXT].settings.page_size
     return most if wanted is None else min(wanted, most)
 

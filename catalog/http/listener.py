@@ -1,4 +1,4 @@
-"""Accepts the connections of clients, as many as the process has descriptors for."""
+"""Accepts the connections of clients, within the file descriptors of the process."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from catalog.config import Settings
 from catalog.http.clientconnections import ClientConnection, ClientConnections, refusal
 from catalog.model.errors import XRegistryError
 
-# More than a node has use for.
+# More descriptors than a node needs.
 _MOST = 65_536
-# For listeners, the processes that check documents, files, and what libraries open.
+# For listeners, the processes that check documents, files, and descriptors of libraries.
 _OTHERS = 64
 _LEAST_OF_CLIENTS = 16
-# Each of some thousand sinks that are sent events keeps one.
+# Deliveries to a few thousand sinks keep a connection for each sink.
 _MOST_IDLE = 1024
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process open as many files as the system allows, within reason."""
+    """Let the process open as many files as the system allows, up to 65536."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST if hard == resource.RLIM_INFINITY else min(_MOST, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
-    # Some systems allow less than they say.
+    # Some systems allow fewer descriptors than the stated limit.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def most_client_connections(settings: Settings) -> int:
-    """The most clients that may be connected at a time: as many as the settings say, or fewer where
+    """The most clients that may be connected at a time: the number of the settings, or fewer if
     the process has few descriptors."""
     outbound = most_outbound_connections(settings)
-    # To sinks, and to other catalogs, with half as many of these that are idle.
+    # Two sessions, to sinks and to other catalogs; the latter keeps half as many idle connections.
     rest = _descriptors() - 2 * outbound - outbound // 2 - most_idle_sink_connections()
     rest -= settings.database_connections + _OTHERS
     return max(_LEAST_OF_CLIENTS, min(settings.max_connections, rest))
 
 
 def most_outbound_connections(settings: Settings) -> int:
-    """The most connections that a session to other servers may use at a time."""
+    """The most connections to other servers that a session may use at a time."""
     return max(1, min(settings.max_outbound_connections, _descriptors() // 8))
 
 
 def most_idle_sink_connections() -> int:
-    """The most connections to sinks that are kept while no request is under way."""
+    """The most idle connections to sinks that are kept open."""
     return max(1, min(_MOST_IDLE, _descriptors() // 16))
 
 
@@ -68,18 +68,22 @@ _BACKLOG = 1024
 _BATCH = 64
 _PAUSE_SECONDS = 0.2
 _QUIET_SECONDS = 60.0
-# A refused client can read its answer for this time: a connection that is closed while its
-# request arrives can lose the answer.
+# The time that a refused client has to read the answer: closing a connection while the request
+# arrives can lose the answer.
 _REFUSED_SECONDS = 1.0
 _MOST_REFUSED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Sockets that listen, and the URL that reaches them.
+    """Listening sockets, and the URL of the sockets.
 
-    `is_shared` says that other processes accept from them, too. One that only works for the node
-    has no sockets.
+    A process of a node that serves no clients has no sockets.
+
+    Args:
+        sockets: the sockets.
+        url: the URL at which clients reach the sockets.
+        is_shared: whether several processes accept connections from the same sockets.
     """
 
     sockets: Sequence[socket.socket]
@@ -91,7 +95,7 @@ async def listen(host: str, port: int, *, is_tls: bool = False) -> Listening:
     """Listen on every address of `host`, on the same port.
 
     Raises:
-        OSError: an address is in use, or none of this machine.
+        OSError: an address is in use, or does not belong to the machine.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(
@@ -121,7 +125,7 @@ async def accepting(
     connections: ClientConnections,
     tls: Tls | None = None,
 ) -> AsyncIterator[None]:
-    """Serve clients that connect; the sockets are closed in the end."""
+    """Serve clients that connect, and close the sockets at the end."""
     batch = 1 if listening.is_shared else _BATCH
     listeners = [
         Listener(each, server, connections, tls, batch=batch) for each in listening.sockets
@@ -137,7 +141,7 @@ async def accepting(
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS that ends here: a client counts as connected while it shakes hands."""
+    """TLS that ends at the node: a client counts as connected during the handshake."""
 
     context: ssl.SSLContext
     handshake_seconds: float
@@ -146,8 +150,8 @@ class Tls:
 class Listener:
     """Accepts connections on one socket.
 
-    uvloop closes a listening socket, and says nothing, once `accept` fails for lack of
-    descriptors; asyncio logs it again and again. This listener waits until descriptors are free.
+    If `accept` fails for lack of descriptors, uvloop closes the listening socket without an error,
+    and asyncio logs the failure again and again. `Listener` waits until descriptors are free.
     """
 
     def __init__(
@@ -160,7 +164,7 @@ class Listener:
         batch: int = _BATCH,
     ) -> None:
         self._socket = listening
-        # Processes that share a socket take one connection at a time, so that each gets its part.
+        # Processes that share a socket accept one connection at a time, for equal shares.
         self._batch = batch
         self._server = server
         self._connections = connections
@@ -213,7 +217,7 @@ class Listener:
 
     def _refuse(self, client: socket.socket, error: XRegistryError) -> None:
         if self._tls is not None:
-            # It would not read what is said before the handshake.
+            # A client of TLS would not read an answer before the handshake.
             client.close()
             return
         with contextlib.suppress(OSError):
@@ -230,7 +234,7 @@ class Listener:
         self._loop.call_later(_REFUSED_SECONDS, close)
 
     def _wait(self, error: OSError) -> None:
-        """Pause, and log it once in a while."""
+        """Pause accepting, and log the error unless it was logged within the last minute."""
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(_PAUSE_SECONDS, self.begin)
         now = self._loop.time()

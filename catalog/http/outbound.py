@@ -1,4 +1,4 @@
-"""Requests to other servers, at addresses that are allowed."""
+"""Requests to other servers, at allowed addresses."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _MOST_KNOWN = 4096
 
 
 class NameLookup:
-    """Looks up names in threads of its own.
+    """Looks up host names in separate threads.
 
-    A lookup cannot be cancelled, and lasts for many seconds if the servers of the name do not
-    answer. Such lookups would take all threads of the event loop, which every user of names shares.
-    Here, names that were not found last, or never looked up, may take half of the lookups. Callers
-    that want the same name share a lookup.
+    A lookup cannot be cancelled, and lasts for many seconds if the name servers do not answer.
+    Such lookups would occupy the threads of the event loop, which every user of names shares.
+    Names without a previous lookup, and names that the last lookup did not find, may therefore
+    occupy half of the lookups only. Callers that want the same name share a lookup.
     """
 
     def __init__(self) -> None:
@@ -52,18 +52,20 @@ class NameLookup:
         """
         key = host, port
         with contextlib.suppress(OSError, UnicodeError):
-            # An address needs no lookup, whatever way it is written.
+            # An address, in every notation, needs no lookup.
             return _addresses(host, port, flags=socket.AI_NUMERICHOST)
         found = self._running.get(key) or await self._begin(key)
+        # A caller that is cancelled must not cancel the lookup of other callers.
         return await asyncio.shield(found)
 
     async def _begin(self, key: tuple[str, int]) -> asyncio.Future[list[AddressInfo]]:
         is_unknown = key not in self._known
         await self._lookups.take(within_half=is_unknown)
+        # Another caller may have begun the lookup while this caller waited.
         if key in self._running:
             self._lookups.give_back(within_half=is_unknown)
             return self._running[key]
-        # The lookup goes on when the one who began it has been cancelled.
+        # A future, not a task of the caller: the lookup continues when the caller is cancelled.
         future = self._running[key] = asyncio.get_running_loop().create_future()
 
         def end(_: object) -> None:
@@ -72,7 +74,7 @@ class NameLookup:
             self._lookups.give_back(within_half=is_unknown)
 
         future.add_done_callback(end)
-        # A daemon: the process does not wait for it when it ends.
+        # A daemon thread: the process does not wait for the lookup at the end.
         threading.Thread(target=_look_up, args=(key, future), daemon=True).start()
         return future
 
@@ -94,10 +96,10 @@ def _look_up(key: tuple[str, int], future: asyncio.Future[list[AddressInfo]]) ->
     failure: OSError | None = None
     try:
         found = _addresses(*key)
-    # A part of more than 63 characters cannot be encoded.
+    # A label of more than 63 characters cannot be encoded.
     except (OSError, UnicodeError) as error:
         failure = socket.gaierror(socket.EAI_NONAME, f"{type(error).__name__}: {error}")
-    # The loop may have been closed meanwhile.
+    # The event loop may have been closed during the lookup.
     with contextlib.suppress(RuntimeError):
         future.get_loop().call_soon_threadsafe(_settle, future, found, failure)
 
@@ -118,18 +120,19 @@ _ADDRESS_SECONDS = 5.0
 
 
 async def connect_socket(host: str, port: int, settings: Settings) -> socket.socket:
-    """Connect to the first address of a host that answers, of those that are allowed.
+    """Connect to the first allowed address of a host that answers.
 
-    Each address is checked when it is connected to, so a name that resolves differently later is
-    no way around the check.
+    Every address is checked at the time of the connection, so a name that resolves differently
+    later cannot bypass the check.
 
     Args:
         host: a name or an address.
         port: the port.
-        settings: say which addresses are allowed.
+        settings: the allowed addresses.
 
     Raises:
-        OSError: the name has no address, or none answers, or none is allowed (`AddressRefused`).
+        OSError: the name has no address, no address answers, or no address is allowed
+            (`AddressRefused`).
     """
     loop = asyncio.get_running_loop()
     with names_hidden(if_private_refused=not settings.allows_private_addresses):
@@ -159,24 +162,25 @@ _CONNECT_SECONDS = 10.0
 
 
 class RedirectRefused(aiohttp.ClientError):
-    """A response is a redirect, which sessions of a node do not follow."""
+    """A response is a redirect, and sessions of a node do not follow redirects."""
 
 
 def open_session(
     settings: Settings, *, total_seconds: float = 300.0, idle_seconds: float = 15.0
 ) -> aiohttp.ClientSession:
-    """Open a client session for requests of this node to other servers.
+    """Open a client session for requests of the node to other servers.
 
-    Each address is checked when a connection is opened, so a name that resolves differently
-    the second time is no way around the check. The session follows no redirects, uses no proxy
-    of the environment and keeps no cookies. Its connections are bounded, and so is what a server
-    that never answers can hold: requests beyond them wait.
+    Every address is checked when a connection is opened, so a name that resolves differently the
+    second time cannot bypass the check. The session follows no redirects, uses no proxy of the
+    environment and keeps no cookies. The number of connections is bounded, which also bounds the
+    resources that a server without answers can hold; further requests wait.
 
     Args:
-        settings: say which addresses are allowed.
+        settings: the allowed addresses and the limits.
         total_seconds: the longest time of a request, body included, unless the request has a
             timeout of its own.
-        idle_seconds: how long a connection is kept for the next request to the same server.
+        idle_seconds: the time for which an idle connection is kept for the next request to the
+            same server.
     """
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
@@ -198,7 +202,7 @@ def open_session(
 
 
 class _Resolver(aiohttp.ThreadedResolver):
-    """A resolver that tells which names have an address only where all may be connected to."""
+    """A resolver that hides which names have an address, where private addresses are refused."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -212,10 +216,10 @@ class _Resolver(aiohttp.ThreadedResolver):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """A connector that keeps few connections open that are idle.
+    """A connector that bounds the number of idle connections.
 
-    aiohttp bounds those in use, and keeps all others for some seconds. It has no setting for
-    this, so this class replaces a private method.
+    aiohttp bounds the connections in use, but keeps every idle connection for some seconds.
+    aiohttp has no setting for a bound, so the class overrides a private method.
     """
 
     def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
@@ -225,10 +229,10 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def open_allowed_socket(settings: Settings, address: Any) -> socket.socket:
-    """A socket for one of the answers of getaddrinfo, not connected yet.
+    """An unconnected socket for an answer of getaddrinfo.
 
     Raises:
-        AddressRefused: the node must not connect to that address.
+        AddressRefused: the node must not connect to the address.
     """
     family, kind, protocol, _, sockaddr = address
     if refusal := why_address_refused(sockaddr[0], settings):
@@ -246,11 +250,14 @@ _SECONDS = 10.0
 async def probe_endpoint(
     host: str, port: int, settings: Settings, *, is_tls: bool
 ) -> datetime | None:
-    """Connect to a server, and send it nothing but a TLS handshake; the end of its certificate.
+    """Connect to a server, and send at most a TLS handshake.
+
+    Returns:
+        the time at which the certificate of the server expires; `None` without TLS.
 
     Raises:
-        OSError: it cannot be reached, or only at an address that is not allowed, or its certificate
-            is not valid (`ssl.SSLError`).
+        OSError: the server cannot be reached, or only at an address that is not allowed, or the
+            certificate is not valid (`ssl.SSLError`).
     """
     async with asyncio.timeout(_SECONDS):
         connected = await connect_socket(host, port, settings)

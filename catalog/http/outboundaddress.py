@@ -1,4 +1,4 @@
-"""The addresses that a node may send requests to: those of sinks, sources and includes."""
+"""The addresses to which a node may send requests: addresses of sinks, sources and includes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# In the last one, as in IPv4-compatible addresses, the IPv4 address is at the end, too.
+# IPv6 networks of addresses that end in an IPv4 address; the last is for IPv4-compatible addresses.
 _ENDS_IN_IPV4 = (_NAT64, ipaddress.IPv6Network("64:ff9b:1::/48"), ipaddress.IPv6Network("::/96"))
 _LOOPBACK = 1
 _AUTHORITY = re.compile(r"([^:/?#]*://)([^/?#]*)(.*)", re.DOTALL)
-# Link-local addresses, and others at which cloud platforms tell their machines secrets.
+# Link-local addresses, and further addresses at which cloud platforms give secrets to machines.
 _PLATFORM: tuple[_Network, ...] = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -44,11 +44,13 @@ def why_address_refused(address: str, settings: Settings) -> str | None:
     well.
 
     Raises:
-        ValueError: it is no IP address.
+        ValueError: the address is no IP address.
     """
     forms = _forms(address)
     allowed = _networks(settings.allowed_addresses)
     unnamed = [form for form in forms if not _is_within(form, allowed)]
+    # Before the private addresses: a node with access to private networks must not give away the
+    # secrets of the platform.
     if any(_is_within(form, _PLATFORM) for form in unnamed):
         return OF_PLATFORM
     if settings.allows_private_addresses or all(_is_public(form) for form in unnamed):
@@ -57,7 +59,7 @@ def why_address_refused(address: str, settings: Settings) -> str | None:
 
 
 def split_hosts(url: str) -> list[str]:
-    """A URL for each of the hosts that one names with commas between."""
+    """The URLs of the hosts in a URL that names several hosts, separated by commas."""
     parts = _AUTHORITY.fullmatch(url)
     if parts is None:
         return [url]
@@ -71,15 +73,15 @@ def why_refused(
     schemes: Sequence[str] = ("http", "https"),
     most_hosts: int = 1,
 ) -> str | None:
-    """The reason why nothing must be sent to a URL later, or `None`.
+    """The reason why a URL is refused as the target of later requests, or `None`.
 
     Names are not resolved: addresses are checked when a connection is opened.
 
     Args:
         url: the URL.
-        settings: say which addresses are allowed.
-        schemes: those that are possible.
-        most_hosts: how many hosts it may name, with commas between; all are checked.
+        settings: the allowed addresses.
+        schemes: the accepted schemes.
+        most_hosts: the most hosts that the URL may name, separated by commas; each is checked.
     """
     if most_hosts == 1:
         return _why_host_refused(url, settings, schemes)
@@ -102,6 +104,7 @@ def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> s
         return "it must not carry credentials"
     if parts.fragment:
         return "it must not have a fragment"
+    # The only names that need no lookup; the addresses of other names are checked later.
     if host == "localhost" or host.endswith(".localhost"):
         host = "127.0.0.1"
     try:
@@ -111,9 +114,9 @@ def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> s
 
 
 def why_endpoint_refused(url: str, settings: Settings) -> str | None:
-    """The reason why no token must be sent to a URL, or `None`.
+    """The reason why a URL must not be sent a token, or `None`.
 
-    Without TLS, others could read it on the way (RFC 6749 10.4), unless it stays on this machine.
+    Without TLS, a token could be read on the way (RFC 6749 10.4), except on the same machine.
     """
     refusal = why_refused(url, settings)
     if refusal is not None or urlsplit(url).scheme == "https" or _is_loopback(url):
@@ -132,13 +135,14 @@ def _is_loopback(url: str) -> bool:
 
 
 def _forms(address: str) -> list[_Address]:
-    """An address, and the IPv4 addresses in it; a mapped one is the IPv4 address alone."""
+    """An address and the IPv4 addresses inside; for a mapped address, the IPv4 address alone."""
     parsed = ipaddress.ip_address(address)
     if not isinstance(parsed, ipaddress.IPv6Address):
         return [parsed]
     if parsed.ipv4_mapped is not None:
         return [parsed.ipv4_mapped]
     found = [parsed.sixtofour, *(parsed.teredo or ())]
+    # The addresses :: and ::1 lie in the network of IPv4-compatible addresses, but contain none.
     if _is_within(parsed, _ENDS_IN_IPV4) and int(parsed) > _LOOPBACK:
         found.append(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF))
     return [parsed, *(each for each in found if each is not None)]

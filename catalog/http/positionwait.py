@@ -1,9 +1,10 @@
-"""Reads that wait for a position: that of a write, here or at a catalog that this node follows.
+"""Reads that wait for the position of a write, at the node or at a catalog that the node follows.
 
-A write answers with its position in `Concord-Position`. A GET or HEAD that gives it in
-`Concord-Wait-For`, here or at a replica, is answered once the write can be seen there, within the
-seconds of `Prefer: wait=N` (RFC 7240, 4.3). The answer has a position of this node itself, so that
-a reader at the other end of a relay asks the relay first, and then waits for the relay's position.
+The answer to a write has the position of the write in `Concord-Position`. A GET or HEAD with the
+position in `Concord-Wait-For`, at the same node or at a replica, is answered once the write is
+visible there, within the seconds of `Prefer: wait=N` (RFC 7240, 4.3). The answer has a position of
+the answering node, so that a reader at the other end of a relay asks the relay first, and then
+waits for the relay's position.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from catalog.store.database import Database, SharedDatabase, wait_for
 from catalog.store.linkprogress import LinkProgress, NodeProgress, read_progress
 from catalog.store.logpositions import LogCursor
 
-# A link that is current has a change of its source within milliseconds. One that sleeps, or that
-# does not bring this change, reads on when it is woken; then its source may hide a change for as
-# long as an older transaction is open there, so it is woken again, less and less often.
+# A current link has a change of the source within milliseconds. A link that sleeps, or does not
+# replicate the change, reads on when woken. The source may hide a change as long as an older
+# transaction is open there, so the link is woken again, with growing pauses.
 _FIRST_WAKE, _LAST_WAKE = 0.1, 2.0
-# Progress is signalled; this is for a notification that was lost with its connection.
+# Progress is signalled; the pause covers notifications that were lost with a connection.
 _LONGEST_PAUSE = 5.0
 
 
 class _Waiting:
-    """A read that waits, and the position that it waits for."""
+    """A waiting read, the awaited position, and the links that are behind the position."""
 
     def __init__(self, cursor: LogCursor, behind: Sequence[LinkProgress]) -> None:
         self.cursor = cursor
@@ -46,17 +47,17 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Wake:
-    """The time at which to wake a link, and the pause before the next time."""
+    """The time at which to wake a link, and the pause before the following time."""
 
     due: float
     pause: float
 
 
 class LinkWaits:
-    """The waiting reads of one process.
+    """The waiting reads of a process.
 
-    They hold no connection. While there are some, one task looks at the progress of their links,
-    whenever that is signalled.
+    Waiting reads hold no connection to the database. A single task, which runs while reads wait,
+    looks at the progress of the links whenever progress is signalled.
     """
 
     def __init__(self, database: SharedDatabase) -> None:
@@ -67,19 +68,21 @@ class LinkWaits:
 
     @property
     def waiting(self) -> int:
-        """The number of reads that wait."""
+        """The number of waiting reads."""
         return len(self._waiting)
 
     async def wait(
         self, cursor: LogCursor, behind: Sequence[LinkProgress], seconds: float
     ) -> Sequence[LinkProgress]:
-        """Wait until all links that follow an instance are at a position of it, or until none does.
+        """Wait until every link to an instance is at a position, or no link follows the instance.
 
         Args:
-            behind: those that are not yet.
+            cursor: the position and its instance.
+            behind: the links that are behind the position at first.
+            seconds: the longest time to wait.
 
         Returns:
-            those that are not after `seconds`.
+            the links that are behind the position at the end.
         """
         reader = _Waiting(cursor, behind)
         self._waiting.add(reader)
@@ -98,8 +101,9 @@ class LinkWaits:
         return reader.behind
 
     async def _follow(self) -> None:
-        """Look at the links as long as there are reads that wait."""
+        """Look at the links as long as reads wait."""
         while True:
+            # The ticket comes first, so that progress during the look ends the wait below.
             ticket = self._database.signal.progress_ticket()
             if self._database.signal.is_ended:
                 return self._dismiss()
@@ -113,7 +117,7 @@ class LinkWaits:
             await wait_for(ticket, min(_LONGEST_PAUSE, max(0.0, until - now)))
 
     def _dismiss(self) -> None:
-        """End all waits with the links that are behind."""
+        """End every wait, with the links that are behind."""
         for reader in self._waiting:
             if not reader.is_over.done():
                 reader.is_over.set_result(None)
@@ -127,7 +131,7 @@ class LinkWaits:
                 await links.wake(connection, id)
 
     def _settle(self, progress: NodeProgress) -> set[str]:
-        """End the waits that are over; return the links that the others wait for."""
+        """End the waits that are over; return the links that the remaining reads wait for."""
         for reader in self._waiting:
             found = progress.following(reader.cursor.instance)
             reader.behind = [link for link in found if not link.is_at(reader.cursor)]
@@ -136,7 +140,7 @@ class LinkWaits:
         return {link.id for reader in self._waiting for link in reader.behind}
 
     def _due(self, behind: set[str]) -> list[str]:
-        """The links to wake now."""
+        """The links to wake at the moment; sets the time of the following wake of each."""
         now = asyncio.get_running_loop().time()
         for id in self._wakes.keys() - behind:
             del self._wakes[id]
@@ -165,7 +169,7 @@ _RELAYED = (
 
 
 async def wait_for_positions(request: web.Request) -> None:
-    """Let a GET or HEAD wait until the writes that it names are visible here.
+    """Let a GET or HEAD wait until the writes at the requested positions are visible.
 
     Raises:
         UnknownPosition: a write would never be visible.
@@ -190,7 +194,8 @@ async def wait_for_positions(request: web.Request) -> None:
         if behind:
             raise _not_reached(request, cursor, behind[0], seconds)
         progress = await _read_progress(context.database, cursors)
-        _behind(request, cursor, progress)  # Raises, if it waited for a link that is gone.
+        _behind(request, cursor, progress)  # Raises UnknownPosition if the link was deleted.
+    # A write that changed the configuration has to be visible, too.
     if progress.revision > context.configuration.revision:
         await context.shared.reload()
     now = LogCursor.at(context.database.node.instance, progress.newest)
@@ -198,16 +203,17 @@ async def wait_for_positions(request: web.Request) -> None:
 
 
 async def _read_progress(database: Database, cursors: Sequence[LogCursor]) -> NodeProgress:
-    """Read the progress of this node and of the links that follow the instances of cursors."""
+    """Read the progress of the node and of the links that follow the instances of cursors."""
     async with database.acquire() as connection:
         return await read_progress(connection, {cursor.instance for cursor in cursors})
 
 
 def _behind(request: web.Request, cursor: LogCursor, progress: NodeProgress) -> list[LinkProgress]:
-    """The links that have not come to a position yet.
+    """The links that are behind a position.
 
     Raises:
-        UnknownPosition: no link does, or it is one of this node that its log does not have.
+        UnknownPosition: no link follows the catalog of the position, or the position is one of
+            the node itself beyond the end of the log.
     """
     if cursor.is_of(request[CONTEXT].database.node.instance):
         if cursor.position.txid < progress.next_txid:
@@ -226,10 +232,10 @@ def _behind(request: web.Request, cursor: LogCursor, progress: NodeProgress) -> 
 
 
 def _positions(request: web.Request) -> Sequence[LogCursor]:
-    """The positions that a request names, each once.
+    """The positions that a request names, without repetitions.
 
     Raises:
-        BadRequest
+        BadRequest: the header names too many positions, or a text that is no position.
     """
     texts = ",".join(request.headers.getall(WAIT_FOR)).split(",", _MOST_POSITIONS)
     if len(texts) > _MOST_POSITIONS:
@@ -243,7 +249,7 @@ def _positions(request: web.Request) -> Sequence[LogCursor]:
 
 
 def _seconds(request: web.Request) -> float:
-    """The time that a client wants to wait, as far as the node lets it."""
+    """The seconds that a client wants to wait, at most `read_wait_seconds`."""
     most = request[CONTEXT].settings.read_wait_seconds
     for preference in ",".join(request.headers.getall(_PREFER, ())).split(","):
         name, _, value = preference.partition(";")[0].partition("=")

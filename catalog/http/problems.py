@@ -30,14 +30,14 @@ from catalog.model.masking import described
 from catalog.store.authoritybases import read_bases
 
 _WEB = ("http://", "https://")
-# The URL is from another catalog or its operator, and stands in a header.
+# A URL from another catalog or from an operator goes into a header, so the rest is encoded.
 _KEPT = "!#$%&'()*+,/:;=?@[]~-._"
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 async def point_to_authority(context: Context, error: XRegistryError) -> None:
-    """Let the refusal of a write to replicas name the URLs of the entities at their authorities."""
-    # Without the database the refusal is as true.
+    """Add the URLs of the entities at the authorities to the refusal of a write to replicas."""
+    # Without the database, the refusal is right, and only lacks the URLs.
     with contextlib.suppress(ServerBusy, TimeoutError):
         await _point(context, error)
 
@@ -55,7 +55,7 @@ async def _point(context: Context, error: XRegistryError) -> None:
         if base and not _CONTROL.search(base):
             each.arguments["url"] = quote(f"{base.rstrip('/')}{each.arguments['origin']}", _KEPT)
     if url := error.arguments.get("url", ""):
-        # RFC 5023, 11.1: the resource at which this one can be edited.
+        # RFC 5023, 11.1: the link to the URL at which the resource can be edited.
         error.headers = {**error.headers, hdrs.LINK: f"<{url}>;rel=edit"}
 
 
@@ -68,18 +68,18 @@ def _of_replicas(errors: Iterable[XRegistryError]) -> Iterable[Readonly]:
 _log = structlog.get_logger()
 
 PROBLEM: web.ResponseKey[str] = web.ResponseKey("problem", str)
-"""The name of the error that an error document tells."""
+"""The name of the error in an error document."""
 
 
 def has_begun(request: web.BaseRequest) -> bool:
-    """Whether a part of the answer was sent, so that it cannot become a problem any more."""
+    """Whether a part of the answer was sent, so that an error document is no longer possible."""
     return request.writer.output_size > 0
 
 
 def cut_short(request: web.BaseRequest, error: BaseException) -> None:
-    """Cut the connection of an answer that has begun, so that the client does not take it as whole.
+    """Abort the connection of an answer under way: the client must not take a part for the whole.
 
-    An error is logged unless the client has gone.
+    An error is logged unless the client is gone.
     """
     is_clients = is_client_gone(request)
     if request.transport is not None:
@@ -93,10 +93,10 @@ def is_client_gone(request: web.BaseRequest) -> bool:
 
 
 def problem_of(request: web.Request, error: Exception) -> web.Response:
-    """The error document about an error, unless its client has gone.
+    """The error document of an error.
 
     Raises:
-        ConnectionError
+        ConnectionError: the given error, if the client is gone.
     """
     match error:
         case DatabaseUnavailable():
@@ -118,10 +118,10 @@ def problem_of(request: web.Request, error: Exception) -> web.Response:
 
 
 def answer_unexpected(request: web.BaseRequest, error: BaseException | None) -> web.Response:
-    """Answer an error of the node itself; it is logged under an id that the client gets."""
+    """Answer an internal error of the node, and log the error under an id that the client gets."""
     instance = uuid.uuid4().hex
     if isinstance(request.writer, StreamWriter):
-        # The answer that could not be sent may have been one in chunks.
+        # The answer that could not be sent may have switched the writer to chunks.
         request.writer.chunked = False
     path = request.path.encode(errors="replace").decode()
     _log.error("request failed", instance=instance, path=path, exc_info=error)
@@ -129,7 +129,7 @@ def answer_unexpected(request: web.BaseRequest, error: BaseException | None) -> 
 
 
 def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUnavailable:
-    """The error of this request, whose write may have been committed."""
+    """The error of a request without the database; `OutcomeUnknown` if a write may be committed."""
     is_unknown = isinstance(error, OutcomeUnknown) or (
         CONTEXT in request and request[CONTEXT].database.has_committed
     )
@@ -153,8 +153,9 @@ def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
     """The members of an error document.
 
     Args:
-        path: the request's, for errors about the request as a whole; empty for a violation,
-            which has a subject of its own.
+        error: the error.
+        path: the path of the request, for errors about the request as a whole; empty for a
+            violation, which has a subject of its own.
     """
     subject, detail = error.subject, error.detail
     if path and error.is_about_request and subject != path:

@@ -1,7 +1,8 @@
-"""Refuses requests by their host, by characters of their path and headers, and by their origin.
+"""Refuses requests by the host, by characters of the path and headers, and by the origin.
 
-A page can have its own name lead to the address of a node (DNS rebinding). Its browser then takes
-the node's answers for the page's own, and tells the name in the header Host.
+A web page can let its own host name resolve to the address of a node (DNS rebinding). The browser
+then takes the answers of the node for answers of the page's own server, but sends the name in the
+header Host.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _OWN_HOSTS = (
 
 
 def check_host(request: web.Request, context: Context) -> None:
-    """Check the host of a request, and note the registry's URL as this client knows it.
+    """Check the host of a request, and note the registry's URL as the client knows the URL.
 
     A node answers to `Settings.own_names`, to loopback names and to every IP address: a page
-    cannot have an address lead elsewhere. The port is not compared, since ports are mapped.
-    Requests of HTTP/1.0 need no host.
+    cannot redirect an address. The port is not compared, because ports may be mapped. Requests of
+    HTTP/1.0 need no host.
 
     Raises:
-        BadRequest: the host is malformed, missing, or another one than that of the target.
-        UnknownHost: it is not one of this node.
+        BadRequest: the host is malformed or missing, or differs from the host of the target.
+        UnknownHost: the host is not a name of the node.
     """
     settings = context.settings
     host = request.headers.get(hdrs.HOST)
@@ -46,7 +47,7 @@ def check_host(request: web.Request, context: Context) -> None:
         return
     if host is None or len(host) > _LONGEST or (name := _name_in(host)) is None:
         raise BadRequest(request.path, error_detail="the header Host is missing or malformed")
-    # RFC 9112, 3.2.2: a target that is a whole URL has the same host.
+    # RFC 9112, 3.2.2: a target in absolute form has the same host.
     if host != request.host and name != request.host:
         raise BadRequest(request.path, error_detail="the header Host is not that of the target")
     if not (_is_own(name, settings.own_names) or "*" in settings.own_names):
@@ -56,7 +57,7 @@ def check_host(request: web.Request, context: Context) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def _name_in(host: str) -> str | None:
-    """The name or address in a host, without its port; `None` if it is malformed."""
+    """The name or address in a host, without the port; `None` if the host is malformed."""
     found = _HOST.fullmatch(host)
     if found is None or int(found[3] or 0) > _HIGHEST_PORT:
         return None
@@ -87,10 +88,12 @@ _READING = frozenset({"GET", "HEAD"})
 
 
 def check_characters(request: web.Request) -> None:
-    """Check the target of a request, and the headers of all but plain reads.
+    """Check the target of a request, and the headers of requests other than GET and HEAD.
 
     Raises:
-        MalformedId, BadRequest, HeaderError: in the path, the query or a header.
+        MalformedId: the path has U+0000, or bytes that are not UTF-8.
+        BadRequest: the query has U+0000, or bytes that are not UTF-8.
+        HeaderError: a header is not UTF-8.
     """
     url = request.rel_url
     if not _is_text(url.raw_path):
@@ -105,11 +108,16 @@ def check_characters(request: web.Request) -> None:
 
 
 def check_json_texts(value: Any, source: bytes) -> None:
-    """Check the texts and names of a JSON value, and its source.
+    """Refuse a JSON value with U+0000 in a text or name, which PostgreSQL cannot store.
+
+    Args:
+        value: the parsed value.
+        source: the text of the value.
 
     Raises:
-        ParsingData
+        ParsingData: a text or name has U+0000.
     """
+    # JSON has U+0000 as an escape only: a search of the source saves most walks.
     if _ESCAPED_NUL in source and _holds_nul(value):
         raise ParsingData(error_detail="a text in it holds the character U+0000")
 
@@ -127,7 +135,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _holds_nul(value: Any) -> bool:
-    """Whether a text or name does; the depth of `value` is bounded."""
+    """Whether a text or name in a value has U+0000; the depth of the value is bounded."""
     match value:
         case str():
             return "\0" in value
@@ -140,10 +148,10 @@ def _holds_nul(value: Any) -> bool:
 
 SHOWN_ONLY: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
-    # `sandbox` without permissions: no scripts, no forms, an origin of its own. Nobody may frame
-    # it (which `default-src` does not say).
+    # `sandbox` without permissions: no scripts, no forms, a separate origin. `default-src` does
+    # not cover framing, which `frame-ancestors` forbids.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-    # For what pages load without asking (`<script>`, `<img>`); CORS decides about the rest.
+    # For content that pages load without CORS (`<script>`, `<img>`).
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
@@ -158,7 +166,7 @@ _EXPOSED = frozenset(
 _PREFIX = "xregistry-"
 _REMEMBERED_SECONDS = 600
 _SITE = "Sec-Fetch-Site"
-# The sites of requests that a page of this node makes, and of those that a user does.
+# The sites of requests by a page of the node, and of requests by a user.
 _OWN_SITES = frozenset({"same-origin", "none"})
 _OWN_ORIGINS = (
     "CONCORD_CORS_ORIGINS lists the origins whose pages may, CONCORD_PUBLIC_URL this node's."
@@ -166,13 +174,13 @@ _OWN_ORIGINS = (
 
 
 def check_origin(request: web.Request, context: Context) -> None:
-    """Refuse a write that a page of another origin sends.
+    """Refuse a write by a page of another origin.
 
-    A page may send some requests anywhere without asking first; its browser only keeps the answer
-    from it. Browsers tell the origin of every such write, programs that are none send no origin.
+    A page may send some requests to every server without a preflight; the browser only withholds
+    the answer. Browsers state the origin of every such write; other programs send no origin.
 
     Raises:
-        OriginRefused
+        OriginRefused: the origin is not allowed.
     """
     if request.method in READING:
         return
@@ -190,12 +198,12 @@ def check_origin(request: web.Request, context: Context) -> None:
 def share_with_origins(
     request: web.Request, response: web.StreamResponse, allowed: Sequence[str]
 ) -> None:
-    """Add the headers that let a page of an allowed origin read this response."""
+    """Add the headers that let a page of an allowed origin read a response."""
     if not allowed:
         return
     origin = request.headers.get(hdrs.ORIGIN)
     if "*" not in allowed:
-        # Refused origins too: a cache must not give that answer to an allowed one.
+        # For refused origins, too: a cache must not give their answer to an allowed origin.
         response.headers.add(hdrs.VARY, hdrs.ORIGIN)
     if origin is None or not ({origin, "*"} & {*allowed}):
         return
@@ -212,7 +220,7 @@ def _is_preflight(request: web.Request) -> bool:
 
 
 def _answer_preflight(request: web.Request, response: web.StreamResponse) -> None:
-    # Headers of metadata have names from the model, so all requested headers are allowed.
+    # The model determines the names of headers of metadata, so every requested header is allowed.
     response.headers.add(hdrs.VARY, hdrs.ACCESS_CONTROL_REQUEST_HEADERS)
     if wanted := request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS):
         response.headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = wanted

@@ -1,4 +1,4 @@
-"""Builds responses: JSON, the header fields of all APIs, and what answers leave out."""
+"""Builds responses: JSON, the header fields of every API, and entities that answers leave out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catalog.writing.outcome import Outcome
 CORRELATION_ID = "xRegistry-xregcorrelationid"
 POSITION = "Concord-Position"
 MORE_HEADERS: web.RequestKey[Mapping[str, str]] = web.RequestKey("more_headers", Mapping)
-"""Headers that the answer to a request gets beside those of its handler."""
+"""Headers that the answer to a request gets in addition to the headers of the handler."""
 _NULL = "null"
 _UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
@@ -27,14 +27,14 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def interaction_headers(outcome: Outcome) -> dict[str, str]:
-    """The id of the interaction of a write, and its position, for which reads may wait."""
+    """The headers of a write: the id of the interaction, and the position to wait for in reads."""
     return {CORRELATION_ID: outcome.interaction, POSITION: str(outcome.cursor)}
 
 
 def encode_header(value: str) -> str:
     """Percent-encode the characters that a header can't carry, and quotes and spaces.
 
-    The text "null" is encoded, too, as a plain `null` deletes an attribute.
+    The text "null" is encoded, too, because a plain `null` deletes an attribute.
     """
     return "%6Eull" if value == _NULL else _UNSAFE.sub(_percent_encoded, value)
 
@@ -80,7 +80,7 @@ JSON_TYPE = "application/json; charset=utf-8"
 
 
 def to_json(data: Any) -> bytes:
-    """JSON text; times are shown in UTC, and `orjson.Fragment`s pass through as they are."""
+    """Write JSON, with times in UTC; an `orjson.Fragment` passes through unchanged."""
     return orjson.dumps(data, option=orjson.OPT_UTC_Z)
 
 
@@ -93,13 +93,13 @@ def json_response(
     )
 
 
-# Never sent. A header marks also an answer that is kept to be given again.
+# A mark that is never sent; as a header, the mark stays with answers stored for repeated requests.
 _MARK = "Concord-Untyped"
 UNTYPED: Mapping[str, str] = {_MARK: "true"}
 
 
 def leave_untyped(response: web.StreamResponse) -> None:
-    """Remove the media type that aiohttp has given to a response with the headers of `UNTYPED`."""
+    """Remove the media type that aiohttp gave to a response with the headers of `UNTYPED`."""
     if response.headers.popall(_MARK, None) is not None:
         response.headers.popall(hdrs.CONTENT_TYPE, None)
 
@@ -114,10 +114,11 @@ _reported: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 
 def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:
-    """The result of `show`; `None`, and a line in the log, if it cannot show the entity at `xid`.
+    """The result of `show`, or `None` and a line in the log if `show` fails.
 
     Args:
-        show: does no I/O, so that whatever it raises is about the entity.
+        xid: the xid of the entity.
+        show: shows the entity without I/O, so that every exception is about the entity.
     """
     try:
         return show()
@@ -127,12 +128,12 @@ def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:
 
 
 def json_or_none(xid: str, show: Callable[[], Any]) -> orjson.Fragment | None:
-    """The result of `show` as JSON text; `None`, as above, if it cannot be shown or written."""
+    """The result of `show` as JSON text, or `None` if the entity cannot be shown or written."""
     return shown_or_none(xid, lambda: orjson.Fragment(to_json(show())))
 
 
 def report_left_out(xid: str, error: Exception) -> None:
-    """Log that an entity is left out of answers, once for each reason."""
+    """Log that answers leave out an entity, once for each reason."""
     said = error.detail if isinstance(error, DataRetrievalError) else str(error)
     reason = f"{type(error).__name__}: {said}"[:_LONGEST_REASON]
     if (xid, reason) in _reported:

@@ -1,4 +1,4 @@
-"""Routes: operations with their handlers, and the bodies and queries that handlers are given."""
+"""Routes: operations with handlers, and the bodies and queries that handlers are given."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ ROUTES: web.AppKey[Sequence[Route]] = web.AppKey("routes", Sequence)
 class Route:
     """An operation and its handler.
 
-    The handler is given the request, then the body and the query as the models of the operation.
-    It answers with a response, or with the model of the answer, or with nothing (204).
+    The handler is given the request, then the body and the query as models of the operation. The
+    handler returns a response, or a model of the answer, or `None` (204).
     """
 
     operation: Operation[Any, Any]
@@ -53,11 +53,11 @@ class Route:
 
     @cached_property
     def summary(self) -> str:
-        """The first sentence of the handler's docstring."""
+        """The first line of the handler's docstring."""
         return (self.handler.__doc__ or "").strip().partition("\n")[0]
 
     async def answer(self, request: web.Request, settings: Settings) -> web.StreamResponse:
-        """Handle a request that was admitted, within its time."""
+        """Handle an admitted request within the time limit of the operation."""
         if not self.operation.is_bounded:
             return await self._call(request)
         async with Deadline(request, settings):
@@ -79,7 +79,7 @@ class Route:
 
 
 def reads(path: str, handler: Handler, **more: Any) -> Route:
-    """The route of a GET of entities, which are plain data and have no model."""
+    """The route of a GET of entities, which are plain data without a model."""
     return Route(Operation(method="GET", path=path, needs=Permission.READ, **more), handler)
 
 
@@ -91,7 +91,7 @@ def writes(method: str, path: str, handler: Handler, **more: Any) -> Route:
 def model_response(
     answer: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """A response with a model as JSON, without the members that have no value."""
+    """A response with a model as JSON, without members that have no value."""
     body = answer.model_dump_json(exclude_none=True, by_alias=True).encode()
     return web.Response(
         body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **(headers or {})}
@@ -104,7 +104,7 @@ async def read_request(
     """Read and check the body of a request.
 
     Raises:
-        XRegistryError: the first fault, with all faults in it; the errors of `read_json`.
+        XRegistryError: the first fault, which carries every fault; and the errors of `read_json`.
     """
     if operation.is_optional and not await read_body(request):
         return checked(model, {}, request.path)
@@ -113,13 +113,16 @@ async def read_request(
 
 
 def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
-    """Check a body, or a part of one.
+    """Check a body, or a part of a body.
 
     Args:
-        within: the names of the members that the part is in.
+        model: the model of the body or part.
+        data: the body or part.
+        subject: the subject of errors.
+        within: the names of the members around the part, from the outermost.
 
     Raises:
-        XRegistryError: the first fault, with all faults in it.
+        XRegistryError: the first fault, which carries every fault.
     """
     try:
         return model.model_validate(data, by_alias=True, by_name=False)
@@ -131,7 +134,7 @@ def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
 def _violations_in(
     error: ValidationError, subject: str, within: tuple[str, ...]
 ) -> list[XRegistryError]:
-    """The faults of a body, each as an error of its own that repeats no value."""
+    """The faults of a body as separate errors, which repeat no values of the body."""
     details = error.errors(include_input=False, include_url=False, include_context=False)
     return [_violation(subject, detail, within) for detail in details]
 
@@ -149,10 +152,12 @@ def _violation(subject: str, detail: ErrorDetails, within: tuple[str, ...]) -> X
 
 
 def read_query(request: web.Request, model: type[Model]) -> Model:
-    """Check the parameters of a query; of a parameter that is there several times, the first.
+    """Check the parameters of a query; of a repeated parameter, the first value counts.
+
+    A parameter that is a list in the model has every value.
 
     Raises:
-        BadRequest
+        BadRequest: the parameters do not follow the model.
     """
     given: dict[str, Any] = {}
     for name in request.query:

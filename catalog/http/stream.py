@@ -1,4 +1,4 @@
-"""Streams: their deadline, their shares, and how they are sent."""
+"""Streams: deadlines, shares, and sending."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SINK_TESTS: web.AppKey[Share] = web.AppKey("sink_tests", Share)
 
 
 def add_stream_shares(app: web.Application, settings: Settings) -> None:
-    """Bound these things of an application, in all and for each client."""
+    """Bound the streams and waiting requests of an application, in total and for each client."""
     app[STREAMS] = Share(
         settings.streams,
         per_key=max(1, settings.streams * 2 // 5),
@@ -44,11 +44,12 @@ def add_stream_shares(app: web.Application, settings: Settings) -> None:
         things=Things("requests that wait for changes", "CONCORD_LONG_POLLS"),
     )
     app[WAITING_READS] = Share(1000, per_key=100, things=Things("reads that wait for a position"))
-    # Each waits for the answer of a sink.
+    # A test waits for the answer of a sink.
     app[SINK_TESTS] = Share(16, per_key=4, things=Things("tests of sinks"))
 
 
-# The longest time of a stream, which holds a snapshot: PostgreSQL keeps what was deleted since.
+# The longest time of a stream. A stream holds a snapshot, and PostgreSQL keeps rows that were
+# deleted since the snapshot.
 _STREAM_SECONDS = 7200.0
 
 
@@ -56,13 +57,15 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Deadline:
-    """Bounds the time of a request; a stream may last longer while its reader keeps up.
+    """Bounds the time of a request; a stream may last longer while the reader keeps up.
 
-    Each sent piece of a stream gives it as long as a request may take, but on average it must be
-    read at the least rate, so that no client holds a snapshot for ever.
+    Each sent piece of a stream allows the time of a request for the next piece. On average, the
+    reader must read at the least rate, so that no client holds a snapshot for ever.
 
     Args:
-        longest_seconds: the longest time, however quickly it is read.
+        request: the request.
+        settings: the time of a request, and the least rate.
+        longest_seconds: the longest time of a stream, regardless of the rate.
 
     Raises:
         ReadTooSlowly: a stream was cut.
@@ -103,18 +106,18 @@ class Deadline:
         self._set(min(stalled, self._due, self._last))
 
     def extend_for(self, interaction: Interaction) -> None:
-        """Give an interaction time that deletes groups, with any number of entities in them."""
+        """Give more time to an interaction that deletes groups with any number of entities."""
         if any(delete.xid.kind == "group" for delete in interaction.deletes):
             longest = self._settings.reconfiguration_timeout_seconds
             self.extend(max(0.0, longest - self._settings.request_timeout_seconds))
 
     def extend(self, seconds: float) -> None:
-        """Extend the deadline by the time that the client asks to wait for something."""
+        """Extend the deadline by the time that the client asks to wait."""
         self._due += seconds
         self._set(self._due)
 
     async def __aenter__(self) -> None:
-        # As `asyncio.timeout_at` does it, in fewer steps, since every request has a deadline.
+        # The work of `asyncio.timeout_at` in fewer steps, because every request has a deadline.
         task = asyncio.current_task()
         assert task is not None, "a request is handled in a task"
         self._task, self._cancelling = task, task.cancelling()
@@ -122,9 +125,10 @@ class Deadline:
         self._request[DEADLINE] = self
 
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # A request that is handled again gets another one.
+        # A request that is handled again gets another deadline.
         del self._request[DEADLINE]
         self._stop()
+        # A cancellation from outside, at the same time, must not be turned into an answer.
         is_ended = self._is_over and self._task.uncancel() <= self._cancelling
         if isinstance(error, TimeoutError) or (
             is_ended and isinstance(error, asyncio.CancelledError)
@@ -138,7 +142,7 @@ class Deadline:
         if due > self._loop.time():
             self._clock = self._loop.call_at(due, self._end)
         else:
-            # A timer would come after the next piece of a quick reader, which sets it anew.
+            # A timer would run after the next piece for a quick reader, and be set anew for ever.
             self._clock = self._loop.call_soon(self._end)
 
     def _stop(self) -> None:
@@ -163,11 +167,11 @@ DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
 
 
 def bounded(handler: Handler) -> Handler:
-    """Bound the time of a handler to that of a request (see `Deadline`)."""
+    """Bound the time of a handler to the time of a request (see `Deadline`)."""
 
     @functools.wraps(handler)
     async def handle(request: web.Request) -> web.StreamResponse:
-        # A deadline around another one would end a stream that the inner one lets go on.
+        # An outer deadline would end a stream that an inner deadline lets continue.
         if DEADLINE in request:
             return await handler(request)
         async with Deadline(request, request[CONTEXT].settings):
@@ -188,7 +192,7 @@ async def in_search_time(request: web.Request) -> AsyncIterator[None]:
     """End a search that takes too long, in the database as well.
 
     Raises:
-        SearchTooCostly
+        SearchTooCostly: the search took longer than `search_timeout_seconds`.
     """
     seconds = request[CONTEXT].settings.search_timeout_seconds
     try:
@@ -202,17 +206,17 @@ async def in_search_time(request: web.Request) -> AsyncIterator[None]:
 
 _LARGEST_AT_ONCE = 256 * 1024
 _WRITTEN_AT_ONCE = 64 * 1024
-# The media type that an answer is converted to once it is whole, so it cannot be streamed.
+# The media type to which a complete answer is converted; such an answer cannot be streamed.
 WHOLE: web.RequestKey[str] = web.RequestKey("whole", str)
 
 
 @contextlib.asynccontextmanager
 async def stream_share(request: web.Request) -> AsyncIterator[None]:
-    """Let a client stream in a context, in which it may use one connection for streams.
+    """A context in which a client may stream, with one connection for streams.
 
     Raises:
-        TooManyAtOnce: the client has its share of the streams under way.
-        ServerBusy: there are too many streams of all clients.
+        TooManyAtOnce: the streams of the client are at the share of a client.
+        ServerBusy: the streams of the clients together are at the limit.
     """
     seconds = request[CONTEXT].settings.request_timeout_seconds / 2
     streams, key = request.app[STREAMS], request[CLIENT]
@@ -229,15 +233,19 @@ async def send(
     tag: str = "",
     takes_share: bool = False,
 ) -> web.StreamResponse:
-    """Answer with a body in pieces; each is made when the one before it is sent.
+    """Answer with a body in pieces; a piece is made when the previous piece is sent.
 
     Args:
-        tag: of a streamed read, whose body cannot be hashed first.
+        request: the request.
+        pieces: the pieces of the body.
+        headers: the headers of the answer.
+        status: the status of the answer.
+        tag: the tag of a streamed read, because a streamed body cannot be hashed first.
         takes_share: whether a large answer takes a share of the streams (see `stream_share`);
-            not if the caller has one.
+            false if the caller holds a share.
 
     Raises:
-        TooLarge: the answer must be whole, and is larger than a request may be.
+        TooLarge: the answer cannot be streamed, and is larger than a request may be.
         TooManyAtOnce: see `stream_share`.
     """
     most = _LARGEST_AT_ONCE
@@ -273,26 +281,26 @@ async def send(
         return response
 
 
-# What a process remembers of tokens and rules is as old, so a stream ends within five seconds.
+# Cached tokens and rules may be as old, so a stream ends within five seconds.
 _RENEWAL_SECONDS = 2.0
 RENEW: web.AppKey[Callable[[web.Request], Awaitable[Context]]] = web.AppKey("renew")
-"""Finds the caller of a request that has lasted anew; see `catalog.web.admit.renew`."""
+"""Identifies the caller of a long request again; see `catalog.web.admit.renew`."""
 
 
 class NoLongerPermitted(Exception):
-    """The caller of a stream may no longer read all that the stream shows."""
+    """The caller of a stream may no longer read everything in the stream."""
 
 
 @contextlib.asynccontextmanager
 async def while_permitted(request: web.Request) -> AsyncIterator[None]:
-    """Stream in a context, which ends early once the caller may no longer read all of the stream.
+    """A context for a stream, which ends early once the caller may no longer read the whole stream.
 
-    The credential, the right and the rules of the caller are looked at every two seconds, even
-    while the reader takes nothing. A stream is of one time: if the paths of a restricted caller's
-    rules change, the reader begins again.
+    The credential, the right and the rules of the caller are checked every two seconds, even while
+    the reader does not read. A stream shows a single snapshot: if the paths of a restricted
+    caller's rules change, the reader has to begin again.
 
     Raises:
-        NoLongerPermitted
+        NoLongerPermitted: the caller may no longer read the whole stream.
     """
     began_with, reach = request[CONTEXT].caller, await _reach_of(request[CONTEXT])
 
@@ -305,7 +313,7 @@ async def while_permitted(request: web.Request) -> AsyncIterator[None]:
         except (Unauthenticated, Forbidden):
             return False
         except (XRegistryError, TimeoutError):
-            return True  # Nothing is known at the moment.
+            return True  # The check failed, not the permission.
 
     async def watch(bound: asyncio.Timeout) -> None:
         while True:
@@ -315,6 +323,7 @@ async def while_permitted(request: web.Request) -> AsyncIterator[None]:
                 return
 
     try:
+        # A timeout without a time, by which the watching task can end the context.
         async with asyncio.timeout(None) as bound:
             watching = asyncio.create_task(watch(bound))
             try:
@@ -328,7 +337,7 @@ async def while_permitted(request: web.Request) -> AsyncIterator[None]:
 
 
 async def _reach_of(context: Context) -> bytes:
-    """A digest of the paths that the rules of a restricted caller have; empty for others."""
+    """A digest of the paths in the rules of a restricted caller; empty without restrictions."""
     shown = context.caller.sees
     if shown is EVERYTHING:
         return b""
@@ -337,17 +346,17 @@ async def _reach_of(context: Context) -> bytes:
 
 
 async def write_piece(request: web.Request, response: web.StreamResponse, piece: bytes) -> None:
-    """Write a piece of a stream, and extend the deadline of its request as it is read."""
+    """Write a piece of a stream, and extend the deadline of the request as the client reads."""
     for start in range(0, len(piece), _WRITTEN_AT_ONCE):
         part = piece[start : start + _WRITTEN_AT_ONCE]
         await response.write(part)
         request[DEADLINE].postpone(len(part))
-    # Writing does not wait for a quick reader, but other requests have a turn.
+    # Writing to a quick reader never waits: other requests get a turn.
     await asyncio.sleep(0)
 
 
 async def in_pieces(lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Join lines to pieces that are worth sending."""
+    """Join lines to pieces of at least 64 KiB; the last piece may be shorter."""
     piece = bytearray()
     async with contextlib.aclosing(lines):
         async for line in lines:

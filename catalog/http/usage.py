@@ -1,4 +1,4 @@
-"""Has metrics tell what a process has in use: connections to the database, shares, and checks."""
+"""Metrics of a process: the database connections, shares and checks in use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
 
 def tell_usage(app: web.Application, shared: SharedState) -> None:
-    """Read, whenever the metrics of a process are read, what counts for itself."""
+    """Fill the metrics from the counters of pools, shares and the checker at each collection."""
     shares: dict[str, Share | Bytes] = {
         "streams": app[STREAMS],
         "long_polls": app[LONG_POLLS],

@@ -1,1 +1,1 @@
-"""Checks documents with the write path of a node, on a catalog in memory."""
+"""Checks documents by running the write path of a node on a catalog in memory."""

@@ -1,4 +1,4 @@
-"""The entities that a document declares, with their JSON pointers."""
+"""The entities that a document declares, and the JSON pointers of the entities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from catalog.model.xid import Xid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredEntities:
-    """One document: its groups by plural, and its entities and their JSON pointers by xid."""
+    """The entities of one document.
+
+    Args:
+        file: the name of the document.
+        groups: the collections of groups, by plural.
+        pointers: the JSON pointers of the entities, by xid.
+        bodies: the entities, by xid.
+    """
 
     file: str
     groups: Mapping[str, Any]
@@ -22,7 +29,7 @@ class DeclaredEntities:
 
     @classmethod
     def of(cls, file: str, groups: Mapping[str, Any], model: Model) -> DeclaredEntities:
-        """Read the entities of a document by a model; those without a valid id are ignored."""
+        """Read the entities of a document by a model; entities without a valid id are ignored."""
         found = {str(xid): (at, body) for xid, at, body in _entities(groups, model)}
         return cls(
             file=file,
@@ -32,7 +39,7 @@ class DeclaredEntities:
         )
 
     def pointer_to(self, subject: str) -> str:
-        """The pointer of an entity, or of the nearest one above it; empty without either."""
+        """The pointer of an entity or else of the nearest declared entity above; or empty."""
         xid, suffix = subject.partition("$")[0], ""
         if xid.endswith("/meta"):
             xid, suffix = xid.removesuffix("/meta"), "/meta"
@@ -54,7 +61,7 @@ class DeclaredEntities:
         )
 
     def own_of(self, xid: str, model: Model) -> dict[str, Any]:
-        """The attributes of a group or a resource, without its resources."""
+        """The attributes of a group without the resources, or the attributes of a resource."""
         kind = model.group_type(Xid.parse(xid).groups)
         inside = {*kind.resources} if kind is not None else set()
         return {k: v for k, v in self.bodies[xid].items() if k not in inside}
@@ -93,7 +100,7 @@ def _members(owner: Mapping[str, Any], plural: str) -> Iterator[tuple[str, Mappi
 
 
 def entity_of(subject: str) -> Xid | None:
-    """The entity that an error is about; not the registry."""
+    """The entity that an error is about; `None` for the registry or an invalid xid."""
     try:
         xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
     except ValueError:

@@ -21,15 +21,15 @@ from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.transaction import touched_by
 
 HERE = "urn:concord:lint"
-# Those of a fresh node.
+# The capabilities of a fresh node.
 CAPABILITIES = offered_with(FORMATS, COMPATIBILITIES).initially
 _START = datetime(2000, 1, 1, tzinfo=UTC)
-# Refused entities are removed and the rest is applied again, until no violation is found.
+# The most attempts to apply a document; each attempt leaves out the entities that were refused.
 _MOST_ROUNDS = 20
 
 
 class AcceptingChecker:
-    """Accepts all documents, for a state that is in force already."""
+    """Accepts every document, for a state that is in force already."""
 
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
         return [""] * len(checks)
@@ -37,13 +37,13 @@ class AcceptingChecker:
 
 @dataclass(slots=True, kw_only=True)
 class LintedCatalog:
-    """A catalog that documents are applied to, one after the other."""
+    """A catalog to which documents are applied in order."""
 
     configuration: Configuration
     memory: MemoryCatalog = field(default_factory=MemoryCatalog)
     written: set[str] = field(default_factory=set)
     _applied: int = 0
-    # The first id that was written, by its collection and the id in lower case.
+    # The first written spelling of an id, by collection and id in lower case.
     _ids: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,10 +55,15 @@ class LintedCatalog:
     ) -> list[XRegistryError]:
         """Import a document without the entities that a node would refuse.
 
-        Its epochs are ignored: they are those of another catalog.
+        The epochs of the document are ignored, because they are the epochs of another catalog.
+
+        Args:
+            groups: the collections of groups of the document, by plural.
+            checker: checks documents by formats.
 
         Returns:
-            all violations, each once; with those that appear only when others are removed.
+            the violations without repetitions, including violations that appear only when faulty
+            entities are removed.
         """
         interaction, found = self._read(groups)
         for _ in range(_MOST_ROUNDS):
@@ -87,7 +92,7 @@ class LintedCatalog:
     async def _write(
         self, interaction: Interaction, checker: DocumentChecker
     ) -> list[XRegistryError]:
-        """Write the entities of a document; return the faults that a node's database finds."""
+        """Write the entities of a document; return the faults that a node's database would find."""
         decider = Decider(
             content=self.memory,
             configuration=self.configuration,
@@ -128,7 +133,11 @@ def _registry() -> Entity:
 
 
 def _leave_out(interaction: Interaction, violations: Sequence[XRegistryError]) -> bool:
-    """Remove the resources and groups that violations are about; whether there are any."""
+    """Remove the resources and groups that violations are about.
+
+    Returns:
+        Whether a resource or group was removed.
+    """
     found = filter(None, (entity_of(violation.subject) for violation in violations))
     refused = {xid.resource if xid.rid else xid for xid in found}
     size = len(interaction.groups) + len(interaction.resources)

@@ -1,4 +1,4 @@
-"""Lints documents as one set: imports them into a catalog in memory, and checks the result."""
+"""Lints documents as one set: imports the set into a catalog in memory, and checks the result."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ from catalog.model.xid import Xid
 from catalog.rules import DomainRules, Fault, Subject, check_provenance, references_of
 from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
-# Extensions in which migrations, older editions and the dialects keep what has no native form.
+# Extensions in which migrations, older editions and dialects keep values without a native form.
 _CONCORDS = frozenset({OLDER, RC4_ATTRIBUTES, "discovery", "messagecatalog", "registry04"})
-# How like a known name an unknown one is that was meant to be it.
+# The least similarity of an unknown name to the known name that a finding suggests.
 _LIKENESS = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintBase:
-    """The state that documents are compared with, such as a catalog or a git revision.
+    """The base of a comparison with documents, such as a catalog or a git revision.
 
     Args:
-        name: its URL or revision; empty if there is nothing to compare with.
-        documents: its entities.
-        is_former: it is the former state of the documents, so entities that they lack are gone.
+        name: the URL or the revision of the base; empty without a base.
+        documents: the entities of the base.
+        is_former: whether the base is the former state of the documents, so that entities
+            missing from the documents are gone.
         absent: the xids of groups that certainly do not exist.
-        authorities: those of replicas, by xid.
-        urls: of the catalog's root, without a trailing slash.
+        authorities: the authorities of replicas, by xid.
+        urls: the URLs of the catalog's root, without a trailing slash.
     """
 
     name: str = ""
@@ -56,11 +57,11 @@ class Linter:
     """Checks one set of documents.
 
     Args:
-        documents: in the order of their import.
+        documents: the documents, in the order of the import.
         configuration: the model, and the supported checks.
-        checker: checks documents by their formats.
-        base: the state that they are compared with.
-        explained: the files and pointers of unknown attributes that other findings are about.
+        checker: checks documents by formats.
+        base: the base of the comparison.
+        explained: the files and pointers of unknown attributes with other findings.
     """
 
     documents: Sequence[DeclaredEntities]
@@ -71,7 +72,7 @@ class Linter:
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:
-        """Return all findings, with the document that each is about, if any."""
+        """Return the findings, each with the document of the finding if the document is known."""
         before = await self._in_force()
         after = LintedCatalog(configuration=self.configuration, memory=before.memory.copy())
         for document in self.documents:
@@ -124,7 +125,7 @@ class Linter:
         if not self.base.is_former:
             return frozenset()
         bodies = [body for document in self.documents for body in document.bodies.items()]
-        # A resource without `versions` stands for its default one.
+        # A resource without `versions` stands for the default version.
         plain = [Xid.parse(xid) for xid, body in bodies if not body.get("versions")]
         found = (after.memory.version(xid) for xid in plain if xid.kind == "resource")
         implied = {each.xid for each in found if each is not None}
@@ -146,7 +147,8 @@ class Linter:
         )
 
     def _place(self, finding: Finding, *steps: str) -> Finding:
-        """Add the last document that declares the subject to a finding, with its pointer."""
+        """Add the file and the pointer of the last document that declares the subject."""
+        # Of the documents that declare an entity, the last import wins.
         xid = Xid.parse(finding.subject)
         above = (xid, xid.resource, xid.group) if xid.rid else (xid,)
         for owner in above:
@@ -162,7 +164,7 @@ class Linter:
             yield self._place(_warning(str(subject.xid), fault), fault.pointer)
 
     def _dropped(self, after: LintedCatalog) -> Iterator[Finding]:
-        """Find the authorities and origins that no catalog keeps, but for those of replicas."""
+        """Find authorities and origins that no catalog keeps; replicas are exempt."""
         for document in self.documents:
             for xid, given in document.bodies.items():
                 kept = after.memory.version(Xid.parse(xid))
@@ -177,7 +179,10 @@ class Linter:
                 yield self._place(Finding("note", "not_checked", f"{reason}.", subject=entity.xid))
 
     def _unknown(self, after: LintedCatalog) -> Iterator[Finding]:
-        """Find the attributes that a model lacks and takes for extensions, by file and type."""
+        """Find attributes that the model does not define, and that therefore become extensions.
+
+        A finding counts the entities of one type in a file that have the same unknown attribute.
+        """
         first, counts = dict[tuple[str, ...], Finding](), Counter[tuple[str, ...]]()
         for xid in sorted(after.written - {"/"}):
             entity = after.memory.entities[xid]
@@ -200,7 +205,7 @@ class Linter:
             yield replace(finding, message=finding.message + more)
 
     def _elsewhere(self, after: LintedCatalog, lookup: KnownEntities) -> Iterator[Finding]:
-        """Count the references to groups that are unknown here, by file and group."""
+        """Count the references to groups outside of the known ones, by file and group."""
         found: Counter[tuple[str, str]] = Counter()
         for xid in sorted(after.written - {"/"}):
             subject = _subject(after.memory.entities[xid])
@@ -217,7 +222,7 @@ class Linter:
             yield Finding("note", "reference_elsewhere", message, file=file)
 
     def _twice(self) -> Iterator[Finding]:
-        """Find entities that documents declare differently, since the last import would win."""
+        """Find entities that documents declare differently: the last import would win."""
         first: dict[str, DeclaredEntities] = {}
         for document in self.documents:
             for xid, at in document.pointers.items():
@@ -238,7 +243,7 @@ def _subject(entity: Entity) -> Subject:
 
 
 def _known_attributes(entity: Entity, model: Model) -> Mapping[str, Attribute]:
-    """The attributes that a model defines for an entity with its values."""
+    """The attributes that a model defines for an entity with given values."""
     path = entity.path
     if entity.kind == "group":
         kind = model.groups[path.groups]
@@ -258,13 +263,13 @@ def _warning(xid: str, fault: Fault) -> Finding:
 
 
 def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:
-    """Whether the entity is a replica in the document and in the catalog, and so not imported."""
+    """Whether an entity is a replica in the document and in the catalog; imports skip replicas."""
     xid = entity_of(violation.subject) if isinstance(violation, Readonly) else None
     return xid is not None and document.is_readonly(xid)
 
 
 def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
-    """The finding for a violation, with the pointer of the attribute that it names."""
+    """The finding for a violation, with the pointer of the violating attribute."""
     at = document.pointer_to(violation.subject)
     steps = _steps(violation.arguments.get("name", "")) if entity_of(violation.subject) else []
     text = f"{violation.title} {violation.detail}".strip()
@@ -273,7 +278,7 @@ def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
 
 
 def _steps(path: str) -> list[str | int]:
-    """The steps to an attribute that a violation names."""
+    """The steps to an attribute, from the path in a violation."""
     try:
         steps, _ = read_path(path)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A catalog in memory, with the lookups of the write path and of the rules of the domains."""
+"""A catalog in memory, with the lookups of the write path and of the domain rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catalog.store.writes import Write
 
 @dataclass(slots=True)
 class MemoryCatalog:
-    """Entities by xid. A `CatalogContent` in which nothing was ever deleted."""
+    """Entities by xid: a `CatalogContent` without deletions and tombstones."""
 
     entities: dict[str, Entity] = field(default_factory=dict)
     _documents: dict[str, bytes] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class MemoryCatalog:
         return {xid: self.entities[xid] for xid in xids if xid in self.entities}
 
     def version(self, xid: Xid) -> Entity | None:
-        """An entity, or the default version of a resource or of its cross reference's target."""
+        """An entity; for a resource, the default version of the resource or of its xref target."""
         found = self.entities.get(str(xid))
         if found is not None and xid.kind == "resource":
             owner = self.entities.get(found.attributes.get("xref", ""), found)
@@ -88,13 +88,14 @@ class MemoryCatalog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntities:
-    """The entities of documents and of the base that they are compared with.
+    """The entities of documents and of the base of the comparison.
 
     Args:
-        declared: the xids in the documents, also of entities that a catalog would refuse.
-        groups: the xids of completely known groups: an entity that is missing there is absent.
+        memory: the catalog after the import of the documents.
+        declared: the xids in the documents, including entities that a catalog would refuse.
+        groups: the xids of completely known groups: entities missing from these groups are absent.
         gone: the xids of entities that only the former state of the documents had.
-        bases: URLs of the catalog's root, without a trailing slash.
+        bases: the URLs of the catalog's root, without a trailing slash.
     """
 
     memory: MemoryCatalog

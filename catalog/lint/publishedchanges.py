@@ -1,7 +1,8 @@
-"""Finds changes and removals of published versions that break their readers.
+"""Finds changes and removals of published versions that break the readers of a version.
 
-A catalog compares a version with its ancestors only. A version that is changed under its id, or
-removed, has readers all the same, so it is compared with its former self.
+A catalog compares a version only with the ancestors of the version. A version that is changed
+under the same id, or removed, has readers as well, so the new state is compared with the former
+state of the version.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ _SOURCE = 'core/spec.md, "compatibility Attribute"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedChanges:
-    """The state of a catalog in force, and the one after an import of documents.
+    """The state of a catalog before and after an import of documents.
 
     Args:
+        before: the catalog in force.
+        after: the catalog after the import.
+        model: the model of both catalogs.
+        capabilities: the supported checks of compatibility.
+        checker: compares documents by formats.
         gone: the xids of entities that only the former state of the documents had.
     """
 
@@ -39,7 +45,7 @@ class PublishedChanges:
     gone: Collection[str]
 
     async def find(self, written: Collection[str]) -> AsyncIterator[Finding]:
-        """Find faulty changes of versions of the resources among `written`."""
+        """Find faulty changes of the versions of written resources."""
         for xid in sorted(written):
             resource = self.after.entities[xid]
             if resource.kind != "resource" or xid not in self.before.entities:
@@ -77,10 +83,14 @@ class PublishedChanges:
             return False
         if older.document_sha256 == newer.document_sha256:
             return True
+        # Other blanks, or another order of keys, change nothing for readers of JSON.
         return _value(self.before.document(older.xid)) == _value(self.after.document(newer.xid))
 
     async def _fault(self, older: Entity, newer: Entity, rule: str) -> str:
-        """The reason why the two are not compatible; empty if they are, or if it is unknown."""
+        """The reason why two states of a version are not compatible.
+
+        Empty for compatible states, and for formats that cannot be compared.
+        """
         format, former = newer.attributes.get("format", ""), older.attributes.get("format", "")
         if format.partition("/")[0].lower() != former.partition("/")[0].lower():
             return f', from the format "{former}" to "{format}"'
@@ -96,7 +106,7 @@ class PublishedChanges:
 
 
 def _value(document: bytes) -> object:
-    """The value of a JSON document, or the bytes of any other."""
+    """The value of a JSON document; the bytes of a document that is not JSON."""
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError:

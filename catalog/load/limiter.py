@@ -1,8 +1,8 @@
-"""Bounds work by its rate, its number at a time, or its bytes, for each key and in all.
+"""Bounds the rate of operations, operations at a time, or bytes in use, by key and in total.
 
-A key names who has a part of the whole: a client, an address, a host. Its part is small enough that
-no key keeps the others out. The caller gives the key. The empty one is the node itself, which has
-no bound but the one in all. Keys that hold nothing are forgotten.
+A key names the holder of a part of the whole: a client, an address, a host. The part of a key is
+small enough that a single key never keeps other keys out. The caller gives the key. The empty key
+is the node itself, which has no bound but the total. Keys without a part in use are forgotten.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ROUNDING = 1e-6
 
 
 class Quota(NamedTuple):
-    """What a rate leaves to a key.
+    """The state of a key's bucket after `Rate.take`.
 
     Args:
-        delay: seconds until the next may go; 0 if it went.
-        left: how many more may go at once.
-        full: seconds until as many may go at once as ever may.
+        delay: seconds until the next operation may begin; 0 if the operation was counted.
+        left: the number of further operations that may begin at once.
+        full: seconds until the bucket is full, and a whole burst may begin at once.
     """
 
     delay: float
@@ -37,7 +37,7 @@ class Quota(NamedTuple):
 
 
 class MustWait(Exception):
-    """A turn comes later than its caller wants to wait."""
+    """A turn comes later than the caller wants to wait."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the next may go in {seconds:g} seconds")
@@ -45,17 +45,19 @@ class MustWait(Exception):
 
 
 class Rate:
-    """So many in a second for each key, and after a pause a burst: a token bucket.
+    """A rate of operations per second for each key, with bursts after a pause: a token bucket.
 
-    The bucket of a key is one number, the time at which it is full (the generic cell rate
-    algorithm, ITU-T I.371): a bucket that is full is like one that nobody has used. The keys that
-    came last are remembered.
+    The bucket of a key is stored as a single number, the time at which the bucket is full (the
+    generic cell rate algorithm, ITU-T I.371). A full bucket equals an unused bucket. The most
+    recently used keys are stored.
 
     Args:
-        per_second: how fast a bucket is filled.
-        burst: how many may go at once; less than 1 lets one through all the same.
-        longest_delay: seconds; what goes without waiting (`spend`), or a clock that is set back,
-            makes nobody wait longer.
+        per_second: the rate at which a bucket is filled.
+        burst: the most operations that may begin at once; at least 1.
+        longest_delay: the longest delay in seconds, even after operations that did not wait
+            (`spend`) or after a clock is set back.
+        most_keys: the number of stored keys.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -76,11 +78,11 @@ class Rate:
         self._turn = asyncio.Lock()
 
     def delay(self, key: str = "") -> float:
-        """The seconds until the next may go; 0 if that is at once."""
+        """The seconds until the next operation may begin; 0 without a delay."""
         return self._delay_at(self._clock(), key)
 
     def take(self, key: str = "") -> Quota:
-        """Let one go and count it, unless it has to wait."""
+        """Count an operation, unless the operation has to wait."""
         now = self._clock()
         if (delay := self._delay_at(now, key)) > 0:
             return Quota(delay, 0, _rounded(self._filled(now, key) - now))
@@ -89,11 +91,11 @@ class Rate:
         return Quota(0.0, max(0, int(left + _ROUNDING * max(1.0, self.per_second))), full)
 
     def spend(self, key: str = "") -> None:
-        """Count one that has gone, whether it should have waited or not."""
+        """Count an operation that has begun, whether the operation should have waited or not."""
         self._count(self._clock(), key)
 
     def pause(self, seconds: float, key: str = "") -> None:
-        """Let nothing go for so long."""
+        """Let no operation begin for some seconds."""
         now = self._clock()
         until = now + seconds + (self.burst - 1) / self.per_second
         self._remember(key, max(self._filled(now, key), until))
@@ -105,11 +107,12 @@ class Rate:
         longest_wait: float = math.inf,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Wait until one may go, first come, first served, and count it.
+        """Wait until an operation may begin, in the order of the calls, and count the operation.
 
         Raises:
-            MustWait: that takes more than `longest_wait` seconds.
+            MustWait: the delay is longer than `longest_wait` seconds.
         """
+        # The lock keeps the order of the calls: sleeping tasks would race for the next operation.
         async with self._turn:
             while (delay := self.delay(key)) > 0:
                 if delay > longest_wait:
@@ -122,7 +125,7 @@ class Rate:
         return _rounded(delay) if delay > _ROUNDING else 0.0
 
     def _filled(self, now: float, key: str) -> float:
-        """When the bucket of a key is full."""
+        """The time at which the bucket of a key is full."""
         latest = now + (self.burst - 1) / self.per_second + self._longest_delay
         return min(max(self._full_at.get(key, now), now), latest)
 
@@ -145,7 +148,7 @@ def _rounded(seconds: float) -> float:
 def rate_in_a_minute(
     number: float, *, longest_delay: float = math.inf, clock: Callable[[], float] = time.monotonic
 ) -> Rate:
-    """A rate of which no 60 seconds have more than `number`, in bursts of what a second brings.
+    """A rate of at most `number` operations in every 60 seconds; a burst is a second's operations.
 
     Raises:
         ValueError: the number is less than 1.
@@ -153,42 +156,43 @@ def rate_in_a_minute(
     if number < 1:
         raise ValueError("a rate is at least 1 in a minute")
     burst = max(1.0, number // 60)
-    # A burst and what comes back in the minute that it begins are no more than the number.
+    # A burst and the operations of the following minute are together no more than the number.
     return Rate((number - (burst - 1)) / 60, burst, longest_delay=longest_delay, clock=clock)
 
 
 class Things(NamedTuple):
-    """What is bounded, as a refusal names it.
+    """The bounded things, as a refusal names the things.
 
     Args:
-        name: in the plural.
-        setting: the setting of the bound, of which a key has a fixed part.
+        name: the name of the things, in the plural.
+        setting: the setting of the bound; a key has a fixed part of the bound.
     """
 
     name: str
     setting: str = "fixed"
 
     def refuse_key(self, path: str, most: int) -> XRegistryError:
-        """The error of a key that has its part."""
+        """The error of a key that uses up the part of a key."""
         return TooManyAtOnce(path, limit=str(most), things=self.name, setting=self.setting)
 
     def refuse_all(self, path: str, most: int) -> XRegistryError:
-        """The error of a key that has less than its part, while all together have the whole."""
+        """The error of a key below the part of a key, while the keys together use up the whole."""
         return ServerBusy(path, detail=f"There are {most} {self.name} under way ({self.setting}).")
 
 
 class Share:
-    """A bounded number of places; each key may hold a bounded part of them.
+    """A bounded number of places; each key may hold a bounded part of the places.
 
     A waiting task holds no place. Keys take turns: a free place goes to the next key, and among the
-    tasks of that key to the task that has waited longest.
+    tasks of the key to the task that has waited longest.
 
     Args:
-        most: the places in all.
-        per_key: the places that one key may hold.
-        leaves_free: let a key hold no more places than it leaves free instead: a single key holds
-            half at most, two keys a third each, and the next key finds a free place.
-        things: names the places in refusals; without it, a refusal is that of a busy server.
+        most: the number of places.
+        per_key: the most places that a key may hold.
+        leaves_free: instead of `per_key`, a key may hold at most as many places as are free: a
+            single key holds half of the places at most, two keys a third each, and the next key
+            finds a free place.
+        things: the name of the places in refusals; by default a refusal is a plain `ServerBusy`.
     """
 
     def __init__(
@@ -205,12 +209,12 @@ class Share:
         self._leaves_free = leaves_free
         self._things = things
         self._used_of: Counter[str] = Counter()
-        # Of the places in use, those that were taken within half.
+        # The number of used places that were taken within half.
         self._halves = 0
         self._halves_of: Counter[str] = Counter()
-        # By key, and whether within half: those who wait, the first one first.
+        # Waiting tasks by key and `within_half`, oldest first.
         self._queues: dict[_Line, dict[asyncio.Future[None], None]] = {}
-        # The keys that wait and have less than their part, in the order of their turns.
+        # The waiting keys that hold less than the part of a key, in the order of turns.
         self._ready: dict[bool, OrderedDict[str, None]] = {
             False: OrderedDict(),
             True: OrderedDict(),
@@ -239,13 +243,15 @@ class Share:
         """Take a place, which `give_back` frees.
 
         Args:
-            within_half: leave half of the places, in all and of the key, to others.
-            wait_seconds: how long to wait for a place; for ever unless given.
-            path: of the request that a refusal is about.
+            key: the holder of the place.
+            within_half: leave half of the places, in total and of the key, to calls without
+                `within_half`.
+            wait_seconds: the longest wait for a place; unlimited by default.
+            path: the path of the request, for refusals.
 
         Raises:
-            TooManyAtOnce: the key has its part.
-            ServerBusy: all keys together have all places.
+            TooManyAtOnce: the key holds the most places of a key.
+            ServerBusy: the keys together hold every place.
         """
         if self.take_now(key, within_half=within_half):
             return
@@ -254,15 +260,16 @@ class Share:
         await self._wait((key, within_half), wait_seconds, path)
 
     def take_now(self, key: str = "", *, within_half: bool = False) -> bool:
-        """Take a place if there is one for the key; return whether there was."""
+        """Take a place if the key may have a free place; return whether a place was taken."""
         line = key, within_half
+        # A new task must not overtake the tasks that wait.
         if line in self._queues or not self._admits(line):
             return False
         self._give(line)
         return True
 
     def give_back(self, key: str = "", *, within_half: bool = False) -> None:
-        """Free a place, for whose turn it is."""
+        """Free a place, and give free places to waiting tasks."""
         self.used -= 1
         _subtract(self._used_of, key, 1)
         if within_half:
@@ -270,6 +277,7 @@ class Share:
             _subtract(self._halves_of, key, 1)
         if not self._queues:
             return
+        # The part of no other key has changed.
         self._find_ready((key, False))
         self._find_ready((key, True))
         while self.used < self.limit and (line := self._next()):
@@ -301,11 +309,13 @@ class Share:
             self._halves_of[key] += 1
 
     def _next(self) -> _Line | None:
-        """Whose turn it is, if a place is free."""
+        """The queue with the next turn, if a place is free."""
         if self._leaves_free:
-            # What a key may have changes with each place; there are few places and few keys.
+            # The part of a key changes with each place, so no order of keys is kept; shares with
+            # `leaves_free` have few places and few keys.
             due = [line for line in self._queues if self._admits(line)]
             return min(due, key=lambda line: self._used_of[line[0]], default=None)
+        # The queues with and without `within_half` alternate, so that neither starves the other.
         for within_half in (not self._was_within_half, self._was_within_half):
             ready = self._ready[within_half]
             while ready and not (within_half and self._halves >= max(1, self.limit // 2)):
@@ -331,6 +341,7 @@ class Share:
         try:
             await turn
         except BaseException as error:
+            # A task may be cancelled after the place was given and before the task resumes.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.give_back(line[0], within_half=line[1])
             else:
@@ -371,8 +382,8 @@ _Line: TypeAlias = tuple[str, bool]
 class Held:
     """A place of a `Share`, for the time of a context.
 
-    It is a class since deliveries enter one for each event: generators as contexts take several
-    times as long.
+    A class, because deliveries enter a context for each event: contexts made of generators take
+    several times as long.
     """
 
     __slots__ = ("_key", "_path", "_share", "_wait_seconds", "_within_half")
@@ -399,12 +410,12 @@ class Held:
 
 
 class Bytes:
-    """So many bytes held at once.
+    """A bounded number of bytes in use.
 
     Args:
-        most: the bytes in all.
-        per_key: those of one key.
-        things: names them in refusals.
+        most: the most bytes in total.
+        per_key: the most bytes of a key.
+        things: the name of the bytes in refusals.
     """
 
     def __init__(self, most: int, *, per_key: int, things: Things) -> None:
@@ -415,11 +426,11 @@ class Bytes:
         self._used_of: Counter[str] = Counter()
 
     def take(self, key: str, size: int, *, path: str = "/") -> None:
-        """Count `size` bytes more, until `give_back`.
+        """Count `size` further bytes, until `give_back`.
 
         Raises:
-            TooManyAtOnce: the key would hold more than one may.
-            ServerBusy: all keys together would hold more than they may.
+            TooManyAtOnce: the key would exceed the bound of a key.
+            ServerBusy: the keys together would exceed the total.
         """
         if key and self._used_of[key] + size > self._per_key:
             raise self._things.refuse_key(path, self._per_key)
@@ -429,7 +440,7 @@ class Bytes:
         self._used_of[key] += size
 
     def give_back(self, key: str, size: int) -> None:
-        """Count `size` bytes of a key no more."""
+        """Stop counting `size` bytes of a key."""
         self.used -= size
         _subtract(self._used_of, key, size)
 

@@ -1,9 +1,9 @@
-"""Does long work of the processor in a thread, so that the loop goes on serving others.
+"""Runs long computations in a thread, so that the event loop continues to serve requests.
 
-The loop gets its share of the interpreter every few milliseconds (`sys.setswitchinterval`), while
-the work of one request would hold it for seconds. There is one such thread: with more, each would
-take as much as the loop has. A client has one piece of work in its queue at a time, so clients
-take turns.
+The event loop gets the interpreter every few milliseconds (`sys.setswitchinterval`), whereas the
+computation of a single request would hold the interpreter for seconds. The number of threads is
+one: each further thread would take as much of the interpreter as the event loop has. A client has
+one computation in the queue of the thread at a time, so clients take turns.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from catalog.model.record import record
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# What is smaller takes a few milliseconds at most.
+# Smaller bodies take a few milliseconds at most.
 _LARGE_BYTES = 32 * 1024
 _MANY_ENTITIES = 100
 _SLICE_SECONDS = 0.005
 
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-work")
+# Weak values: the lock of a client exists only while calls of the client hold or await the lock.
 _turns: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
 
@@ -39,9 +40,9 @@ class _Work:
     """The work of the current task.
 
     Args:
-        client: takes turns with others; empty for the node's own tasks.
-        request_bytes: the size of the body of the request that the work is for.
-        abandoned: set once nobody waits for the work any more.
+        client: the client that the work is for; empty for tasks of the node itself.
+        request_bytes: the size of the body of the request.
+        abandoned: set once the caller has stopped waiting for the work.
     """
 
     client: str = ""
@@ -49,58 +50,61 @@ class _Work:
     abandoned: threading.Event | None = None
 
 
-# Fairness between clients needs it in functions that know of no request.
+# A context variable, because functions without access to the request need the client for fairness.
 _NODES_OWN = _Work()
 _work: ContextVar[_Work] = ContextVar("work", default=_NODES_OWN)
 
 
 def begin_work(client: str) -> None:
-    """Let what the current task does from now on be work for a client."""
+    """Declare the following work of the current task as work for a client."""
     _work.set(_Work(client=client))
 
 
 def note_request_bytes(count: int) -> None:
-    """Let `is_long` know the size of the current request's body."""
+    """Note the size of the current request's body for `is_long`."""
     _work.set(replace(_work.get(), request_bytes=count))
 
 
 def is_long(entities: int = 0) -> bool:
-    """Whether work is long, by the size of the current request or the entities it concerns."""
+    """Whether work is long, by the size of the current request or the number of entities."""
     return _work.get().request_bytes > _LARGE_BYTES or entities > _MANY_ENTITIES
 
 
 class Slices:
-    """Work on the loop that reads the database in between: others are served after each slice."""
+    """Work on the event loop with reads of the database in between, cut into short slices."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
 
     async def breathe(self) -> None:
-        """Let others be served if the slice has lasted long enough."""
+        """Let the event loop serve other tasks if the slice has lasted long enough."""
         if time.monotonic() - self._begun > _SLICE_SECONDS:
             await asyncio.sleep(0)
             self._begun = time.monotonic()
 
 
 class Abandoned(Exception):
-    """The one who asked for long work is gone."""
+    """The caller of long work has stopped waiting."""
 
 
 def check_wanted() -> None:
-    """End long work that nobody waits for any more; call it between its steps.
+    """End long work without a waiting caller; to be called between the steps of long work.
 
     Raises:
-        Abandoned
+        Abandoned: the caller of the work has stopped waiting.
     """
     if (abandoned := _work.get().abandoned) is not None and abandoned.is_set():
         raise Abandoned
 
 
 async def aside(entities: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that does no I/O: in the thread if its work is long, else at once.
+    """Call a function without I/O: in the thread if the work is long, else directly.
 
     Args:
-        entities: the number of entities that the work concerns, as far as it is known.
+        entities: the number of entities that the work concerns; 0 if unknown.
+        function: the function.
+        args: the positional arguments of the function.
+        kwargs: the keyword arguments of the function.
     """
     if not is_long(entities):
         return function(*args, **kwargs)
@@ -108,10 +112,10 @@ async def aside(entities: int, function: Callable[P, T], *args: P.args, **kwargs
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function that does no I/O in the thread.
+    """Call a function without I/O in the thread.
 
-    A caller that is cancelled goes on at once; the call ends where it next checks (see
-    `check_wanted`), or else when it is done.
+    A cancelled caller continues at once; the call ends at the next `check_wanted`, or else when
+    the function returns.
     """
     loop = asyncio.get_running_loop()
     work = replace(_work.get(), abandoned=(abandoned := threading.Event()))

@@ -1,4 +1,4 @@
-"""Checks whether a message conforms to its definition."""
+"""Checks whether a message conforms to a message definition."""
 
 from __future__ import annotations
 

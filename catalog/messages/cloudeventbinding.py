@@ -1,6 +1,6 @@
-"""Finds the CloudEvent that a protocol's message carries, by the protocol's binding.
+"""Finds the CloudEvent in a message of a protocol, by the binding of the protocol.
 
-Sources: the bindings' sections "Binary Content Mode" and "Structured Content Mode".
+Sources: the sections "Binary Content Mode" and "Structured Content Mode" of the bindings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVENT = "application/cloudevents"
 
 
 class ReadEvent(Callback):
-    """Reads an event in JSON, which the steps lead to."""
+    """Reads an event in JSON, at a place in the message that the steps give."""
 
     def __call__(self, value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent: ...
 
@@ -27,7 +27,7 @@ class ReadEvent(Callback):
 def with_event(
     message: Message, protocol: MessageProtocol | None, payload: Payload | None, read: ReadEvent
 ) -> Message:
-    """Add the payload, its media type, and the event that it carries to a message."""
+    """Add the payload, the media type of the payload, and the carried event to a message."""
     contenttype = _contenttype(message, protocol)
     if payload is not None:
         payload = replace(payload, contenttype=contenttype)

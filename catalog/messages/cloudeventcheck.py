@@ -1,4 +1,4 @@
-"""Checks the attributes of CloudEvents by their specification and a message definition.
+"""Checks the attributes of CloudEvents by the specification and a message definition.
 
 Sources: cloudevents/spec.md, "Context Attributes" and "Type System"; message/spec.md,
 "CloudEvents/1.0".
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z0-9]+")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _LARGEST = 2**31
 
-# The attributes of the CloudEvents specification. None of them may be empty.
+# The attributes of the CloudEvents specification, which must not be empty.
 _CORE: Mapping[str, Property] = {
     "specversion": Property(value="1.0", required=True),
     "id": Property(required=True),
@@ -30,22 +30,23 @@ _CORE: Mapping[str, Property] = {
     "dataschema": Property(type="uri"),
     "datacontenttype": Property(),
 }
-# The types of attributes whose definition names none (the table of message/spec.md).
+# The types of attributes, for definitions without a type (the table of message/spec.md).
 _TYPES = {"source": "uritemplate", "time": "timestamp", "dataschema": "uritemplate"}
 
 
 def check_event(event: CarriedEvent, definition: MessageDefinition, findings: Violations) -> None:
-    """Check an event; CloudEvents allows attributes that the definition does not name."""
+    """Check an event; attributes that the definition does not name are allowed by CloudEvents."""
     faulty = _check_core(event, findings)
     metadata = definition.envelopemetadata if definition.is_cloudevent else {}
     for name, wanted in _wanted(metadata, definition.dataschemauri, findings).items():
+        # A second violation of a faulty attribute would often repeat the first.
         if name not in faulty:
             findings.check(wanted, event.attributes.get(name), event.pointer(name))
     _check_data(event, findings)
 
 
 def _check_core(event: CarriedEvent, findings: Violations) -> set[str]:
-    """Check by the specification, and return the names of the faulty attributes."""
+    """Check an event by the specification, and return the names of the faulty attributes."""
     before = len(findings.violations)
     faulty: set[str] = set()
     findings.spend(len(event.attributes))
@@ -90,7 +91,7 @@ def _wanted(
     if schema.value is None and _ABSOLUTE.match(dataschemauri):
         wanted["dataschema"] = replace(schema, type="uri", value=dataschemauri)
     elif isinstance(schema.value, str) and schema.value.startswith(("/", "#")):
-        # It refers to this registry, and an event has an absolute URI instead.
+        # A relative reference names a schema of the registry; an event has an absolute URI.
         findings.leave("envelopemetadata/dataschema", "it is relative", schema.value)
         wanted["dataschema"] = replace(schema, value=None)
     return wanted

@@ -1,4 +1,4 @@
-"""Checks whether a message conforms to its definition, but for the schema of its payload."""
+"""Checks whether a message conforms to a definition, except for the schema of the payload."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STRUCTURED = "application/cloudevents"
 
 
 def check_metadata(message: Message, definition: MessageDefinition) -> Violations:
-    """Check everything but the content of the payload."""
+    """Check a message by a definition, except for the content of the payload."""
     findings = Violations()
     try:
         _check_envelope(message, definition, findings)
@@ -100,7 +100,7 @@ def _property(source: Any, name: str, type: str, *, is_text: bool) -> Property:
 def _check_entries(
     wanted: Property, found: list[Entry], default_pointer: str, findings: Violations
 ) -> None:
-    """Check the first of the entries of a name that conforms, or else the first of them."""
+    """Check the first conforming entry of a name, or the first entry if no entry conforms."""
     if not found:
         findings.check(wanted, None, default_pointer)
         return
@@ -116,7 +116,7 @@ def _default(protocol: MessageProtocol, path: tuple[str, ...]) -> Entry | None:
 
 
 def _definitions(source: Any) -> Iterator[tuple[str, Any]]:
-    """The entries of a section: a list of objects with names, or a map."""
+    """The definitions in a section: a list of objects with names, or a map."""
     if isinstance(source, list):
         named = [one for one in source if isinstance(one, Mapping)]
         yield from ((name, one) for one in named if isinstance(name := one.get("name"), str))

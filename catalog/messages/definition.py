@@ -1,4 +1,4 @@
-"""Message definitions, combined with the base messages that they inherit from.
+"""Message definitions, combined with base messages.
 
 Source: message/spec.md, "Message Definitions (Message Group)" and "basemessage".
 """
@@ -14,7 +14,7 @@ from catalog.model.dotpath import value_at
 
 CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
 
-# The names of the reference to a base message in all editions.
+# The names of the reference to a base message in the editions.
 BASES = ("basemessage", "basemessageuri", "basemessageurl")
 _SCHEMAS = ("dataschema", "dataschemaxid", "dataschemauri")
 _SELECTED = {"envelope": ("envelopemetadata", "envelopeoptions"), "protocol": ("protocoloptions",)}
@@ -22,7 +22,7 @@ _INHERITED = frozenset(
     {"datacontenttype", "dataschemaformat", *_SCHEMAS, *_SELECTED}
     | {options for names in _SELECTED.values() for options in names}
 )
-# The extensions of documents and of the dialect of edition 0.4.
+# The extensions that keep types of older documents and of the dialect of edition 0.4.
 _OLDER_TYPES = ("older", "registry04")
 # The paths of metadata in the older editions.
 _OLDER_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -41,9 +41,11 @@ class Property:
     """The definition of a property.
 
     Args:
-        value: the value that it must have; `None` for any of its type.
-        is_text: the message carries values of all types as text.
-        is_media_type: values are compared as media types.
+        type: the type of the values.
+        value: the required value; `None` if every value of the type is allowed.
+        required: whether a message must have the property.
+        is_text: whether the message carries values of every type as text.
+        is_media_type: whether values are compared as media types.
     """
 
     type: str = "string"
@@ -56,7 +58,7 @@ class Property:
     def of(
         cls, source: Any, *, type: str = "string", is_text: bool, is_media_type: bool
     ) -> Property:
-        """Read a definition; anything but an object is the required value."""
+        """Read a definition; a definition that is no object is the required value."""
         required = source is not None
         if isinstance(source, Mapping):
             named = source.get("type")
@@ -69,10 +71,10 @@ class Property:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDefinition:
-    """A message definition with everything that it inherits.
+    """A message definition with the inherited attributes.
 
-    The first of `dataschema`, `dataschemaxid` and `dataschemauri` that is present gives the schema
-    of the payload.
+    The first present attribute of `dataschema`, `dataschemaxid` and `dataschemauri` gives the
+    schema of the payload.
     """
 
     envelope: str = ""
@@ -91,11 +93,12 @@ class MessageDefinition:
 
 
 def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> MessageDefinition:
-    """Combine the attributes of a message with those of its bases.
+    """Combine the attributes of a message with the attributes of the base messages.
 
     Args:
-        chain: the attributes of the message, then of its base, then of the base of that, and on.
-        group: the attributes of the message's group or endpoint, whose envelope and protocol are
+        chain: the attributes of the message, of the base of the message, of the base of the base,
+            and so on.
+        group: the attributes of the message's group or endpoint; its envelope and protocol are
             the defaults.
     """
     merged: dict[str, Any] = {}
@@ -118,10 +121,10 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
 
 
 def _with_older_types(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Restore types of values that exist only in older editions, in the attributes of a message.
+    """Restore the types of values that exist only in older editions.
 
-    Where a document or dialect of an older edition has such a type, the definition has `string`,
-    and an extension attribute keeps the older type. Messages are checked by the older type.
+    For such a type in a document or dialect of an older edition, the definition has `string`, and
+    an extension attribute keeps the older type. Messages are checked by the older type.
     """
     kept = [found for name in _OLDER_TYPES if isinstance(found := attributes.get(name), Mapping)]
     if not kept:
@@ -148,7 +151,10 @@ def _narrowed(native: Mapping[str, Any], older: Mapping[str, Any]) -> Mapping[st
 
 
 def _overlay(base: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge, without options of the base for another envelope, protocol or schema."""
+    """Merge attributes over a base, without the base's options for a replaced selector.
+
+    A schema in the attributes replaces the schema of the base, even in another form.
+    """
     dropped: set[str] = set()
     for selector, options in _SELECTED.items():
         own, inherited = _selector(attributes.get(selector)), _selector(base.get(selector))
@@ -160,7 +166,7 @@ def _overlay(base: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge objects deeply; other values replace those of the base."""
+    """Merge objects deeply; values that are no objects replace the value of the base."""
     merged = dict(base)
     for name, value in over.items():
         inherited = merged.get(name)
@@ -172,7 +178,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _envelope_properties(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of an event, which may be wrapped in an object `attributes`."""
+    """The attributes of an event, without the object `attributes` that may wrap the attributes."""
     inner = metadata.get("attributes")
     if isinstance(inner, Mapping) and inner and all(isinstance(v, Mapping) for v in inner.values()):
         return {**{k: v for k, v in metadata.items() if k != "attributes"}, **inner}

@@ -1,4 +1,4 @@
-"""Messages in the one form in which they are checked."""
+"""The common form of messages for checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An option, header or annotation with its JSON pointer in the message."""
+    """An option, header or annotation, and its JSON pointer in the message."""
 
     name: str
     value: Any
@@ -33,7 +33,7 @@ class Payload:
         return isinstance(self.content, str | bytes)
 
     def encoded(self, contenttype: str) -> bytes:
-        """The bytes on the wire of a payload with this media type."""
+        """The bytes on the wire of the payload, with the given media type."""
         if isinstance(self.content, bytes):
             return self.content
         if isinstance(self.content, str) and not is_json_type(contenttype):
@@ -46,10 +46,11 @@ class CarriedEvent:
     """The CloudEvent that a message carries.
 
     Args:
-        attributes: without those that are null.
-        prefix: the JSON pointer of an attribute, without its name.
-        pointers: the JSON pointers of attributes with other prefixes.
-        is_structured: the whole event is one JSON document; otherwise all values are text.
+        attributes: the attributes that are not null.
+        prefix: the JSON pointer of an attribute, without the name of the attribute.
+        pointers: the JSON pointers of attributes with a different prefix, by name.
+        is_structured: whether the event is a single JSON document; otherwise every value is text.
+        payload: the data of the event.
     """
 
     attributes: Mapping[str, Any]
@@ -68,10 +69,14 @@ class Message:
     """A message of a protocol, a CloudEvent, or both.
 
     Args:
-        options: the metadata with one value each; `None` if the message came without metadata.
-        sections: the metadata with entries.
-        contenttype: the media type of the payload by the protocol's metadata.
-        fault: the reason why there is no `event`.
+        protocol: the name of the protocol.
+        envelope: the name of the envelope that the message declares.
+        options: the metadata with a single value each; `None` for a message without metadata.
+        sections: the metadata with entries, by the name of the section.
+        contenttype: the media type of the payload by the metadata of the protocol.
+        payload: the payload.
+        event: the CloudEvent in the message.
+        fault: the reason why the message has no `event`.
     """
 
     protocol: str = ""

@@ -1,8 +1,8 @@
-"""Parses messages: CloudEvents in JSON or in HTTP headers, and protocols' messages as JSON.
+"""Parses messages: CloudEvents in JSON or in HTTP headers, and messages of protocols as JSON.
 
 Sources: cloudevents/json-format.md, section 3; cloudevents/http-protocol-binding.md, 3.1. The
-JSON form of a protocol's message is this project's own: its members have the names of a
-definition's `protocoloptions`, with plain values, and there is `payload` or `payload_base64`.
+JSON form of a message of a protocol is specific to the project: the members have the names of a
+definition's `protocoloptions`, with plain values, beside `payload` or `payload_base64`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def read_json_message(value: Any, protocol: str) -> Message:
-    """Read a CloudEvent, which has a `specversion`, or a protocol's message.
+    """Read a CloudEvent, which has a `specversion`, or a message of a protocol.
 
     Args:
-        protocol: the definition's, the default of the message's.
+        value: the JSON value.
+        protocol: the protocol of the definition, for messages that name no protocol.
 
     Raises:
-        ParsingData: it is neither.
+        ParsingData: the value is neither a CloudEvent nor a message of a protocol.
     """
     if not isinstance(value, dict):
         raise ParsingData(error_detail="a message is a JSON object")
@@ -61,7 +62,7 @@ def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> Carried
         steps: the names that lead to the event in the message.
 
     Raises:
-        ParsingData: its data cannot be read.
+        ParsingData: the data of the event cannot be read.
     """
     attributes = {
         name: attribute
@@ -75,7 +76,7 @@ def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> Carried
 
 
 def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Message:
-    """Read a CloudEvent whose attributes are HTTP headers.
+    """Read a CloudEvent with attributes in HTTP headers (binary mode).
 
     Raises:
         ParsingData: a header is not percent-encoded UTF-8.
@@ -93,7 +94,7 @@ def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Messag
 
 
 def is_binary_event(names: Iterable[str]) -> bool:
-    """Whether a request with these headers is a CloudEvent in binary mode."""
+    """Whether a request with the given headers is a CloudEvent in binary mode."""
     return any(name.lower().startswith(_PREFIX) for name in names)
 
 
@@ -166,7 +167,7 @@ def _sections(
 
 
 def _entries(section: str, value: Any) -> Iterator[Entry]:
-    """The entries of a map, or of a list of names and values that may repeat a name."""
+    """The entries of a map, or of a list of names and values, which may repeat a name."""
     if isinstance(value, dict):
         for name, entry in value.items():
             yield Entry(name=name, value=entry, pointer=pointer(section, name))

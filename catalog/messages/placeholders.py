@@ -1,7 +1,8 @@
-"""Decides whether a placeholder can have one text in all templates of a message.
+"""Decides whether a placeholder can have the same text in every template of a message.
 
 Matching patterns with repeated variables is NP-complete, so the search has a budget. Templates
-written by people use little of it, since the literals around most placeholders fix their texts.
+written by people use little of the budget, because literals around most placeholders fix the
+texts of the placeholders.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ class Exhausted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A text that has to match the parts of a template."""
+    """A text that has to match the parts of a template, as a constraint of the search."""
 
     parts: tuple[Part, ...]
     text: str
 
 
 class Search:
-    """A search for the texts of all placeholders of some templates."""
+    """A search for the texts of the placeholders in templates."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._left = budget
 
     def succeeds(self, demands: Sequence[Demand], depth: int = 0) -> bool:
-        """Whether all texts match with one text for each placeholder.
+        """Whether every demand can match with a single text for each placeholder.
 
         Raises:
-            Exhausted
+            Exhausted: the budget is spent, or the search is too deep.
         """
         if not self._all_fit(demands):
             return False
@@ -48,6 +49,7 @@ class Search:
             return True
         if depth > _DEEPEST:
             raise Exhausted
+        # The demand with the fewest gaps leaves the fewest texts to try.
         open_.sort(key=_gaps)
         chosen, others = open_[0], open_[1:]
         return any(
@@ -66,7 +68,7 @@ class Search:
 
 
 def _relevant(demands: Iterable[Demand]) -> Iterator[Demand]:
-    """The demands with a repeated placeholder; the others fit already."""
+    """The demands with a repeated placeholder; demands without one fit already."""
     demands = list(demands)
     counts = Counter(name for demand in demands for name in _names(demand))
     return (demand for demand in demands if any(counts[name] > 1 for name in _names(demand)))
@@ -81,7 +83,7 @@ def _gaps(demand: Demand) -> int:
 
 
 def _first_gap(demand: Demand) -> Iterator[tuple[Gap, str, Demand]]:
-    """Each text that the first gap can have, with the rest of the demand."""
+    """The texts that the first gap can have, each with the rest of the demand."""
     parts, text = demand.parts, demand.text
     if isinstance(first := parts[0], str):
         parts, text = parts[1:], text[len(first) :]
@@ -106,7 +108,7 @@ def _ends(gap: Gap, rest: Sequence[Part], text: str) -> Iterator[int]:
 
 
 def _bind(demand: Demand, gap: Gap, value: str) -> Demand:
-    """Replace a placeholder by its text, and join adjacent literals."""
+    """Replace a placeholder by a text, and join adjacent literals."""
     if not gap.name or gap not in demand.parts:
         return demand
     parts: list[Part] = []

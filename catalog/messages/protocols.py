@@ -1,4 +1,4 @@
-"""The parts of the messages of each protocol, and the bindings of CloudEvents to them.
+"""The parts of the messages of protocols, and the bindings of CloudEvents to protocols.
 
 Source: message/spec.md, "Message Protocols", and the protocol bindings of CloudEvents.
 """
@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The section and prefixes of CloudEvents attributes, and the path of the media type."""
+    """The binding of CloudEvents to a protocol.
+
+    Args:
+        section: the section with the attributes of an event.
+        prefixes: the possible prefixes of the names of attributes.
+        contenttype: the path of the media type.
+    """
 
     section: str
     prefixes: tuple[str, ...]
@@ -21,17 +27,20 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageProtocol:
-    """The messages of one protocol.
+    """The messages of a protocol.
 
     Args:
-        options: the types of the metadata with one value each.
-        sections: the metadata with entries, with the types of standard entries.
-        textual: sections contain text only.
-        defaults: values of options and entries that a message leaves out, by their path.
-        volatile: paths of entries that change in transit.
-        exclusive: options of which a message has at most one.
-        aliases: other names of options and sections.
-        separator: replaces - and _ in names.
+        name: the name of the protocol.
+        options: the types of the metadata with a single value each, by name.
+        sections: the types of the standard entries of metadata with entries, by section and name.
+        textual: whether sections contain text only.
+        defaults: the values of options and entries that a message leaves out, by path.
+        volatile: the paths of entries that change in transit.
+        exclusive: options that exclude each other in a message.
+        aliases: the canonical names of options and sections, by alternative name.
+        separator: the replacement of - and _ in names.
+        is_caseless: whether names of entries are compared without case.
+        binding: the binding of CloudEvents; `None` for a protocol without binding.
     """
 
     name: str
@@ -47,13 +56,13 @@ class MessageProtocol:
     binding: Binding | None = None
 
     def canonical(self, name: str) -> str:
-        """The name of an option or section, whose spelling varies in documents."""
+        """The canonical name of an option or section; documents vary the spelling."""
         if self.separator:
             name = re.sub("[-_]", self.separator, name)
         return self.aliases.get(name, name)
 
     def key(self, name: str) -> str:
-        """The name of an entry, for comparison."""
+        """The name of an entry in the form for comparisons."""
         return name.lower() if self.is_caseless else name
 
 
@@ -148,9 +157,9 @@ _BY_NAME = {"amqp": AMQP, "http": HTTP, "kafka": KAFKA, "mqtt": MQTT_5, "nats": 
 
 
 def protocol_of(name: str) -> MessageProtocol | None:
-    """The protocol that a selector names; `None` if it is not supported.
+    """The protocol that a selector names; `None` if the protocol is not supported.
 
-    Only the versions of MQTT differ in their messages.
+    The version matters for MQTT only: the messages of other protocols do not depend on the version.
     """
     family, _, version = name.lower().partition("/")
     if family == "mqtt" and version.startswith("3"):

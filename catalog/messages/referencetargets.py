@@ -1,4 +1,4 @@
-"""The entities of this registry that references to messages and schemas can mean.
+"""The entities of the registry to which references to messages and schemas can lead.
 
 Sources: message/spec.md, "basemessage" and "dataschemauri"; schema/spec.md, "Schema Formats".
 """
@@ -16,18 +16,18 @@ _DETAILS = "$details"
 
 @dataclass(frozen=True, slots=True)
 class ReferenceTarget:
-    """A resource or version, and the part of its document that a reference means."""
+    """A resource or version, and the part of the document that a reference means."""
 
     xid: Xid
     part: str = ""
 
 
 def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
-    """The entities that a reference can mean, likeliest first; none if it leads elsewhere.
+    """The entities that a reference can mean, likeliest first; empty for other registries.
 
     Args:
-        reference: an xid, an xid as a fragment (the form in documents), or an entity's URL.
-        bases: URLs of this registry's root, without a trailing slash.
+        reference: an xid, an xid as a fragment (the form in documents), or the URL of an entity.
+        bases: the URLs of the registry's root, without a trailing slash.
     """
     path = reference
     for base in bases:
@@ -49,7 +49,7 @@ def _targets(steps: list[str], fragment: str) -> Iterator[ReferenceTarget]:
     part = "".join(f"/{step}" for step in rest) or fragment
     if (xid := _xid(entity)) is not None:
         yield ReferenceTarget(xid, part)
-    # An id may have colons of its own, so that it ends at one is the second choice.
+    # An id may contain colons, so a split at the last colon is the second choice.
     id, colon, name = entity[-1].rpartition(":")
     if colon and not part and (xid := _xid([*entity[:-1], id])) is not None:
         yield ReferenceTarget(xid, name)

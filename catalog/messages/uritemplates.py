@@ -1,7 +1,7 @@
-"""URI templates as patterns, in which a placeholder stands for any text.
+"""URI templates as patterns, in which a placeholder matches every text.
 
-Sources: RFC 6570, message/spec.md, "value". Libraries expand templates; none of them matches
-text against one with placeholders that several templates share.
+Sources: RFC 6570, message/spec.md, "value". Libraries expand templates, but no library matches a
+text against a template with placeholders that several templates share.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MODIFIED = re.compile(rf"{_NAME.pattern}(?:\*|:[1-9]\d{{0,3}})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The text of an expression; gaps of one name have equal texts.
+    """The place of an expression in a template; gaps with the same name have equal texts.
 
-    A simple expression has at least one character, since an empty text is no value. Expressions
-    of the higher levels of RFC 6570 have no name here, and may be empty.
+    The text of a simple expression has at least one character, because an empty text is no value.
+    Gaps for expressions of the higher levels of RFC 6570 have no name, and may be empty.
     """
 
     name: str = ""
@@ -36,7 +36,7 @@ Part = str | Gap
 
 @dataclass(frozen=True)
 class Template:
-    """Literal text and gaps in turn; braces around anything else are text as they are."""
+    """Literal texts and gaps in turn; braces without a valid expression inside are literal text."""
 
     text: str
     parts: tuple[Part, ...]
@@ -57,7 +57,7 @@ class Template:
 
     @property
     def repeated(self) -> frozenset[str]:
-        """The names that occur more than once in this template."""
+        """The names that occur more than once in the template."""
         counts = Counter(part.name for part in self.parts if isinstance(part, Gap))
         return frozenset(name for name, count in counts.items() if name and count > 1)
 
@@ -66,7 +66,7 @@ class Template:
         return all(isinstance(part, str) for part in self.parts)
 
     def fits(self, text: str) -> bool:
-        """Whether a text matches, without comparing the texts of equal placeholders."""
+        """Whether a text matches, without a comparison of the texts of equal placeholders."""
         return fits(self.parts, text)
 
 
@@ -78,7 +78,10 @@ def _gap(operator: str, variables: str) -> Gap | None:
 
 
 def fits(parts: tuple[Part, ...], text: str) -> bool:
-    """Match from the left, each literal at its first occurrence: in one pass, no backtracking."""
+    """Whether a text matches parts, without a comparison of the texts of equal placeholders.
+
+    A literal is matched at the first occurrence, from the left, in one pass without backtracking.
+    """
     at, least, is_open = 0, 0, False
     for place, part in enumerate(parts):
         if isinstance(part, Gap):

@@ -1,4 +1,4 @@
-"""Reads the values of properties by their types, and compares them with the defined ones.
+"""Reads the values of properties by type, and compares values with the values of definitions.
 
 Source: message/spec.md, "Property Definitions".
 """
@@ -35,15 +35,15 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def read(type: str, value: Any, *, is_text: bool) -> Any:
-    """Read a property's value by its type.
+    """Read the value of a property by the type.
 
     Args:
-        type: an unknown type admits every value.
-        value: as it is in the message.
-        is_text: the message carries text only, so values of other types are text.
+        type: the type; an unknown type admits every value.
+        value: the value in the message.
+        is_text: whether the message carries values of every type as text.
 
     Raises:
-        ValueError: it is not of the type; the message names the requirement.
+        ValueError: the value is not of the type; the text names the requirement.
     """
     reader = _READERS.get(_ALIASES.get(type, type))
     if reader is None:
@@ -59,7 +59,7 @@ def is_known(type: str) -> bool:
 
 
 def is_same(type: str, wanted: Any, found: Any) -> bool:
-    """Whether a value that was read equals the value of the definition."""
+    """Whether a value from `read` equals the value of the definition."""
     try:
         return bool(read(type, wanted, is_text=True) == found)
     except ValueError:
@@ -73,7 +73,7 @@ def is_now(type: str, value: Any) -> bool:
 
 
 def media_type_fits(wanted: str, found: str) -> bool:
-    """Whether a media type is the wanted one, with at least the same parameters.
+    """Whether a media type is the wanted type, and has at least the wanted parameters.
 
     Source: message/spec.md, "datacontenttype": types and names of parameters are
     case-insensitive.
@@ -92,7 +92,7 @@ def _media_type(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _from_text(type: str, text: str) -> Any:
-    """Convert text to a value of a type; return the text itself if it is none."""
+    """Convert text to a value of a type; return the text itself if the conversion fails."""
     match type:
         case "integer" | "ulong" | "number":
             if _INTEGER.fullmatch(text):

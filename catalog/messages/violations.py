@@ -1,4 +1,4 @@
-"""The rules that a message breaks, and the parts of its definition that could not be checked."""
+"""The rules that a message breaks, and the parts of a definition that could not be checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TooMuch(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleViolation:
-    """One rule that a message breaks, with a JSON pointer into the message."""
+    """A rule that a message breaks, with a JSON pointer into the message."""
 
     pointer: str
     rule: str
@@ -32,7 +32,7 @@ class RuleViolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
-    """A part of the definition that was not checked; `uri` is its reference."""
+    """A part of the definition that was not checked; `uri` is the reference in the part, if any."""
 
     part: str
     reason: str
@@ -41,9 +41,9 @@ class Unchecked:
 
 @dataclass(slots=True)
 class Violations:
-    """Checks values, and collects violations; `finish` compares the placeholders of all templates.
+    """Checks values, and collects violations; `finish` compares the placeholders of the templates.
 
-    The effort for one message is bounded, since nothing can interrupt these checks.
+    The effort for a message is bounded, because the checks cannot be interrupted.
     """
 
     violations: list[RuleViolation] = field(default_factory=list)
@@ -53,14 +53,14 @@ class Violations:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for further violations."""
+        """Whether the number of violations is at the limit."""
         return len(self.violations) >= MOST_VIOLATIONS
 
     def object(self, pointer: str, rule: str, detail: str) -> None:
         """Add a violation.
 
         Raises:
-            TooMuch: there are too many.
+            TooMuch: the number of violations is at the limit.
         """
         if self.is_full:
             raise TooMuch
@@ -74,24 +74,24 @@ class Violations:
         """Count effort.
 
         Raises:
-            TooMuch
+            TooMuch: the effort for the message is spent.
         """
         self._effort -= effort
         if self._effort < 0:
             raise TooMuch
 
     def admits(self, wanted: Property, value: Any) -> bool:
-        """Whether a value conforms to a property's definition, but for shared placeholders."""
+        """Whether a value conforms to a property's definition, shared placeholders excepted."""
         self.spend(_effort_for(wanted.value, value))
         trial = Violations()
         trial.check(wanted, value, "")
         return not trial.violations
 
     def check(self, wanted: Property, value: Any, pointer: str) -> None:
-        """Check a value by the definition of its property; `None` is an absent value.
+        """Check a value by the definition of a property; `None` is an absent value.
 
         Raises:
-            TooMuch
+            TooMuch: the effort is spent, or the number of violations is at the limit.
         """
         self.spend(_effort_for(wanted.value, value))
         if value is None:
@@ -99,7 +99,7 @@ class Violations:
                 self.object(pointer, "required", "it is missing")
             return
         try:
-            # Definitions give media types the type symbol, which does not admit them.
+            # Definitions give media types the type symbol, which admits no slash.
             type = "string" if wanted.is_media_type else wanted.type
             found = read(type, value, is_text=wanted.is_text)
         except ValueError as error:
@@ -127,7 +127,7 @@ class Violations:
             self.object(pointer, "placeholder", reason)
 
     def _find_disagreeing(self) -> None:
-        """Add a violation for each property that disagrees with those before it."""
+        """Add a violation for each property that disagrees with the previous properties."""
         search, agreeing, used = Search(), list[Demand](), set[str]()
         for pointer, template, demand in self._demands:
             if search.succeeds([*agreeing, demand]):

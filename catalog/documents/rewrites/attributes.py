@@ -1,4 +1,4 @@
-"""Older names and shapes of attributes that all entities have: ids, labels, times, URLs."""
+"""Older names and shapes of the attributes of every entity: ids, labels, times, URLs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _URLS = frozenset(
     | {"dataschemauri", "dataschemaurl", "docs", "documentation", "icon", "resourceuri"}
     | {"schemaUrl", "schemauri", "schemaurl", "specurl", "uri", "url"}
 )
-# These contain entities of their own, or documents of other formats.
+# Members with entities of their own, or with documents of another format.
 _CONTENT = frozenset(
     {"dataschema", "definitions", "messages", "older", "rc4attributes", "schema", "schemas"}
     | {"versions"}
@@ -46,7 +46,7 @@ _LARGE = RewriteRule("integers that JSON does not carry exactly are text")
 
 
 def lower_names(part: DocumentPart) -> None:
-    """Put names into lower case, but for those that have other names in the newest edition."""
+    """Put names into lower case, except for names that the newest edition replaces."""
     for name in list(part.members):
         if _NAME.fullmatch(name) or name in _NAMED_ANEW:
             continue
@@ -55,12 +55,12 @@ def lower_names(part: DocumentPart) -> None:
 
 
 def rewrite_entity(part: DocumentPart, key: str, singular: str) -> None:
-    """Rewrite the attributes that all entities have.
+    """Rewrite the attributes that every entity has.
 
     Args:
         part: a group, resource or version.
-        key: its id, its key in the collection.
-        singular: its type, such as `message` or `version`.
+        key: the id of the entity, which is its key in the collection.
+        singular: the type of the entity, such as `message` or `version`.
     """
     leave_out_other_id(part, key, f"{singular}id")
     if part.members.get("id", key) != key:
@@ -97,7 +97,7 @@ def _trimmed(name: str, value: Any) -> Any:
 
 
 def rewrite_description(part: DocumentPart) -> None:
-    """Rewrite the descriptive attributes that all entities and the registry have."""
+    """Rewrite the descriptive attributes that the registry and every entity have."""
     for old, new in _RENAMED.items():
         part.rename(old, new, _RENAME)
     lower_keys(part, "labels", _LABELS)

@@ -48,7 +48,7 @@ _CLEAN = RewriteRule("the clean start of MQTT 5 is called cleanstart", "rc3")
 
 
 def rewrite_endpoint(part: DocumentPart, key: str) -> None:
-    """Rewrite an endpoint without its messages."""
+    """Rewrite the attributes of an endpoint, but not the messages."""
     trim_urls(part)
     if isinstance(usage := part.members.get("usage"), str):
         part.set("usage", [usage], _USAGE)
@@ -81,7 +81,7 @@ def _rewrite_config(part: DocumentPart) -> None:
 
 
 def _rewrite_outside(part: DocumentPart) -> None:
-    """Move options of the protocol that stand in the endpoint itself."""
+    """Move options of the protocol from the endpoint itself to `protocoloptions`."""
     found = {"endpoints": list, "deployed": bool}
     names = [name for name, kind in found.items() if isinstance(part.members.get(name), kind)]
     if names and (options := part.opened("protocoloptions")) is not None:
@@ -106,7 +106,7 @@ def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
 
 
 def _rewrite_will(options: DocumentPart) -> None:
-    """Rewrite a JSON pointer to an xid; leave out a URI that leads elsewhere."""
+    """Rewrite a JSON pointer as an xid; leave out a URI that is no message of the catalog."""
     options.set("willmessage", message_xid(options.members["willmessage"]), _WILL)
     if not is_message_xid(options.members["willmessage"]):
         options.leave_out("willmessage", "a will has to be a message of this catalog")

@@ -33,7 +33,7 @@ _XREF = RewriteRule("a message that is defined elsewhere is a cross reference", 
 
 
 def rewrite_message(part: DocumentPart, key: str) -> None:
-    """Rewrite a message definition with its versions."""
+    """Rewrite a message definition and the versions of the definition."""
     rewrite_versions(part, key, "message", _rewrite_content)
     rewrite_default_version(part)
     _rewrite_xref(part)
@@ -66,14 +66,14 @@ def _rewrite_metadata(part: DocumentPart) -> None:
     envelope = part.inside("envelopemetadata")
     attributes = envelope.inside("attributes") if envelope is not None else None
     if envelope is not None and attributes is not None and [*envelope.members] == ["attributes"]:
-        # An attribute of the event may itself be called `attributes`.
+        # An event may have an attribute with the name `attributes`.
         values = attributes.members.values()
         if values and all(isinstance(value, dict) for value in values):
             envelope.lift("attributes", envelope, _WRAPPED)
 
 
 def _rewrite_xref(part: DocumentPart) -> None:
-    """Rewrite a definition that is borrowed from another group to a cross reference."""
+    """Rewrite a definition that another group owns as a cross reference."""
     for name in ("uri", "xref"):
         target = part.members.get(name)
         if not isinstance(target, str):

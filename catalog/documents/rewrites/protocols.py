@@ -81,7 +81,7 @@ def rewrite_format(part: DocumentPart) -> None:
 
 
 def rewrite_protocol(part: DocumentPart) -> None:
-    """Give a protocol the name that its options are defined for."""
+    """Give a protocol the name for which the model defines the protocol's options."""
     value = part.members.get("protocol")
     if isinstance(value, str):
         part.set("protocol", _newest(value), _PROTOCOL)
@@ -99,13 +99,13 @@ def _newest(protocol: str) -> str:
 
 
 def rewrite_kafka_addresses(options: DocumentPart) -> None:
-    """Rewrite URIs of an endpoint's brokers: the scheme is their security protocol."""
+    """Rewrite URIs of an endpoint's brokers: the scheme is the security protocol."""
     if isinstance(addresses := options.members.get("endpoints"), list):
         options.set("endpoints", [kafka_address(item) for item in addresses], _ADDRESS)
 
 
 def kafka_address(item: Any) -> Any:
-    """An address of brokers with servers in place of its URI; others stay as they are."""
+    """An address of brokers with servers in place of the URI; anything else stays unchanged."""
     uri = item.get("uri") if isinstance(item, dict) else None
     found = _KAFKA_ADDRESS.fullmatch(uri) if isinstance(uri, str) else None
     if found is None or "bootstrap.servers" in item:
@@ -155,7 +155,7 @@ def _rewrite_amqp(options: DocumentPart) -> None:
             _unwrap(header, name)
     for name in _SECTIONS:
         if (section := options.inside(name)) is not None:
-            # The name on the wire may have capitals; keys have none.
+            # The name on the wire may have capitals, and keys of maps have none.
             for key, declared in section.parts():
                 if key != key.lower() and "description" not in declared.members:
                     declared.set("description", key, _NAME)
@@ -169,7 +169,7 @@ def _dashed(name: str) -> str:
 
 
 def _unwrap(options: DocumentPart, name: str) -> None:
-    """Rewrite `{"value": 1}` to 1, and leave out its other members."""
+    """Rewrite `{"value": 1}` to 1, and leave out members other than `value`."""
     declared = options.inside(name)
     if declared is None:
         return
@@ -239,10 +239,14 @@ def _rewrite_types(
 
 
 def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
-    """Give a property a type that the standard admits; messages are checked by the older one.
+    """Give a property a type that the standard admits.
+
+    A type that becomes `string` is kept in the extension `older`, and the check of messages uses
+    the kept type.
 
     Args:
-        admitted: the types that the standard has for it; empty if it admits any.
+        declared: the declaration of the property.
+        admitted: the types that the standard has for the property; empty if every type is admitted.
     """
     kind = declared.members.get("type")
     if not isinstance(kind, str) or kind in admitted:
@@ -259,9 +263,14 @@ def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
 
 @cache
 def _definitions(selector: str, value: str, name: str) -> Mapping[str, Attribute]:
-    """The members of an attribute of messages that depends on the value of another one.
+    """The members of an attribute of messages that depends on the value of another attribute.
 
     The default model is the only list of the types that the standard admits.
+
+    Args:
+        selector: the name of the attribute with the deciding value.
+        value: the value of the selector.
+        name: the name of the dependent attribute.
     """
     kind = default_model().resource_type("messagegroups", "messages")
     assert kind is not None, "the default model has messages"

@@ -1,4 +1,4 @@
-"""References between entities of a document, which contain the names of collections."""
+"""References between entities of a document; a reference contains the names of collections."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _RULE = RewriteRule("references are xids, with the names that collections have n
 
 
 def newer_reference(text: str, base: str = "") -> str:
-    """Return a reference that has older names as an xid, and any other as it is.
+    """Rewrite a reference with older names as an xid; other references stay unchanged.
 
     Args:
-        base: the URL of the registry that the document was written by, without a slash at its end.
+        text: the reference.
+        base: the URL of the registry that wrote the document, without a slash at the end.
     """
     within = text.removeprefix(base) if base and text.startswith(f"{base}/") else text
     newer = _renamed(within, _NEWER, lower=True)
@@ -42,7 +43,7 @@ def newer_reference(text: str, base: str = "") -> str:
 
 
 def message_xid(text: str) -> str:
-    """The xid of a message that a reference or JSON pointer within the document leads to."""
+    """The xid of the message to which a reference or JSON pointer of the document leads."""
     newer = newer_reference(text)
     return unescaped(newer[1:]) if newer.startswith("#") else newer
 
@@ -54,7 +55,7 @@ def is_message_xid(text: str) -> bool:
 
 
 def older_reference(text: str) -> str:
-    """Return a reference within the document as a pointer of 0.4, and any other as it is."""
+    """Rewrite a reference within the document as a pointer of 0.4; others stay unchanged."""
     older = _renamed(text, _OLDER, lower=False)
     is_xid = text.startswith("/") and older != text
     return "#" + older.replace("~", "~0") if is_xid else older
@@ -74,7 +75,7 @@ def _renamed(text: str, names: dict[str, tuple[str, str]], *, lower: bool) -> st
 
 
 def rewrite_references(part: DocumentPart, *names: str) -> None:
-    """Rewrite references to the newest names; each attribute is one, or a list of them."""
+    """Rewrite the references in the named attributes: single references, or lists of references."""
     for name in names:
         if (value := part.members.get(name)) is not None:
             part.set(name, _newer(value, part.rewriter.base), _RULE)

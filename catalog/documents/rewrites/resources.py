@@ -1,4 +1,4 @@
-"""Older forms of resources with versions: the default version, and attributes beside versions."""
+"""Older forms of resources with versions: the default version and attributes beside versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _META = RewriteRule("the default version is an attribute of meta", "0.5", is_evi
 _ONLY = RewriteRule("the only version is the default version", "0.5", is_evidence=False)
 _STICKY = RewriteRule("a default version that is not the newest has to stick")
 _NUMBERS = RewriteRule("versions with numbers as ids follow each other in their order", "0.5")
-# Each is a way to give the document of a version, which has one.
+# Alternative ways to give the single document of a version.
 DOCUMENT_ATTRIBUTES = frozenset({"schema", "schemabase64", "schemaurl"})
 _OWN = RewriteRule("attributes beside versions belong to the default version")
 _OWN_TIMES = RewriteRule("when a resource was made and changed is an attribute of meta")
@@ -27,12 +27,13 @@ _TIMES = frozenset({"createdat", "modifiedat"})
 def rewrite_versions(
     part: DocumentPart, key: str, singular: str, rewrite_content: Callable[[DocumentPart], None]
 ) -> None:
-    """Rewrite the attributes of a resource and of its versions.
+    """Rewrite the attributes of a resource and of the resource's versions.
 
     Args:
-        key: the resource's id, its key in the collection.
-        singular: its type, such as `message`.
-        rewrite_content: rewrites the attributes of this type, in a resource or a version.
+        part: the resource.
+        key: the id of the resource, which is its key in the collection.
+        singular: the type of the resource, such as `message`.
+        rewrite_content: rewrites the attributes of the type, in a resource or a version.
     """
     lower_names(part)
     rewrite_content(part)
@@ -47,7 +48,7 @@ def rewrite_versions(
 
 
 def rewrite_default_version(part: DocumentPart) -> None:
-    """Move the choice of the default version to meta, and other attributes to that version."""
+    """Move the choice of the default version to meta, and other attributes to the version."""
     versions = part.inside("versions")
     if versions is None or not versions.members:
         return
@@ -58,6 +59,7 @@ def rewrite_default_version(part: DocumentPart) -> None:
     if default is None:
         return
     _move_kept(part, default)
+    # `older` keeps members that are left out below in the version that the members describe.
     default.entity = part.entity = default
     for name in [name for name in part.members if name not in _ASSIGNED]:
         if part.members[name] != default.members.get(name):
@@ -70,7 +72,8 @@ def _move_own(part: DocumentPart, default: DocumentPart, name: str, *, is_only: 
     elif name not in _TIMES or is_only:
         part.move(name, default, name, _OWN)
     elif (meta := part.opened("meta")) is not None:
-        # The times of versions order them, so a single one of several gets none.
+        # Times order the versions of a resource: a time that only the default version had would
+        # change the order.
         part.move(name, meta, name, _OWN_TIMES)
 
 
@@ -86,7 +89,7 @@ def _move_default(part: DocumentPart, versions: DocumentPart, id: object) -> Non
 
 
 def _default_id(part: DocumentPart, versions: DocumentPart) -> str:
-    """The id of the default version: the stated one, else the newest."""
+    """The id of the default version: the stated version, else the newest version."""
     meta = part.inside("meta")
     stated = meta.members.get("defaultversionid") if meta is not None else None
     if part.rewriter.stated in ("0.4", "0.5") and stated is None:
@@ -110,7 +113,7 @@ def _follow_numbers(versions: DocumentPart) -> None:
 
 
 def _move_kept(part: DocumentPart, default: DocumentPart) -> None:
-    """Move the extension `older` of the resource to its default version."""
+    """Move the extension `older` of the resource to the default version."""
     kept = part.members.pop(OLDER, None)
     if kept is not None:
         default.members[OLDER] = _merged(kept, default.members.get(OLDER))
@@ -123,5 +126,5 @@ def _merged(older: object, own: object) -> object:
 
 
 def _is_second_document(name: str, default: DocumentPart) -> bool:
-    """Whether an attribute is a document, and the default version has one already."""
+    """Whether an attribute is a document, and the default version has a document already."""
     return name in DOCUMENT_ATTRIBUTES and not DOCUMENT_ATTRIBUTES.isdisjoint(default.members)

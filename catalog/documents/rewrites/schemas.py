@@ -13,7 +13,7 @@ _SHARED = RewriteRule("the versions of a schema share one format")
 
 
 def rewrite_schema(part: DocumentPart, key: str) -> None:
-    """Rewrite a schema with its versions."""
+    """Rewrite a schema and the versions of the schema."""
     rewrite_versions(part, key, "schema", _rewrite_document)
     for _, version in part.entities("versions"):
         _inherit_format(part, version)
@@ -28,7 +28,10 @@ def _rewrite_document(part: DocumentPart) -> None:
 
 
 def _inherit_format(part: DocumentPart, version: DocumentPart) -> None:
-    """Give a version the format of its schema; early editions let it be more precise only."""
+    """Give a version the format of the schema.
+
+    In early editions the format of a version may only be more precise than the schema's format.
+    """
     format = part.members.get("format")
     if not isinstance(format, str) or not format:
         return
@@ -38,7 +41,7 @@ def _inherit_format(part: DocumentPart, version: DocumentPart) -> None:
 
 
 def _share_format(part: DocumentPart) -> None:
-    """Give all versions one format, if their formats differ in the version number only."""
+    """Give the versions one common format, if the formats differ in the version number only."""
     versions = [version for _, version in part.entities("versions")]
     formats = {version.members.get("format") for version in versions}
     if len(formats) < 2 or not all(isinstance(format, str) for format in formats):
