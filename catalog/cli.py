@@ -1,7 +1,7 @@
-"""The `concord` command: reads the settings, builds the node, and runs it.
+"""The `concord` command: reads the settings, builds the node, and runs the node.
 
 The composition root: the only module of `catalog` that imports `replication`. A command imports
-its dependencies when it runs, so that `concord --help` is quick.
+dependencies at run time, so that `concord --help` is quick.
 """
 
 from __future__ import annotations
@@ -213,13 +213,13 @@ def _serve(settings: Settings) -> None:
         uvloop.run(
             _node(settings, ready) if is_alone else run_processes(settings, _run_member, ready)
         )
-    except Exception as error:  # An unexpected one is raised again.
+    except Exception as error:  # An unexpected error is raised again.
         _explain(error, settings)
     err.print("Stopped cleanly.")
 
 
 def _run_member(settings: Settings, member: ProcessMember) -> None:
-    """Run one of several processes of a node."""
+    """Run a process of a node with several processes."""
     import uvloop
 
     from catalog.node.processes import say_ready
@@ -228,7 +228,7 @@ def _run_member(settings: Settings, member: ProcessMember) -> None:
     configure_logs(settings.log_level, settings.log_format)
     try:
         uvloop.run(_node(settings, lambda _: say_ready(member), member))
-    except Exception as error:  # An unexpected one is raised again.
+    except Exception as error:  # An unexpected error is raised again.
         try:
             _explain(error, settings)
         except typer.Exit as end:
@@ -238,7 +238,7 @@ def _run_member(settings: Settings, member: ProcessMember) -> None:
 def _node(
     settings: Settings, ready: Callable[[str], None], member: ProcessMember | None = None
 ) -> Coroutine[Any, Any, None]:
-    """A node with all that it offers and does, or the part of it that a member has."""
+    """A node with all routes and loops, or only the part that a member runs."""
     from catalog import dialects
     from catalog.monitoring.loopdelay import run_loop_delay
     from catalog.monitoring.routes import routes as monitoring_routes
@@ -271,7 +271,7 @@ def _node(
 
 
 def _explain(error: Exception, settings: Settings) -> None:
-    """End the command with one sentence for an expected failure, else raise `error`."""
+    """End the command with a sentence for an expected failure, else raise `error`."""
     from catalog.access.callercheck import NoCallerKnown
     from catalog.access.certificates import TlsUnusable
     from catalog.config.keyfile import KeysUnusable
@@ -308,7 +308,7 @@ def _explain(error: Exception, settings: Settings) -> None:
     if isinstance(cause, EmbeddedPostgresError | KeysUnusable):
         fail(str(cause))
     if isinstance(cause, MemberFailed):
-        raise typer.Exit(2)  # The process has said why.
+        raise typer.Exit(2)  # The process has printed the reason.
     if isinstance(cause, DatabaseUnusable):
         fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")
     raise error
@@ -382,6 +382,7 @@ def reconcile(
     try:
         known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
     except typer.Exit:
+        # The code of `fail`, 2, would tell of a catalog that could not be read.
         raise typer.Exit(_FAILED) from None
     try:
         summary = run_reconcile(

@@ -41,11 +41,11 @@ _CONFIGURATION = node_caller()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDialect:
-    """A published API that announces changes by events of its own.
+    """A published API that announces changes by its own events.
 
-    `root` is the path of the API, with which the subjects of its events begin; `type_prefix`
-    begins their types. `renderer` reads what the events of some changes need, and returns the
-    function that renders the events of each change from a given source.
+    `root` is the path of the API and the beginning of the subjects of events; `type_prefix` is the
+    beginning of the types. `renderer` reads the data for the events of several changes, and returns
+    the function that renders the events of a change from a given source.
     """
 
     root: str
@@ -58,15 +58,15 @@ class EventDialect:
 
 @dataclass(slots=True, kw_only=True)
 class SharedState:
-    """What all callers of one node share. A `Context` uses it for a caller.
+    """The state that the callers of a node share; a `Context` combines the state with a caller.
 
-    `public_base` is the URL that peers and subscribers reach this node at, without a
-    trailing slash: the configured one, else the address that it is bound to. `configuration` is
-    replaced as a whole when a client changes it. `offered` are the most capabilities that clients
-    may turn on. `event_dialects` are those whose events a subscription can ask for in place of the
-    native ones. `keys` encrypt what is secret in the database; `signers` are those of this
-    authority's own keys. `metrics` are those of this process, `refusals` those that the audit has
-    yet to get from it, and `tracing` tells its spans.
+    `public_base` is the URL at which peers and subscribers reach the node, without a trailing
+    slash: the configured URL, else the bound address. `configuration` is replaced as a whole when a
+    client changes the configuration. `offered` holds the most capabilities that clients may turn
+    on. `event_dialects` holds the dialects of events that a subscription can ask for in place of
+    native events. `keys` encrypts secrets in the database; `signers` signs with this authority's
+    own keys. `metrics` holds the metrics of this process, `refusals` the refusals of this process
+    that are not in the audit yet, and `tracing` sends the spans.
     """
 
     database: SharedDatabase
@@ -95,35 +95,35 @@ class SharedState:
         self.database.signal.listeners.append(self.metrics.count_changes)
 
     def for_caller(self, caller: Caller) -> Context:
-        """What this node offers to a caller."""
+        """The context of a caller."""
         return Context(self, caller)
 
     def for_node(self) -> Context:
-        """What this node offers to its own tasks."""
+        """The context of the node's own tasks."""
         return Context(self, node_caller())
 
     def adopt(self, configuration: Configuration) -> None:
-        """Use a configuration from now on, unless it is older than the current one."""
+        """Use a configuration from now on, if newer than the current configuration."""
         if configuration.revision > self.configuration.revision:
             self.configuration = configuration
-            # Readers that wait must not continue with the old one.
+            # Readers that wait must not continue with the old configuration.
             self.database.signal.hear()
 
     def base_url(self, request: web.Request) -> str:
-        """The registry's root as the client of a request knows it, without a trailing slash.
+        """The registry's root as known to the client of a request, without a trailing slash.
 
-        It is this node's own one for a request whose host was not accepted.
+        For a request without an accepted host, the root is the node's own URL.
         """
         base: str = request.get(BASE_URL, self.public_base)
         return base
 
     async def catch_up(self) -> None:
-        """Adopt a configuration that another process of this host has put in force."""
+        """Adopt a configuration that a different process of this host has put in force."""
         shared = self.database.signal.shared
         if shared is None or (others := shared.others()) == self._others:
             return
-        # Without its database, the node answers what it can with the configuration that it has:
-        # to probes, for example. No write is planned by an older one.
+        # Without the database, the node keeps answering with the present configuration, for example
+        # to probes. A write with an older configuration raises ConfigurationChanged.
         with contextlib.suppress(ServerBusy, TimeoutError):
             async with (
                 asyncio.timeout(_CATCH_UP_SECONDS),
@@ -132,17 +132,18 @@ class SharedState:
                 revision = await read_revision(connection)
             if revision != self.configuration.revision:
                 await self.reload()
+            # Set after success only, so that the next request repeats an attempt that failed.
             self._others = others
 
     async def reload(self) -> None:
-        """Adopt the database's configuration."""
+        """Adopt the configuration of the database."""
         self.adopt(await read_configuration(self.database, self.offered))
 
 
 class Context:
-    """What a node offers to one caller: its database as the caller may use it, and what is shared.
+    """A node as offered to a caller: the database with the caller's rights, and shared state.
 
-    A handler takes `configuration` once.
+    A handler reads `configuration` once, since the configuration can be replaced meanwhile.
     """
 
     __slots__ = ("database", "shared")
@@ -157,7 +158,7 @@ class Context:
 
     @property
     def writer(self) -> Writer:
-        """Writes for the caller."""
+        """The writer for the caller."""
         shared = self.shared
         return Writer(
             self.database,
@@ -169,7 +170,7 @@ class Context:
         )
 
     def for_caller(self, caller: Caller) -> Context:
-        """The same node for another caller."""
+        """The context of a different caller of the node."""
         return Context(self.shared, caller)
 
     def base_url(self, request: web.Request) -> str:
@@ -249,10 +250,10 @@ async def read_configuration(
 
 
 SHARED: web.AppKey[SharedState] = web.AppKey("shared", SharedState)
-"""What all requests to a node share."""
+"""The state that the requests to a node share."""
 CONTEXT: web.RequestKey[Context] = web.RequestKey("context", Context)
-"""What the node offers to the caller of a request, once the request was admitted."""
+"""The context of the caller of a request, once the request was admitted."""
 BASE_URL: web.RequestKey[str] = web.RequestKey("base_url", str)
-"""The registry's root as the client of a request knows it, once its host was checked."""
+"""The registry's root as the client of a request knows it, once the host was checked."""
 CLIENT: web.RequestKey[str] = web.RequestKey("client", str)
-"""The client whose shares a request uses: its address, and its identity once that is known."""
+"""The client that a request is counted for: the address, or the identity once known."""

@@ -37,7 +37,7 @@ class LoopTiming:
 
 
 def backoff_from(settings: Settings) -> Backoff:
-    """The waits of one subscription or link after failures."""
+    """The waits of a subscription or link after failures."""
     return Backoff(
         initial=settings.backoff_initial_seconds,
         factor=2.0,
@@ -55,12 +55,12 @@ async def run_as_leader(
 ) -> None:
     """Run `serve` for ever, in one process of the node at a time.
 
-    The other processes try every few seconds to become the leader, which they can once the
+    The remaining processes try every few seconds to become the leader, and succeed once the
     leader's connection has ended. After an error, `serve` begins again.
 
     Args:
-        role: names the lock and the lines of the log.
-        serve: gets the connection that holds the lock, and fails when that is lost.
+        role: the name of the lock, and of the role in the log.
+        serve: gets the connection that holds the lock, and fails when the connection is lost.
     """
 
     async def lead(connection: Connection) -> None:
@@ -81,19 +81,21 @@ async def run_again(
     """Run `serve` again and again, for ever, whether it returns or fails.
 
     Args:
-        role: names it in the log.
-        serve: gets a connection, and fails when that is lost.
+        role: the name of the role in the log.
+        serve: gets a connection, and fails when the connection is lost.
     """
     while True:
         attempt = asyncio.create_task(_serve_once(database, role, serve))
         # A task group that is cancelled while a child fails raises the child's error in place of
-        # the cancellation. In a task of its own it cannot hide the cancellation of this one.
+        # the cancellation. In a separate task, the error cannot hide the cancellation of this task.
         try:
             await asyncio.wait([attempt])
         finally:
             attempt.cancel()
+            # Bounded, so that a task that does not end cannot hold up the cancellation for ever.
             await asyncio.wait([attempt], timeout=_STOP_SECONDS)
         if attempt.result():
+            # Random, so that the processes do not compete for the lock at the same moments.
             await timing.sleep(_TAKE_OVER_SECONDS * (1 + timing.random.random()))
         else:
             await database.recovered()
@@ -102,10 +104,10 @@ async def run_again(
 async def _serve_once(
     database: Database, role: str, serve: Callable[[Connection], Awaitable[None]]
 ) -> bool:
-    """Serve until something fails or there is nothing to do.
+    """Serve until a failure, or until `serve` returns.
 
     Returns:
-        whether the database works, as far as is known.
+        whether the database works, as far as known.
     """
     is_database_up = True
     try:
@@ -120,7 +122,7 @@ async def _serve_once(
 
 
 class Child(Protocol):
-    """Serves one revision of a row until it is cancelled."""
+    """Serves a revision of a row until cancelled."""
 
     id: str
     revision: int
@@ -132,11 +134,11 @@ ChildT = TypeVar("ChildT", bound=Child)
 
 
 class Supervisor(Generic[ChildT]):
-    """Keeps exactly one child running for each row that is to be served.
+    """Keeps exactly one child running for each row to serve.
 
-    A change of one row costs the same however many there are. All rows are compared every few
-    seconds, since an announcement can be lost. Each child tells its id in its lines of the log, as
-    `row`.
+    The cost of a change of a row does not depend on the number of rows. All rows are compared every
+    few seconds, since an announcement can be lost. The log lines of a child have the id of the
+    child, under the name in `row`.
     """
 
     row = "id"
@@ -150,11 +152,11 @@ class Supervisor(Generic[ChildT]):
         self._is_announced = asyncio.Event()
 
     async def read_revisions(self, connection: Connection) -> dict[str, int]:
-        """The revision of every row that is to be served, by id."""
+        """The revision of every row to serve, by id."""
         raise NotImplementedError
 
     async def load(self, connection: Connection, ids: Collection[str]) -> Sequence[ChildT]:
-        """Children, not running yet, for those of the rows that are to be served."""
+        """Children, not running yet, for the given rows that are to be served."""
         raise NotImplementedError
 
     async def prepare(self, leaving: Sequence[ChildT], coming: Sequence[ChildT]) -> None:
@@ -164,7 +166,7 @@ class Supervisor(Generic[ChildT]):
         """Handle the end of a child, before its successor starts."""
 
     def announce(self, id: str) -> None:
-        """Compare a row soon; all of them if `id` is empty."""
+        """Compare a row soon; every row if `id` is empty."""
         self._announced.add(id)
         self._is_announced.set()
 
@@ -174,6 +176,8 @@ class Supervisor(Generic[ChildT]):
         due_at = loop.time()
         while True:
             await wait_for(self._is_announced, due_at - loop.time())
+            # Cleared and taken before the rows are read: an announcement during the read leads to a
+            # further comparison.
             self._is_announced.clear()
             ids, self._announced = self._announced, set()
             try:
@@ -183,6 +187,7 @@ class Supervisor(Generic[ChildT]):
                 else:
                     await self.compare_once(ids)
             except ServerBusy:
+                # The announced ids are consumed, so that every row has to be compared.
                 await self._database.recovered()
                 due_at = loop.time()
 
@@ -194,13 +199,14 @@ class Supervisor(Generic[ChildT]):
         return await self.compare_once(changed | (self.children.keys() - wanted.keys()))
 
     async def compare_once(self, ids: Collection[str]) -> int:
-        """The same for these rows only, whether or not they exist."""
+        """Start, replace and stop children for the given rows only, which may be missing."""
         async with self._database.acquire() as connection:
             found = {child.id: child for child in await self.load(connection, ids)}
         coming = [child for child in found.values() if child.revision != self._revision(child.id)]
         outdated = {child.id for child in coming} | (set(ids) - found.keys())
         leaving = [self.children[id] for id in outdated if id in self.children]
         await self.prepare(leaving, coming)
+        # Stopped first, so that a successor does not run beside the predecessor.
         for child in leaving:
             await self._stop(child)
             self.ended(child, found.get(child.id))
@@ -214,12 +220,13 @@ class Supervisor(Generic[ChildT]):
         return None if child is None else child.revision
 
     async def _run_child(self, child: ChildT) -> None:
+        # The task has inherited the context variables of the task that started the child.
         clear_contextvars()
         bind_contextvars(**{self.row: child.id})
         await child.run()
 
     async def _stop(self, child: ChildT) -> None:
-        """Wait until none of the child's requests is in flight."""
+        """Cancel a child, and wait for at most ten seconds until no request is in flight."""
         del self.children[child.id]
         task = self._tasks.pop(child.id)
         task.cancel()

@@ -1,1 +1,1 @@
-"""The default model, one modelsource document for each domain."""
+"""The default model, a modelsource document for each domain."""

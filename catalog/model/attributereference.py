@@ -1,4 +1,4 @@
-"""Resolves a path in dot notation: the collections it leads through, and its attribute.
+"""Resolves a path in dot notation to the collections on the way and the attribute at the end.
 
 Sources: core/spec.md, "Filter Flag" and "Dot-Notation in Filters".
 """
@@ -20,15 +20,15 @@ from catalog.model.schema import (
 from catalog.model.xid import Kind
 
 ANY = "any"
-ABSENT = "absent"  # The type of what no entity has.
+ABSENT = "absent"  # The type of an attribute that no entity has.
 
 _ANYTHING = Attribute(name="*", type=ANY)
-_AUTHORITY = Attribute(name="authority", type="string")  # Which replicas show.
+_AUTHORITY = Attribute(name="authority", type="string")  # Shown by replicas.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityKind:
-    """A kind of entity of a model; without names, the registry."""
+    """A kind of entity of a model: the registry, unless names are given."""
 
     model: Model
     groups: str = ""
@@ -84,7 +84,7 @@ class EntityKind:
         return {"authority": _AUTHORITY, **defined}
 
     def computed(self, *, meta: bool) -> frozenset[str]:
-        """Attributes that are computed for each answer, so that no filter can use them."""
+        """Attributes computed for each answer, which filters cannot use."""
         names = {"self", "shortself", "origin"}
         for collection in () if meta else self.collections:
             names |= {f"{collection}url", f"{collection}count"}
@@ -100,10 +100,10 @@ class EntityKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeReference:
-    """An attribute, or a part of one, of the entities of a kind.
+    """An attribute of the entities of a kind, or a part of an attribute.
 
-    `chain` are the collections on the way to these; `steps` lead on from the entity, or from
-    its meta entity if `is_meta`. `type` is one of the model's types.
+    `chain` names the collections that lead to the entities. `steps` start at the entity, or with
+    `is_meta` at the meta entity of the resource. `type` is a type of the model, `ANY` or `ABSENT`.
     """
 
     chain: tuple[str, ...]
@@ -117,7 +117,7 @@ def resolve(place: EntityKind, steps: Sequence[Step]) -> AttributeReference:
     """Follow a path from the entities of a kind.
 
     Raises:
-        ValueError: no expression may use this path; the message is for the user.
+        ValueError: an expression cannot use the path; the message is for the user.
     """
     chain: list[str] = []
     rest = list(steps)
@@ -145,13 +145,13 @@ def resolve(place: EntityKind, steps: Sequence[Step]) -> AttributeReference:
 
 
 def _type_at(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> str:
-    """The type at the end of a path: ANY if it depends on the entity, ABSENT if there is none."""
+    """The type at the end of a path: ANY if definitions differ, ABSENT without a definition."""
     types = _types(attributes, steps)
     return next(iter(types)) if len(types) == 1 else ANY if types else ABSENT
 
 
 def _types(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> set[str]:
-    """All types at the end of a path, by the attributes of a name or else by wildcards."""
+    """The types at the end of a path, by the definitions of the name or else by the wildcard."""
     step, rest = steps[0], steps[1:]
     if not isinstance(step, Key) or not _is_name(step.name):
         return set()
@@ -160,7 +160,7 @@ def _types(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> set[st
 
 
 def _called(name: str, attributes: Mapping[str, Attribute]) -> Iterable[Attribute]:
-    """The definitions of a name, including those that values of other attributes add."""
+    """The definitions of a name, including definitions that conditional attributes add."""
     if name in attributes:
         yield attributes[name]
         return

@@ -1,7 +1,7 @@
 """Validation and normalisation of an entity's attributes against the registry model.
 
-Source: core/spec.md, "Attributes and Extensions", and core/model.md. What RFC 7493 (I-JSON)
-forbids is refused as well: a digest needs numbers and texts that every reader agrees on.
+Source: core/spec.md, "Attributes and Extensions", and core/model.md. Values that RFC 7493 (I-JSON)
+forbids are refused as well: a digest needs numbers and texts that every reader understands alike.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from catalog.model.timestamps import parse_time
 MAX_DEPTH = 64
 MAX_SCALAR_BYTES = 4096
 MAX_ENTITY_BYTES = 256 * 1024
-# Shown with replicas and set by no client, so these are no extensions.
+# Replicas show these attributes and clients never set them, so they are no extensions.
 PROVENANCE = frozenset({"authority", "origin"})
 
 _LONGEST_NAME = 63
@@ -46,7 +46,7 @@ _MOST_LISTED = 50
 _NON_EMPTY = ("name", "documentation", "icon", "format", "compatibility")
 _REFERENCES = TARGETED | {"xidtype"}
 _INVALID: Any = object()
-# No key of `siblings`.
+# Stands for a condition that is not met; never a key of `siblings`.
 _NO_CONDITION = "\0"
 
 
@@ -55,14 +55,14 @@ def check_attributes(
 ) -> tuple[dict[str, Any], list[XRegistryError]]:
     """Validate one entity's own attributes and bring them into their stored form.
 
-    Absent attributes get their default values, null ones are absent, read-only ones and
+    Absent attributes get default values, and null counts as absent. Read-only attributes and
     provenance are ignored, timestamps are turned to UTC and whole numbers lose their fraction.
 
     Args:
-        values: from a client, without ids, documents, collections and the like.
-        definitions: of the client-settable attributes of the entity's type.
+        values: the attributes from a client, without ids, documents, collections and the like.
+        definitions: the definitions of the client-settable attributes of the entity's type.
         subject: xid of the entity, for the errors.
-        model: has the types that an xid can point to.
+        model: the model, with the types that an xid can point to.
 
     Returns:
         the stored form, and every violation found. With a violation the stored form is
@@ -79,7 +79,7 @@ def check_attributes(
 
 
 class _Check:
-    """The check of one entity, and the errors found so far."""
+    """The check of an entity, and the errors found."""
 
     __slots__ = ("errors", "missing", "model", "subject")
 
@@ -108,7 +108,7 @@ class _Check:
         path: str,
         depth: int,
     ) -> dict[str, Any]:
-        """The stored form of the attributes of an entity or of an object in it."""
+        """The stored form of the attributes of an entity, or of an object inside an entity."""
         active = definitions
         if definitions.conditional:
             active = self.with_siblings(values, definitions, path)
@@ -116,6 +116,7 @@ class _Check:
         for name, value in values.items():
             if value is None:
                 continue
+            # `*` is the wildcard among definitions, and no valid name of an attribute.
             definition = active.get(name) if name != "*" else None
             if definition is None:
                 if name in PROVENANCE and not path and self.subject != "/":
@@ -150,7 +151,7 @@ class _Check:
     def extension(
         self, name: Any, definitions: Definitions, charset: re.Pattern[str], path: str
     ) -> Attribute | None:
-        """The definition `*` for an undefined attribute, if that is allowed."""
+        """The definition `*` for an undefined attribute; `None` if the attribute is refused."""
         wildcard = definitions.get("*")
         if wildcard is None:
             self.errors.append(UnknownAttribute(self.subject, name=step(path, _shown(name))))
@@ -162,6 +163,7 @@ class _Check:
 
     def is_short(self, name: str, value: Any, definition: Attribute, path: str) -> bool:
         """Whether a scalar, with its name, fits into an HTTP header."""
+        # UTF-8 has at most 4 bytes for a character, so that few values have to be encoded.
         if type(value) is not str or len(value) * 4 + _LONGEST_NAME <= MAX_SCALAR_BYTES:
             return True
         if definition.type not in SCALARS:
@@ -259,17 +261,17 @@ def _shown(name: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a text without faults that fits into an HTTP header, as most are.
+    """Whether a value is a text without faults that fits into an HTTP header, like most values.
 
-    What is printable has neither U+0000 nor a surrogate.
+    A printable text has neither U+0000 nor a surrogate.
     """
     return type(value) is str and len(value) <= _LONGEST_PLAIN and value.isprintable()
 
 
 def _condition_met(definition: Attribute, values: Mapping[str, Any]) -> str:
-    """The key in a definition's `siblings` of the value that it has; empty if there is none.
+    """The key in `siblings` of an attribute's value, or `_NO_CONDITION`.
 
-    `ifvalues` compares the stored form of a value, or an invalid value as it is.
+    `ifvalues` compares the stored form of a value, or an invalid value unchanged.
     """
     value = values.get(definition.name)
     if value is None or definition.readonly:
@@ -286,13 +288,14 @@ def _condition_met(definition: Attribute, values: Mapping[str, Any]) -> str:
 def active_definitions(
     values: Mapping[str, Any], definitions: Definitions
 ) -> tuple[Definitions, list[str]]:
-    """The definitions and those that the values of conditional attributes add to them.
+    """Extend definitions by the definitions that values of conditional attributes add.
 
     Returns:
-        also the names that more than one condition defines.
+        the extended definitions, and the names that several conditions define.
     """
     active, conditional, clashing = definitions, definitions.conditional, list[str]()
     while conditional:
+        # Added definitions can be conditional in turn.
         keys = tuple(_condition_met(each, values) for each in conditional)
         extended, clashes = active.extended(conditional, keys)
         clashing += clashes
@@ -308,17 +311,17 @@ def _listed(definition: Attribute) -> str:
 
 
 def _in_another_case(value: Any, definition: Attribute) -> Any:
-    """The spelling of a value in `enum`; `None` if it is not there."""
+    """The spelling of a value in `enum`, ignoring case; `None` if `enum` lacks the value."""
     return next((one for one in definition.enum if value_text(one) == value_text(value)), None)
 
 
 def _item(definition: Attribute) -> Attribute:
-    assert definition.item is not None  # load_model refuses a map or array without one
+    assert definition.item is not None  # load_model refuses a map or array without an item
     return definition.item
 
 
 def fault_in_json(value: Any, depth: int = 0) -> str:
-    """The fault of `value`, `depth` levels down, as an I-JSON value; empty if there is none."""
+    """The fault of `value` as I-JSON, `depth` levels down; empty for a valid value."""
     kind = type(value)
     if value is None or kind is bool:
         return ""

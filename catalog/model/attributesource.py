@@ -1,6 +1,6 @@
 """Reads the attribute definitions of a modelsource document and verifies them.
 
-Source: core/model.md, "attributes" and what is below it.
+Source: core/model.md, "attributes" and the sections below.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _TARGET = re.compile(r"/\w+(/\w+(\[/versions\]|/versions)?)?", re.ASCII)
 
 
 class AttributeLevel(NamedTuple):
-    """A level of attributes in a model: which names and aspects are valid there.
+    """A level of attributes in a model, with the rules for names and aspects.
 
-    `fixed` are the names of attributes that may be immutable: the standard's own.
+    `fixed` holds the names of attributes that may be immutable: the attributes of the standard.
     """
 
     path: str
@@ -53,10 +53,10 @@ class AttributeLevel(NamedTuple):
 def read_attributes(
     source: Any, level: AttributeLevel, taken: Collection[str] = frozenset()
 ) -> dict[str, Attribute]:
-    """Read the attributes of an entity or object; `taken` are the other names in it.
+    """Read the attributes of an entity or object; `taken` holds the names already in use.
 
     Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
+        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
     """
     definitions = as_mapping(source, level.path)
     if twice := definitions.keys() & taken:
@@ -95,7 +95,7 @@ def _item(source: Any, level: AttributeLevel) -> Attribute:
 
 
 def _shape(raw: Mapping[str, Any], name: str, level: AttributeLevel) -> dict[str, Any]:
-    """The aspects that describe values; items have no others."""
+    """The aspects that describe values, the only aspects of an item."""
     where = f"{level.path}.{name}".rstrip(".")
     texts = {aspect: "" if raw.get(aspect) is None else raw[aspect] for aspect in _TEXTS}
     if not all(isinstance(text, str) for text in texts.values()):
@@ -194,7 +194,7 @@ def _require(rules: Mapping[str, Any], where: str) -> None:
 
 
 def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """`value` as an object of the model; `None` is an empty one."""
+    """`value` as an object of the model; `None` becomes an empty object."""
     if value is None:
         return _NOTHING
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -203,7 +203,7 @@ def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def check_aspects(definition: Mapping[str, Any], where: str, *aspects: Collection[str]) -> None:
-    """Reject a definition that has other aspects than these."""
+    """Reject a definition that has an aspect outside of `aspects`."""
     if unknown := {*definition}.difference(*aspects):
         raise broken(where, f"unknown: {quoted(unknown)}")
 
@@ -215,7 +215,7 @@ def quoted(names: Iterable[str]) -> str:
 
 @contextmanager
 def breaks(where: str) -> Iterator[None]:
-    """Turn a value's error into that of the model at `where`."""
+    """Turn the error of a value into an error of the model at `where`."""
     try:
         yield
     except (ValueError, OverflowError) as fault:

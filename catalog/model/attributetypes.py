@@ -1,8 +1,8 @@
-"""Checks that stored attributes have the types of a model, and none of its other rules.
+"""Checks that stored attributes have the types of a model, without the model's further rules.
 
-Copies come from catalogs whose model may differ a little: there an attribute may be optional, have
-more values or point to further types. Such a copy is whole, and is kept. A value of another type
-is not: filters, dialects and rendering rely on types.
+Copies come from catalogs with slightly different models: an attribute may be optional, have more
+values or point to further types. Copies with these differences are complete, and are kept. A value
+of a wrong type is a fault, because filters, dialects and rendering rely on types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 
 
 class TypeFault(NamedTuple):
-    """A value that has not the type of its attribute: its path, and what is wrong with it."""
+    """A value of the wrong type: the path of the value, and the reason."""
 
     path: str
     reason: str
@@ -29,7 +29,7 @@ class TypeFault(NamedTuple):
         return f'"{self.path[:_LONGEST_SHOWN]}": {self.reason}'
 
     def below(self, name: str) -> TypeFault:
-        """The same fault, seen from the object that has it in its member `name`."""
+        """The fault with a path that starts one level up, at the member `name`."""
         joint = "" if self.path.startswith("[") or not self.path else "."
         return TypeFault(f"{step('', name)}{joint}{self.path}", self.reason)
 
@@ -43,7 +43,7 @@ def find_type_fault(
 
     Args:
         values: an entity's own attributes, as they are stored.
-        definitions: of the client-settable attributes of the entity's type.
+        definitions: the definitions of the client-settable attributes of the entity's type.
         besides: the names of stored attributes that are checked elsewhere.
     """
     if not isinstance(definitions, Definitions):
@@ -66,7 +66,7 @@ def _in_members(
         if definition is None or name == "*":
             if fault := fault_in_json(value, depth):
                 return TypeFault(step("", name), fault)
-        # Most values are texts. JSON that was parsed has no lone surrogates, and no NUL.
+        # A shortcut, as most values are texts. Parsed JSON has no lone surrogates and no NUL.
         elif definition.type == "string" and type(value) is str:
             continue
         elif name not in besides and (found := _in_value(value, definition, depth)):
@@ -124,7 +124,7 @@ def _in_array(value: Any, definition: Attribute, depth: int) -> TypeFault | None
 
 
 def _in_item(item: Any, definition: Attribute, depth: int) -> TypeFault | None:
-    assert definition.item is not None  # load_model refuses a map or array without one
+    assert definition.item is not None  # load_model refuses a map or array without an item
     return _in_value(item, definition.item, depth + 1)
 
 

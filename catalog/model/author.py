@@ -1,4 +1,4 @@
-"""The author of what a caller writes, as the audit tells it."""
+"""The author of a caller's writes, as recorded in the audit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ AuthorKind = Literal[
 _LONGEST_NAME = 200
 _LONGEST_PATH = 1000
 _MOST_TARGETS = 20
-# Tokens of a node's own, and JWTs, that somebody has written where they do not belong.
+# A node's own tokens, and JWTs, can end up in a name or a path by mistake.
 _TOKEN = re.compile(
     r"concord_[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", re.ASCII
 )
-# Masks are shorter than what they hide, and escapes longer.
+# A text is cut with room to spare before masking: a mask is shorter than the hidden token, and an
+# escape is longer than the hidden character.
 _ROOM = 16
 
 
@@ -27,17 +28,18 @@ _ROOM = 16
 class Author:
     """The caller of a request, a link, an operator on the node's machine, or the node itself.
 
-    Its texts are bounded and printable, and hold no token.
+    The texts are bounded and printable, and hold no token.
 
     Args:
-        name: as that of an identity; the id of a link, or the account of an operator.
-        issuer: who vouches for the name; empty for the node.
-        address: of the client; of a link, where it reads.
-        agent: what the client calls itself.
-        method: empty without a request.
-        path: of the request, without its query; of a link itself; or the command of an operator.
-        targets: what was made or changed, where the request's path does not name it.
-        is_noted: whether the audit has a row about it.
+        name: the name of the identity, the id of the link or the account of the operator.
+        issuer: the issuer that vouches for the name; empty for the node.
+        address: the address of the client, or the URL that the link reads.
+        agent: the name that the client gives in the header User-Agent.
+        method: the method of the request; empty without a request.
+        path: the path of the request without the query, the path of the link, or the command of the
+            operator.
+        targets: the entities or objects made or changed, if missing in the request's path.
+        is_noted: whether the audit has a row about the request.
     """
 
     kind: AuthorKind
@@ -65,5 +67,6 @@ class Author:
 def _harmless(text: str, most: int) -> str:
     if not text:
         return text
+    # A lone surrogate has no form in UTF-8, which the database stores.
     known = text[: most * _ROOM].encode(errors="replace").decode()
     return printable(_TOKEN.sub(MASK, known))[:most]

@@ -1,7 +1,7 @@
-"""The keys by which authorities sign what they publish, and the history of the keys of each.
+"""The keys by which authorities sign published entities, and the key history of an authority.
 
-A key is named by its number, which counts the keys of its authority, and by itself: a public key of
-ed25519 is as short as a fingerprint of it.
+The name of a key is a number, which counts the keys of the authority, and the key itself: a public
+key of ed25519 is as short as a fingerprint.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST_KEYS = 100
 _SCHEME = "ed25519"
 _TEXT = re.compile(r"ed25519:([1-9][0-9]{0,8}):([A-Za-z0-9_-]{43})")
 _ID = re.compile(r"[1-9][0-9]{0,8}-[0-9a-f]{16}")
-# What is signed begins with what it is and the version of its form, so that no signature can be
-# taken for one of something else.
+# Signed bytes begin with a purpose and a form version, so that a signature for one purpose never
+# verifies for a different purpose.
 _COPY = b"concord copy\x00\x01"
 _KEY = b"concord key\x00\x01"
 _HISTORY = b"concord keys\x00\x01"
@@ -34,14 +34,14 @@ _HISTORY = b"concord keys\x00\x01"
 
 @dataclass(frozen=True, slots=True, order=True)
 class PublicKey:
-    """A public key of an authority, of ed25519."""
+    """An ed25519 public key of an authority."""
 
     number: int
     key: bytes
 
     @property
     def id(self) -> str:
-        """The short name that a copy has for the key that it is signed by."""
+        """The short name by which a signed copy refers to the key."""
         return f"{self.number}-{hashlib.sha256(self.key).hexdigest()[:16]}"
 
     def __str__(self) -> str:
@@ -65,9 +65,9 @@ class KeyEntry:
     """A key in the history of its authority.
 
     Args:
-        endorsement: the signature of the key before it; `None` for the first one.
-        retiredat: since then it signs nothing more; what it has signed stays valid.
-        revokedat: since then nothing is valid that it has signed.
+        endorsement: the signature by the preceding key; `None` for the first key.
+        retiredat: the time when the key stopped signing; earlier signatures stay valid.
+        revokedat: the time when every signature of the key became invalid.
     """
 
     public: PublicKey
@@ -77,7 +77,7 @@ class KeyEntry:
     revokedat: datetime | None = None
 
     def endorsed(self, authority: str) -> bytes:
-        """The bytes that the key before it signs."""
+        """The bytes that the preceding key signs."""
         form = {
             "authority": authority,
             "createdat": format_time(self.createdat),
@@ -99,10 +99,10 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyHistory:
-    """The keys that an authority has had, the first one first, signed by the last one.
+    """The keys of an authority, oldest first, signed by the last key.
 
     Args:
-        at: when it was made.
+        at: the time when the history was made.
     """
 
     authority: str
@@ -112,7 +112,7 @@ class KeyHistory:
 
     @property
     def current(self) -> PublicKey:
-        """The key that signs the history, and what the authority publishes unless it is retired."""
+        """The key that signs the history and, unless retired, the entities of the authority."""
         return self.keys[-1].public
 
     @property
@@ -121,7 +121,7 @@ class KeyHistory:
 
     @property
     def order(self) -> tuple[int, datetime]:
-        """Later histories of an authority are greater."""
+        """The sort key of an authority's histories; later histories are greater."""
         return self.current.number, self.at
 
     def signed(self) -> bytes:
@@ -140,7 +140,7 @@ class KeyHistory:
 
 
 def signed_copy(digest: bytes) -> bytes:
-    """The bytes that an authority signs of an entity or a tombstone with this digest."""
+    """The bytes that an authority signs for an entity or a tombstone with a digest."""
     return _COPY + digest
 
 
@@ -150,15 +150,15 @@ def is_key_id(text: object) -> bool:
 
 
 def number_of(id: str) -> int:
-    """The number of the key with an id; 0 for no id."""
+    """The number of the key with an id; 0 for an empty id."""
     return int(id.partition("-")[0] or 0)
 
 
 def read_history(data: object) -> KeyHistory:
-    """Read a history from another catalog. Its signatures are not verified.
+    """Read a history from a remote catalog, without verifying signatures.
 
     Raises:
-        ValueError: it is malformed.
+        ValueError: the history is malformed.
     """
     if not isinstance(data, Mapping):
         raise ValueError("it is no history of keys")

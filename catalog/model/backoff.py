@@ -13,14 +13,14 @@ _LONGEST_DATE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Exponential, capped and jittered.
+    """Exponential back-off, capped and jittered.
 
     Args:
         initial: seconds to wait after the first failure.
         factor: the multiplier of the wait for each further failure, at least 1.
         cap: the longest wait, in seconds.
-        jitter: the share of a wait, 0 to 1, that is subtracted at random at most, so that
-            clients that failed together do not come back together.
+        jitter: the largest share of a wait, 0 to 1, that is subtracted at random, so that clients
+            that failed together do not retry together.
     """
 
     initial: float
@@ -32,13 +32,14 @@ class Backoff:
         """Seconds to wait after `failures` failures in a row.
 
         Args:
-            at_least: the pause that the other side asks for, which the cap does not bound.
+            at_least: the pause in seconds that the peer asks for, which the cap does not bound.
         """
         if failures <= 0:
             return at_least
         try:
             longest = min(self.cap, self.initial * self.factor ** (failures - 1))
         except OverflowError:
+            # Many failures exceed the range of a float.
             longest = self.cap
         return max(at_least, longest * (1 - self.jitter * random.random()))
 
@@ -46,7 +47,7 @@ class Backoff:
 def parse_retry_after(value: str | None, now: datetime) -> float:
     """The seconds to wait by a header Retry-After, from 0 to `MAX_RETRY_AFTER_SECONDS`.
 
-    It may be a number of seconds or a date; any other value is 0.
+    The header holds a number of seconds or a date; an invalid value gives 0.
     """
     if value is None:
         return 0.0
@@ -59,7 +60,7 @@ def parse_retry_after(value: str | None, now: datetime) -> float:
         else:
             date = parsedate_to_datetime(text)
             seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
-    # A zone of many digits is beyond the range of any number.
+    # A time zone of many digits overflows.
     except (ValueError, OverflowError):
         return 0.0
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

@@ -1,7 +1,7 @@
-"""A caller: for whom the node reads and writes, with what the caller sees and may write.
+"""The callers for which the node reads and writes, and the groups that a caller may see or write.
 
-Requests, links, commands on the node's machine and the tasks of the node are callers. Nothing is
-read or written but for a caller, and a caller that sees everything says so.
+Requests, links, commands on the node's machine and the tasks of the node are callers. Every read
+and write has a caller, and a caller without restrictions is marked as one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catalog.model.errors import XRegistryError
 
 
 class Everything(Enum):
-    """The whole catalog, in place of the rules that let a caller see or write some groups."""
+    """The whole catalog, in place of rules that let a caller see or write groups."""
 
     EVERYTHING = "everything"
 
@@ -26,9 +26,9 @@ EVERYTHING: Final = Everything.EVERYTHING
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """The rules that let a caller see groups, with all that is in them.
+    """The rules that let a caller see groups with their content.
 
-    The registry itself is always visible. Everything else does not exist for the caller.
+    The registry itself is always visible. Groups without a rule do not exist for the caller.
     """
 
     rules: tuple[str, ...]
@@ -36,10 +36,10 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True)
 class WriteScope:
-    """The rules that let a caller write to groups; the caller sees these groups, too.
+    """The rules that let a caller write to groups; writable groups are visible, too.
 
     Args:
-        refusal_of: makes the error that refuses to write at a path elsewhere.
+        refusal_of: makes the error that refuses a write at a path outside of the groups.
     """
 
     rules: tuple[str, ...]
@@ -48,14 +48,14 @@ class WriteScope:
 
 @dataclass(slots=True, kw_only=True)
 class Caller:
-    """For whom the node reads and writes.
+    """A party for which the node reads and writes.
 
     Args:
-        sees: what the caller may see.
-        writes: where the caller may write entities.
-        client: names the client whose shares of connections and of work are used: an identity, an
-            IPv4 address or an IPv6 network of 64 bits; empty for the node's own tasks.
-        make_author: makes the author of what is written, once the author is needed.
+        sees: the groups that the caller may see.
+        writes: the groups in which the caller may write entities.
+        client: the name of the client for fair shares of connections and work: an identity, an IPv4
+            address or an IPv6 network of 64 bits; empty for the node's own tasks.
+        make_author: makes the author of the caller's writes, on first use.
     """
 
     sees: Visibility | Everything
@@ -66,28 +66,28 @@ class Caller:
 
     @classmethod
     def unrestricted(cls, author: Author) -> Caller:
-        """A link, a command on the node's machine, or a task of the node: it sees everything."""
+        """A caller without restrictions: a link, a command on the node's machine, or a task."""
         return cls(sees=EVERYTHING, writes=EVERYTHING, client="", make_author=lambda: author)
 
     @property
     def is_restricted(self) -> bool:
-        """Whether the caller sees some groups only."""
+        """Whether rules limit the groups that the caller sees."""
         return self.sees is not EVERYTHING
 
     def sees_all_of(self, other: Caller) -> bool:
-        """Whether the caller sees at least what another caller sees."""
+        """Whether the caller sees every group that `other` sees."""
         if self.sees is EVERYTHING:
             return True
         return other.sees is not EVERYTHING and {*other.sees.rules} <= {*self.sees.rules}
 
     @property
     def author(self) -> Author:
-        """The author of what is written for the caller."""
+        """The author of the caller's writes."""
         if self._author is None:
             self._author = self.make_author()
         return self._author
 
 
 def node_caller() -> Caller:
-    """The node itself, as the caller of what its tasks read and write."""
+    """The node itself, as the caller for the reads and writes of its tasks."""
     return Caller.unrestricted(Author(kind="node"))

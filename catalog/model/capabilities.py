@@ -1,4 +1,4 @@
-"""The capabilities that a server offers, and those that are in force in its registry.
+"""The capabilities that a server offers, and the capabilities in force in the registry.
 
 Source: core/spec.md, "Registry Capabilities" and "Offered Capabilities".
 """
@@ -37,15 +37,15 @@ class Capabilities:
         return replace(self, shortself=False)
 
     def is_mutable(self, name: str) -> bool:
-        """Whether this kind of metadata is available and clients may change it."""
+        """Whether a kind of metadata is available and clients may change the metadata."""
         return self.available.get(name, False)
 
     def validates(self, format: str) -> bool:
-        """Whether documents of this format are to be checked."""
+        """Whether documents of a format are checked."""
         return any(matches(pattern, format) for pattern in self.formats)
 
     def rules_for(self, format: str) -> tuple[str, ...]:
-        """The compatibility rules that are to be checked for documents of this format."""
+        """The compatibility rules that are checked for documents of a format."""
         found = (
             rule
             for pattern, rules in self.compatibilities.items()
@@ -55,7 +55,7 @@ class Capabilities:
         return tuple(dict.fromkeys(found))
 
     def checks_more_than(self, other: Capabilities) -> bool:
-        """Whether any check is in force here that is not in force in `other`."""
+        """Whether a check is in force that `other` lacks."""
         return not {*self.formats} <= {*other.formats} or any(
             not {*rules} <= {*other.compatibilities.get(format, ())}
             for format, rules in self.compatibilities.items()
@@ -119,7 +119,7 @@ OFFERED = Capabilities(
 def offered_with(
     formats: Iterable[str], compatibilities: Mapping[str, tuple[str, ...]]
 ) -> Capabilities:
-    """The offer of a server that checks these formats and compatibility rules."""
+    """The offer of a server that checks the given formats and compatibility rules."""
     return replace(
         OFFERED,
         formats=tuple(sorted(formats)),
@@ -128,7 +128,7 @@ def offered_with(
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern, in which `*` stands for any text, matches a text, ignoring case.
+    """Whether a pattern, with `*` for any text, matches a text, ignoring case.
 
     Source: core/spec.md, "compatibilities Capability".
     """
@@ -148,7 +148,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether any text matches both patterns; a pattern without a star matches only itself."""
+    """Whether a text can match both patterns; a pattern without a star matches only itself."""
     if "*" not in one:
         return matches(other, one)
     if "*" not in other:
@@ -164,7 +164,7 @@ def _agree(one: str, other: str) -> bool:
 def describe(offered: Capabilities) -> dict[str, Any]:
     """Describe the offered capabilities, as `GET /capabilitiesoffered` shows them."""
     available = {
-        # A client that made the capabilities immutable could not undo that.
+        # A client that made the capabilities immutable could not undo the change.
         name: _object({"mutable": _boolean(can, always=name == "capabilities")})
         for name, can in offered.available.items()
     }

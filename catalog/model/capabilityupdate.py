@@ -1,4 +1,4 @@
-"""Reads a client's update of the capabilities, and checks it against the offer.
+"""Reads a client's update of the capabilities, and checks the values against the offer.
 
 Source: core/spec.md, "Updating the Capabilities of a Server".
 """
@@ -27,8 +27,9 @@ _LONGEST_VALUE = 100
 _MANDATORY = {"specversions": SPECVERSION, "versionmodes": "manual"}
 _MANDATORY_AVAILABLE = ("capabilities", "entities", "model")
 
-# The capabilities that a complete replacement does not mention. By the standard `capabilities`
-# would become immutable, which no client could undo: this server does not offer that.
+# The values of capabilities that a complete replacement does not mention. By the standard,
+# `capabilities` would become immutable; this server keeps `capabilities` mutable, because no client
+# could undo the change.
 DEFAULTS = replace(
     OFFERED,
     available={"capabilities": True, "entities": True, "model": False},
@@ -46,9 +47,9 @@ def update_capabilities(
     """The capabilities after an update.
 
     Args:
-        given: capabilities by name, each one whole; `null` is its default value.
-        current: those in force, which a patch keeps where it does not mention them.
-        offered: the most that this server can do.
+        given: complete capabilities by name; `null` stands for the default value.
+        current: the capabilities in force; a patch keeps the capabilities missing in `given`.
+        offered: the capabilities that the server offers.
 
     Raises:
         CapabilityError, CapabilityMissingValue, CapabilityUnknown, CapabilityValue,
@@ -71,7 +72,7 @@ def update_capabilities(
 
 
 def stored_capabilities(stored: Mapping[str, Any], offered: Capabilities) -> Capabilities:
-    """The accepted capabilities, as far as this server still offers them."""
+    """The accepted capabilities, limited to the current offer of the server."""
     kept: dict[str, Any] = {
         name: tuple(value for value in getattr(offered, name) if value in stored.get(name, ()))
         for name in ("flags", "formats", "ignores", "specversions", "versionmodes")
@@ -192,7 +193,7 @@ def _mutable(kind: str, item: Any, offered: Capabilities) -> bool:
 
 
 def _check_compatibilities(updated: Capabilities, offered: Capabilities) -> None:
-    """Reject compatibility checks of formats that are not themselves checked."""
+    """Reject compatibility checks of formats that are not checked themselves."""
     for key in updated.compatibilities:
         if not _is_listed(key, updated.formats):
             detail = f'"compatibilities" has "{key}", but "formats" does not'

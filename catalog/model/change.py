@@ -12,14 +12,14 @@ from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Kind, depth
 
-# `signed`: an entity got a signature, and is otherwise as it was. `handed`: an entity was handed
-# over to another authority, so that only the catalogs that follow this one are told of its end
-# here. Neither is an event.
+# `signed`: an entity got a signature and is otherwise unchanged. `handed`: an entity was handed
+# over to a different authority, and only catalogs that follow this catalog learn of the end here.
+# Neither action is an event.
 Action = Literal["created", "updated", "deleted", "signed", "handed"]
 UNTOLD = frozenset({"signed", "handed"})
-"""Actions that subscribers are not told."""
+"""Actions that are not delivered to subscribers."""
 
-# In `deprecation`, beside the names: `deprecated` was taken away as a whole.
+# Marks in `deprecation`, beside the names, that `deprecated` was removed as a whole.
 REMOVED = "-"
 
 
@@ -27,11 +27,11 @@ REMOVED = "-"
 class Change:
     """One row of the change log: the change of one entity by one interaction.
 
-    `changed` names attributes as core/events.md, "data" does: a resource's own are prefixed
-    with `meta.`, those of its default version are not. `deprecation` names the members that
-    changed inside `deprecated`, with the mark REMOVED where that is gone; it is `None` where
-    that did not change. A reconfiguration is named as a whole and in parts: `capabilities` and
-    `capabilities.flags`.
+    `changed` names attributes as core/events.md, "data" does: attributes of a resource have the
+    prefix `meta.`, attributes of the default version have no prefix. `deprecation` names the
+    changed members of `deprecated`, with the mark REMOVED after a removal, and is `None` if
+    `deprecated` did not change. A reconfiguration is named as a whole and in parts: `capabilities`
+    and `capabilities.flags`.
     """
 
     xid: str
@@ -59,17 +59,16 @@ def changes_between(
     """The changes that lead from `before` to `after`, parents before children.
 
     Args:
-        before: the entities as they were: every touched one that existed, their
-            ancestors, the versions that were or will be default, and the targets of new
-            cross references.
-        after: every entity that was written (its new state) or deleted (its tombstone). A
-            tombstone of an entity that was not here is no change.
-        model: has the name of a version's document.
+        before: the entities before the interaction: touched entities, their ancestors, the versions
+            that were or will be default, and the targets of new cross references.
+        after: the new state of each written entity and the tombstone of each deleted entity. A
+            tombstone of an entity that did not exist is no change.
+        model: the model, which names the document of a version.
 
     Returns:
-        at most one change per xid; `deleted` goes before `created`, which goes before
-        `updated` (core/events.md, "Event Definition"). An ancestor in `before` or
-        `after` is `updated` when a child of it came or went.
+        at most one change per xid; `deleted` takes precedence over `created`, and `created` over
+        `updated` (core/events.md, "Event Definition"). An ancestor in `before` or `after` is
+        `updated` when a child was created or deleted.
     """
     touched: dict[str, _Touched] = defaultdict(lambda: _Touched(set()))
     for xid, state in after.items():
@@ -88,7 +87,7 @@ def changes_between(
 
 
 def _note_child(touched: dict[str, _Touched], child: Entity | Tombstone) -> None:
-    """Note the attributes of a parent that change when it gains or loses a child."""
+    """Note the attributes of a parent that change with a new or deleted child."""
     if child.kind == "registry":
         return
     parent, plural, _ = child.xid.rsplit("/", 2)
@@ -118,7 +117,7 @@ def _note_deprecation(note: _Touched, old: Mapping[str, Any], new: Mapping[str, 
 
 
 def _deprecation(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The value if it is an object; versions may have an extension of that name and any type."""
+    """The value of `deprecated` if an object; a version may have an extension of any type there."""
     value = attributes.get("deprecated")
     return value if isinstance(value, Mapping) else {}
 
@@ -129,7 +128,7 @@ def _note_default_versions(
     after: Mapping[str, Entity | Tombstone],
     model: Model,
 ) -> None:
-    """Note the changes of default versions in their resources, which show them."""
+    """Note the changes of default versions at the resources that show them."""
     resources = {
         xid if state.kind == "resource" else xid.rsplit("/", 2)[0]
         for xid, state in after.items()
@@ -144,12 +143,12 @@ def _note_default_versions(
         if (old_default and old_default.xid) != (new_default and new_default.xid):
             touched[xid].names |= _shown(old_default, model) | _shown(new_default, model)
         elif old_default and new_default and old_default.digest != new_default.digest:
-            # It was written, so its own differences are noted already.
+            # The default version was written, so the differences are noted already.
             touched[xid].names |= touched[new_default.xid].names
 
 
 def _default_version(resource: Entity, entities: Mapping[str, Entity | Tombstone]) -> Entity | None:
-    """The version that a resource shows; a cross reference shows that of its target."""
+    """The default version of a resource, or of the target of a cross reference."""
     shown = entities.get(resource.attributes.get("xref", resource.xid))
     if not isinstance(shown, Entity):
         return None

@@ -18,20 +18,20 @@ class RequestTimeout(XRegistryError, name="request_timeout", status=408, home=CO
 
 
 class LimitExceeded(RequestError, name="limit_exceeded", status=413, home=CONCORD):
-    """A request asks for more than one request may. `setting` is the limit's."""
+    """A request exceeds a limit per request; `setting` names the setting of the limit."""
 
     template = "The request has more than <limit> <things>, the most accepted here (<setting>)."
 
 
 class TooManyAtOnce(RequestError, name="too_many_at_once", status=429, home=CONCORD):
-    """A client has as much under way as one client may. `setting` is the limit's."""
+    """A client has too much work under way; `setting` names the setting of the limit."""
 
     template = "There are <limit> <things> under way, the most at a time (<setting>)."
     headers = MappingProxyType({"Retry-After": "1"})
 
 
 class TooManyAttempts(RequestError, name="too_many_attempts", status=429, home=CONCORD):
-    """A client tries something too often that only who has a secret can do."""
+    """A client repeats a request that needs a secret too often."""
 
     template = "There were too many requests of this kind; the next may come in <seconds> seconds."
 
@@ -41,7 +41,7 @@ class TooManyAttempts(RequestError, name="too_many_attempts", status=429, home=C
 
 
 class RateExceeded(RequestError, name="too_many_requests", status=429, home=CONCORD):
-    """A caller sends more requests than one may. `setting` is the limit's."""
+    """A caller sends too many requests; `setting` names the setting of the limit."""
 
     template = (
         "<whose> may send <limit> requests in a second, on average (<setting>); the next may come "
@@ -54,19 +54,19 @@ class RateExceeded(RequestError, name="too_many_requests", status=429, home=CONC
 
 
 class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):
-    """A stream is cut, since its reader takes too long. The reader cannot be told any more."""
+    """A stream is cut because of a slow reader, which can no longer receive the error."""
 
     template = "The stream of <subject> was not read at <rate> bytes per second (<setting>)."
 
 
 class UnknownPosition(RequestError, name="unknown_position", home=CONCORD):
-    """A read asks to wait for a position that this node never reaches."""
+    """A read waits for a position that the node never reaches."""
 
     template = "<subject> cannot be read as of <position>: <error_detail>."
 
 
 class PositionNotReached(RequestError, name="position_not_reached", status=503, home=CONCORD):
-    """A read has waited in vain. `reached` is where its link is, if it has copied all once."""
+    """A read waited in vain; `reached` is the position of the link after a first full copy."""
 
     template = (
         'After <seconds> seconds, the link "<link>" has not brought the changes of <source> up to '
@@ -76,13 +76,13 @@ class PositionNotReached(RequestError, name="position_not_reached", status=503, 
 
 
 class LimitReached(RequestError, name="limit_reached", status=409, home=CONCORD):
-    """A node has as much of something as it may have. `setting` is the limit's."""
+    """A node has reached a limit; `setting` names the setting of the limit."""
 
     template = "This node has <limit> <things>, the most that it may have (<setting>)."
 
 
 class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
-    """A search exceeds the time that it may take in the database."""
+    """A search exceeds the time limit of searches in the database."""
 
     template = "The search that <subject> asks for takes longer than <seconds> seconds."
 
@@ -100,7 +100,7 @@ class OriginRefused(RequestError, name="origin_refused", status=403, home=CONCOR
 
 
 class Unauthenticated(RequestError, name="unauthenticated", status=401, home=CONCORD):
-    """A request needs to tell who sends it. `challenge` says how (RFC 9110, 11.6.1)."""
+    """A request lacks a valid credential; `challenge` names accepted schemes (RFC 9110, 11.6.1)."""
 
     template = "The request to <subject> is not of a caller known here: <error_detail>."
 
@@ -119,7 +119,7 @@ class Forbidden(RequestError, name="forbidden", status=403, home=CONCORD):
 
 
 class IssuerAway(ServerBusy, name="issuer_away", home=CONCORD):
-    """A token cannot be verified, since the keys of its issuer are not known yet."""
+    """A token cannot be verified, since the keys of the issuer are not known yet."""
 
     template = "The keys of the issuer <issuer> cannot be read at the moment; try again soon."
 
@@ -168,19 +168,19 @@ class PushNotAccepted(XRegistryError, name="push_not_accepted", status=403, home
 
 
 class PushOutOfStep(XRegistryError, name="push_out_of_step", status=409, home=CONCORD):
-    """The copies would leave a gap after those that came before."""
+    """The copies would leave a gap after the copies received before."""
 
     template = "These copies do not follow what came before: <error_detail>."
 
 
 class PushStopped(XRegistryError, name="push_stopped", status=409, home=CONCORD):
-    """An operator has to decide before anything more is accepted."""
+    """An operator has to decide before further copies are accepted."""
 
     template = "Pushes of <authority> are stopped: <error_detail>."
 
 
 class PushAwaitsAnswer(XRegistryError, name="push_awaits_answer", status=409, home=CONCORD):
-    """An operator has to answer the question of a link before anything more is accepted."""
+    """An operator has to answer the question of a link before further copies are accepted."""
 
     template = "Pushes of <authority> are stopped until an operator decides: <error_detail>."
 
@@ -194,7 +194,7 @@ class PreconditionFailed(XRegistryError, name="precondition_failed", status=412,
 
 
 class CatalogRecovering(RequestError, name="catalog_recovering", status=503, home=CONCORD):
-    """The node takes its own entities back from its replicas: a write now could be lost."""
+    """The node recovers its own entities from replicas: a write meanwhile could be lost."""
 
     template = (
         "This catalog is taking its own entities back from its replicas. Until that is done, it "
@@ -204,7 +204,7 @@ class CatalogRecovering(RequestError, name="catalog_recovering", status=503, hom
 
 
 class HandoverUnderWay(RequestError, name="handover_under_way", status=503, home=CONCORD):
-    """Another authority hands a group over to this node, which takes no writes to it meanwhile."""
+    """An authority hands a group over to the node, which refuses writes to the group meanwhile."""
 
     template = (
         "<authority> is about to hand <group> over to this catalog, which takes no writes to it "

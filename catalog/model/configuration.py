@@ -18,16 +18,16 @@ class _Absent(Enum):
     ABSENT = "absent"
 
 
-# Marks a part that a request does not mention; `None` resets it.
+# Marks a part that a request does not mention; `None` resets the part.
 ABSENT: Final = _Absent.ABSENT
 Absent: TypeAlias = Literal[_Absent.ABSENT]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The model and the capabilities in force. Every change of either has a higher `revision`.
+    """The model and the capabilities in force. Every change raises `revision`.
 
-    `resolved` is the model's source with its `$include`s resolved, `None` where it has none.
+    `resolved` is the source of the model with resolved `$include`s, or `None` without includes.
     """
 
     model: Model
@@ -36,7 +36,7 @@ class Configuration:
     resolved: Mapping[str, Any] | None = None
 
     def differences(self, other: Configuration) -> frozenset[str]:
-        """The differences, as change rows name them; each capability has a name of its own."""
+        """The names of differences in change rows; each capability has a separate name."""
         mine, theirs = self.capabilities.as_json(), other.capabilities.as_json()
         names = {f"capabilities.{name}" for name in mine if mine[name] != theirs[name]}
         if names:
@@ -57,16 +57,17 @@ def reconfigured(
     capabilities: Mapping[str, Any] | Absent | None = ABSENT,
     patch: bool = False,
 ) -> Configuration:
-    """The configuration that a request asks for; its entities were not looked at yet.
+    """The configuration that a request asks for, not yet checked against entities.
 
     Args:
-        offered: the most that this server can do; `None` resets to its initial state.
-        modelsource: the new source, as given; `None` is an empty one.
-        resolved: the same with its `$include`s resolved, where it has any.
-        capabilities: those to change, or with `patch` unset, all of them.
+        offered: the capabilities that the server offers.
+        modelsource: the new source, as given; `None` is an empty source.
+        resolved: the new source with resolved `$include`s, or `None` without includes.
+        capabilities: the capabilities to change or, with `patch` unset, the complete capabilities;
+            `None` resets to the initial capabilities.
 
     Raises:
-        ModelError and its kin, CapabilityError and its kin.
+        ModelError, CapabilityError and related errors.
     """
     able, model, kept = current.capabilities, current.model, current.resolved
     if capabilities is None:
@@ -87,10 +88,10 @@ def reconfigured(
 
 
 def model_of(source: Mapping[str, Any], resolved: Mapping[str, Any] | None) -> Model:
-    """The model of a source whose `$include`s are resolved elsewhere, if it has any.
+    """The model of a source; `resolved` has resolved `$include`s, and is `None` without includes.
 
     Raises:
-        ModelError and its kin.
+        ModelError and related errors.
     """
     if resolved is None:
         return load_model(source)

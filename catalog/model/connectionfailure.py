@@ -1,4 +1,4 @@
-"""The reason why no connection to a server came about, in words for people. Pure."""
+"""The reason why a connection to a server failed, in words for people. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CAUSES = {
 
 
 class AddressRefused(OSError):
-    """A session does not connect to an address, or does not tell whether a name has one."""
+    """A session refuses an address, or does not disclose whether a name has an address."""
 
     def __init__(self, text: str) -> None:
         super().__init__(errno.EACCES, text)
@@ -31,9 +31,9 @@ class AddressRefused(OSError):
 
 @contextmanager
 def names_hidden(*, if_private_refused: bool) -> Iterator[None]:
-    """Look up a name, and tell of an unknown one what is told of one whose address is refused.
+    """Report a failed lookup of a name in the context like a refused address.
 
-    Where private addresses are refused, the difference would tell which names a network has.
+    Where private addresses are refused, different errors would disclose the names of a network.
     """
     try:
         yield
@@ -47,18 +47,18 @@ def why_unreachable(error: BaseException | None) -> str:
     """The predicate of a sentence about a server, as "cannot be reached: connection refused".
 
     Args:
-        error: what a library raised; its causes are looked at, too.
+        error: the error of a library, examined together with the causes of the error.
     """
     found = ""
     while error is not None and found in ("", NO_TLS):
-        # An error of aiohttp is one of TLS, too, and its cause tells the reason.
+        # An error of aiohttp can be an ssl.SSLError itself, while the cause has the reason.
         found = _predicate(error) or found
         error = error.__cause__ or error.__context__
     return found or "cannot be reached"
 
 
 def _predicate(error: BaseException) -> str:
-    """The reason that a single error gives, without those that caused it; "" for none."""
+    """The reason that a single error gives, without the causes; "" without a reason."""
     match error:
         case ssl.SSLCertVerificationError(verify_message=str(reason)) if reason:
             return f"{NO_TLS}: {reason}"
@@ -68,7 +68,7 @@ def _predicate(error: BaseException) -> str:
             return "cannot be reached: unknown host"
         case TimeoutError():
             return f"cannot be reached: {_CAUSES[errno.ETIMEDOUT]}"
-        # Of several addresses, a library tells the errors as one, with the first number.
+        # For several addresses, a library raises a single error with the first error number.
         case OSError(errno=errno.EACCES):
             return UNREACHABLE
         case OSError(errno=int(number)) if number in _CAUSES:

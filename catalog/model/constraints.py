@@ -1,9 +1,9 @@
-"""Constraints of groups on the attributes of their resources' versions.
+"""Constraints of groups on attributes of the versions in a group.
 
 Source: core/model.md, "groups.<STRING>.constraints"; core/spec.md, "`constraints` Attribute".
-A group type has constraints in the model, and a group its own, which only narrow those.
-Constraints are about the attributes that clients set, ids included, not about those that the
-server decides.
+A group type has constraints in the model, and a group has constraints that can only narrow the
+constraints of the model. Constraints apply to attributes that clients set, ids included, and not to
+attributes that the server decides.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _ASPECTS = {"default", "enum", "equals"}
 
 
 def check_constraints_defined(kind: GroupType, defined: Any) -> dict[str, Constraint]:
-    """Read the constraints that the model gives to a group type, each with its key.
+    """Read the constraints that the model gives to a group type, by key.
 
     Raises:
-        ValueError: they are malformed, or allow what the resource type does not.
+        ValueError: a constraint is malformed, or allows a value that the resource type forbids.
     """
     constraints = _read(kind, defined)
     for constraint in constraints.values():
@@ -32,10 +32,10 @@ def check_constraints_defined(kind: GroupType, defined: Any) -> dict[str, Constr
 
 
 def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
-    """The constraints that hold in a group whose attribute `constraints` is `own`.
+    """The constraints in force in a group; `own` is the attribute `constraints` of the group.
 
     Raises:
-        ValueError: `own` is malformed, or allows what the model does not.
+        ValueError: `own` is malformed, or allows a value that the model forbids.
     """
     merged = dict(kind.constraints)
     for key, constraint in _read(kind, own).items():
@@ -48,15 +48,15 @@ def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
 def apply_defaults(
     attributes: Mapping[str, Any], constraints: Mapping[str, Constraint], plural: str
 ) -> dict[str, Any]:
-    """Add the group's default values to a version's attributes, where they have none.
+    """Add the group's default values for absent attributes of a version.
 
-    They override the model's default values, so call this before `check_attributes`.
-    An object that is absent stays absent.
+    The values override default values of the model, so call this before `check_attributes`. An
+    absent object stays absent.
 
     Args:
-        attributes: what was there and what a client has for it; null is absent.
-        constraints: those of the group, merged.
-        plural: of the resource's type.
+        attributes: the stored attributes, updated by the attributes from a client; null is absent.
+        constraints: the merged constraints of the group.
+        plural: the plural name of the resource type.
     """
     filled = dict(attributes)
     for constraint in constraints.values():
@@ -71,13 +71,13 @@ def violations(
     plural: str,
     group: Mapping[str, Any],
 ) -> list[tuple[str, str]]:
-    """The constraints that a version breaks: the attribute's path, and `enum` or `equals`.
+    """The constraints that a version breaks: the path of the attribute, and `enum` or `equals`.
 
     Args:
-        attributes: the version's, with its ids.
-        constraints: those of the group, merged.
-        plural: of the resource's type.
-        group: the group's attributes, with its id.
+        attributes: the attributes of the version, with ids.
+        constraints: the merged constraints of the group.
+        plural: the plural name of the resource type.
+        group: the attributes of the group, with the id.
     """
     broken = []
     for constraint in constraints.values():

@@ -1,4 +1,4 @@
-"""The creator of a subscription: what tells, long after its request, what it may see."""
+"""The creator of a subscription, stored to decide later what the subscription may deliver."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import orjson
 from catalog.model.rolerules import IdentityKind
 from catalog.model.roles import Role
 
-# What differs between two tokens of one caller, and says nothing of its rights.
+# Claims that differ between tokens of a caller and say nothing about rights.
 _PASSING = frozenset({"exp", "iat", "nbf", "jti", "auth_time", "at_hash", "sid"})
 
 
 @dataclass(frozen=True, slots=True)
 class Creator:
-    """A caller as it was known when it made, or took over, a subscription.
+    """A caller, as known when the caller made or took over a subscription.
 
     Args:
-        claims: what the conditions of rules compare.
-        roles: those of a token of the node's own in the whole catalog, which never change.
+        claims: the claims that the conditions of rules compare.
+        roles: the roles of a node's own token in the whole catalog, which never change.
     """
 
     kind: IdentityKind
@@ -32,7 +32,7 @@ class Creator:
 
     @classmethod
     def parse(cls, text: str) -> Creator:
-        """Read what `str` wrote."""
+        """Parse the text that `str` returns."""
         stored = orjson.loads(text)
         return cls(**{**stored, "roles": tuple(stored["roles"])})
 
@@ -42,10 +42,10 @@ class Creator:
 
     @property
     def principal(self) -> str:
-        """The text by which it is found, the same for all its credentials."""
+        """The text by which the caller is found, the same for each of the caller's credentials."""
         return orjson.dumps([self.kind, self.issuer, self.name]).decode()
 
 
 def token_principal(id: str) -> str:
-    """The `principal` of the holder of a token of the node's own."""
+    """The `principal` of the holder of a node's own token."""
     return Creator("token", id).principal

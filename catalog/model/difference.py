@@ -15,14 +15,14 @@ from catalog.model.schema import Model
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid, depth
 
-# Longer values, and those beyond the number, are only named.
+# Longer values, and values beyond the maximum number, are only named.
 _LONGEST_VALUE = 160
 _MOST_VALUES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """One changed value inside an entity; `path` are the names that lead to it.
+    """A changed value inside an entity; `path` holds the names that lead to the value.
 
     `None` stands for an absent value: no attribute has the value null.
     """
@@ -36,8 +36,8 @@ class ValueChange:
 class EntityDifference:
     """The difference of one entity.
 
-    `changed` are the attributes of an updated entity; those of a resource's meta have the prefix
-    `meta.`. `values` are the short values inside of these.
+    `changed` names the attributes of an updated entity, with the prefix `meta.` for the meta of a
+    resource. `values` holds the short values inside the changed attributes.
     """
 
     xid: str
@@ -51,11 +51,11 @@ def differences_between(
 ) -> list[EntityDifference]:
     """The differences from `before` to `after`, parents before children.
 
-    An entity that is updated only because it gained or lost children is left out.
+    An entity that is updated only because of new or deleted children is left out.
 
     Args:
-        after: every entity that was written (its new state) or deleted (its tombstone).
-        model: has the name of a version's document.
+        after: the new state of each written entity and the tombstone of each deleted entity.
+        model: the model, which names the document of a version.
     """
     parents = {
         str(Xid.parse(xid).parent)

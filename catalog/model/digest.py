@@ -1,7 +1,7 @@
 """Digest, fingerprint and bucket, by which copies of an entity are compared.
 
-A digest covers what is replicated of an entity and nothing that is local to a node, so
-that every copy in a federation has the same one. RFC 8785 (JCS) gives the canonical form.
+A digest covers the replicated content of an entity and nothing local to a node, so that every copy
+in a federation has an equal digest. RFC 8785 (JCS) gives the canonical form.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ BUCKETS = 1 << 16
 def canonical(value: Any) -> bytes:
     """The RFC 8785 form of a JSON value.
 
-    orjson writes the same bytes for everything but fractions, and is twenty times
-    faster, so rfc8785 is asked for those only. (JCS sorts keys by UTF-16 unit and orjson
-    by code point; they differ above U+FFFF, which also goes to rfc8785.)
+    orjson writes identical bytes except for fractions, and is twenty times faster, so only
+    fractions go to rfc8785. (JCS sorts keys by UTF-16 unit and orjson by code point; the orders
+    differ above U+FFFF, so non-ASCII keys go to rfc8785, too, as do integers without an exact
+    double.)
 
     Raises:
         ValueError: a number that has no exact double, or text that is not Unicode.
@@ -97,7 +98,7 @@ def digest_tombstone(*, authority: str, origin: str, epoch: int) -> bytes:
         "epoch": epoch,
         "origin": origin,
     }
-    # Without fractions and names of others, this form is canonical as it is.
+    # The form has no fractions and only ASCII names, so orjson writes canonical bytes.
     is_exact = epoch < 2**53
     written = orjson.dumps(form, option=orjson.OPT_SORT_KEYS) if is_exact else canonical(form)
     return hashlib.sha256(written).digest()

@@ -29,7 +29,7 @@ def document_names(kind: ResourceType) -> tuple[str, str, str]:
 
 
 def shape_of(kind: ResourceType, contenttype: str | None) -> DocumentShape:
-    """The shape of a document of this media type in metadata (core/model.md, "typemap")."""
+    """The shape of a document of a media type in metadata (core/model.md, "typemap")."""
     media_type = (contenttype or "").partition(";")[0].strip().lower()
     shapes = {
         shape.lower()
@@ -63,9 +63,9 @@ def decode_document(value: Any) -> bytes:
 
 
 def show_document(kind: ResourceType, contenttype: str | None, body: bytes) -> dict[str, Any]:
-    """A document as an attribute of its version: its value where possible, else base64.
+    """A document as an attribute of the version: as a value where possible, else as base64.
 
-    A value of null would be read as no document, so that is shown as base64.
+    The value null would mean "no document", so a document of null is shown as base64.
     """
     value, encoded, _ = document_names(kind)
     shape = shape_of(kind, contenttype)

@@ -1,4 +1,4 @@
-"""Dot notation, in which requests and models name attributes and their parts.
+"""Dot notation, in which requests and models name attributes and parts of attributes.
 
 Source: core/spec.md, "xRegistry Dot (`.`) Notation".
 """
@@ -45,10 +45,10 @@ Step: TypeAlias = Key | Index | Every
 
 
 def read_path(text: str, start: int = 0) -> tuple[tuple[Step, ...], int]:
-    """Read the path at `start` of a text, and return where it ends.
+    """Read the path at `start` of a text, and return the steps and the end of the path.
 
     Raises:
-        ValueError: there is no path, or it is too long; the message is for the user.
+        ValueError: the path is missing or too long; the message is for the user.
     """
     steps: list[Step] = []
     at = start
@@ -100,12 +100,12 @@ def step(path: str, name: str) -> str:
 
 
 def dotted(names: Iterable[str]) -> str:
-    """The path through these names."""
+    """The path through a sequence of names."""
     return write_path([Key(name) for name in names])
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Parse a path into the names that it leads through.
+    """Parse a path that consists of names only.
 
     Raises:
         ValueError: `text` is empty, malformed, points into an array or has a wildcard.
@@ -118,7 +118,7 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 
 def value_at(attributes: Any, path: Iterable[str]) -> Any:
-    """The value at a path in attributes and the objects in them; `None` if there is none."""
+    """The value at a path through attributes and nested objects; `None` without a value."""
     for name in path:
         attributes = attributes.get(name) if isinstance(attributes, Mapping) else None
     return attributes

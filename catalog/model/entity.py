@@ -15,7 +15,7 @@ from catalog.model.xid import Kind, Xid
 
 
 class Origin(NamedTuple):
-    """An entity's identity everywhere: its authority and the xid that it has there."""
+    """The global identity of an entity: the authority, and the entity's xid at the authority."""
 
     authority: str
     xid: str
@@ -23,18 +23,18 @@ class Origin(NamedTuple):
 
 @record
 class Entity:
-    """One live entity. A resource's row is its meta entity, so its epoch is the meta's.
+    """A live entity. The row of a resource is the meta entity, with the epoch of the meta.
 
-    `attributes` are the entity's own: no ids (they are in `xid`), no times, no URLs,
-    no counts and no children. `document` is set only where it was loaded or is about to be
-    written; `document_sha256` is set whenever there is one.
+    `attributes` holds the entity's own attributes: no ids (see `xid`), no times, no URLs, no counts
+    and no children. `document` is set only if loaded or about to be written; `document_sha256` is
+    set for every entity with a document.
 
-    `replaced` has those attributes as the authority wrote them that a replica shows otherwise; all
-    of them are among `attributes`, too. It is missing where rows are read for showing only.
+    `replaced` holds the authority's values of attributes that a replica shows with different
+    values; each name is in `attributes`, too. Rows that are read only for showing lack `replaced`.
 
-    `damage` says why the stored attributes could not be read; there are none then. `signature` is
-    that of its authority over the digest, and `signedby` the id of the key; both may be missing.
-    `trace` is that of the write of this state, while a copy is on its way between catalogs.
+    `damage` is the reason why the stored attributes could not be read; `attributes` is empty then.
+    `signature` is the authority's signature of the digest, and `signedby` the id of the key; both
+    may be missing. `trace` is the trace of the write, while a copy is on the way between catalogs.
     """
 
     xid: str
@@ -68,11 +68,11 @@ class Entity:
 
     @property
     def published(self) -> Mapping[str, Any]:
-        """The attributes as the authority wrote them, which every copy has."""
+        """The attributes as written by the authority, equal in every copy."""
         return {**self.attributes, **self.replaced} if self.replaced else self.attributes
 
     def content_digest(self) -> bytes:
-        """The digest computed from the content, which may differ from a damaged `digest`."""
+        """The digest computed from the content, which differs from `digest` after damage."""
         return digest_entity(
             authority=self.authority,
             origin=self.origin,
@@ -84,14 +84,15 @@ class Entity:
         )
 
     def is_intact(self) -> bool:
-        """Whether the content has the entity's digest, and has one at all."""
+        """Whether the digest of the content can be computed and equals `digest`."""
         try:
             return not self.damage and self.content_digest() == self.digest
+        # Damaged content may have no canonical form, and so no digest.
         except (TypeError, ValueError, RecursionError):
             return False
 
     def sealed(self) -> Entity:
-        """The entity with its digest computed; a given `document` sets its hash too."""
+        """The entity with a computed digest; a given `document` sets `document_sha256`, too."""
         hashed = self.document_sha256
         if self.document is not None:
             hashed = hashlib.sha256(self.document).digest()
@@ -101,9 +102,9 @@ class Entity:
 
 @record
 class Tombstone:
-    """The record of a deleted entity, signed as one. Its epoch is one above the entity's last.
+    """The record of a deleted entity, signed like an entity.
 
-    `trace` is as that of an entity.
+    The epoch is one above the entity's last epoch. `trace` has the meaning of an entity's `trace`.
     """
 
     xid: str

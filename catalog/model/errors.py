@@ -1,11 +1,11 @@
-"""The errors that requests are answered with, as one tree.
+"""The errors that answer requests, as a tree of classes.
 
     XRegistryError            every error of core/spec.md and core/http.md, "Error Processing"
     ├── one class per error   its name, HTTP status and title template
     └── ...
 
-An error knows its subject (the xid or request path that it is about) and the arguments of
-its title. `catalog/http/problems.py` is the one place that turns it into a response.
+An error has a subject (an xid or a request path) and the arguments of the title. Only
+`catalog/http/problems.py` turns errors into responses.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class XRegistryError(Exception):
 
     Args:
         subject: xid of the entity, or path of the request, that the error is about.
-        detail: what the user can do about it, a sentence.
-        violations: every error of the request, where more than one was found.
-        allow: the methods that are supported, for the header Allow.
+        detail: a sentence about a remedy for the user.
+        violations: every error of the request, if several errors were found.
+        allow: the supported methods, for the header Allow.
         args: the values of the title's placeholders, and further facts for programs.
 
     Raises:
@@ -70,7 +70,7 @@ class XRegistryError(Exception):
         super().__init__()
 
     def __str__(self) -> str:
-        # Of many violations, only the first ones are ever shown.
+        # The title is made on demand: of many violations, only the first are ever shown.
         return self.title
 
     @property
@@ -84,18 +84,18 @@ class XRegistryError(Exception):
         return self.title_about(self.subject)
 
     def title_about(self, subject: str) -> str:
-        """The title with another subject than the error's own."""
+        """The title with a different subject."""
         values = {"subject": subject, **self.arguments}
         return _PLACEHOLDER.sub(lambda found: values[found[1]], self.template)
 
 
 def shortened(text: str) -> str:
-    """A text of an error, cut where it repeats something very long of the request."""
+    """A text of an error, cut if the text repeats a very long part of the request."""
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 class FirstViolations(list[XRegistryError]):
-    """The first violations that a request is told, and the number of the others, `further`."""
+    """The first violations, for the answer to a request, and the number of `further` violations."""
 
     def __init__(self, violations: Iterable[XRegistryError] = ()) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class FirstViolations(list[XRegistryError]):
 
 
 def with_violations(violations: Sequence[XRegistryError]) -> XRegistryError:
-    """The first of several errors, carrying all of them."""
+    """The first of several errors, with the list of errors attached."""
     first = violations[0]
     first.violations = tuple(violations)
     if isinstance(violations, FirstViolations) and violations.further:
@@ -130,9 +130,9 @@ def with_violations(violations: Sequence[XRegistryError]) -> XRegistryError:
 
 
 class RequestError(XRegistryError):
-    """An error that is about the path of the request, or its URL, and not about an entity.
+    """An error about the path or the URL of a request, and not about an entity.
 
-    `subject` may say where it was found.
+    `subject` may name the place of the error.
     """
 
     is_about_request = True

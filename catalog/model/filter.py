@@ -1,7 +1,7 @@
 """Parses the values of `?filter` and `?sort` against a model.
 
 Sources: core/spec.md, "Filter Flag" and "Sort Flag"; core/http.md, "?filter Flag". A comma in
-a value is written `\\,`, since a plain one ends the expression.
+a value is written `\\,`, since a plain comma ends the expression.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-
 
 
 def is_number(text: str) -> bool:
-    """Whether a value is a number, as JSON writes one."""
+    """Whether a value is a number in the syntax of JSON."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def read_time(text: str) -> str:
-    """Parse a timestamp into its form in UTC, without trailing zeros.
+    """Convert a timestamp to UTC, without trailing zeros.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no timestamp, or too long.
     """
     if len(text) > _LONGEST_TIME:
         raise ValueError("it is longer than any timestamp that is kept")
@@ -50,10 +50,10 @@ def read_time(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilterExpression:
-    """One comparison.
+    """A comparison.
 
-    `pieces` is the value, cut at its wildcards: one piece is the value itself. `condition`
-    is the text of operator and value.
+    `pieces` is the value, cut at the wildcards: a single piece is the whole value. `condition` is
+    the text of operator and value.
     """
 
     reference: AttributeReference
@@ -74,11 +74,11 @@ class FilterExpression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """Expressions that all have to hold, along one chain of collections.
+    """Expressions combined by AND, along a chain of collections.
 
-    Level 0 is the entity that paths begin at; the matches are on the level of `chain`'s end.
-    Collections that are not along one chain have no entities in common: such a clause is not
-    `is_possible`.
+    Level 0 is the entity at which paths begin; matches are on the level of the end of `chain`.
+    Collections of different chains have no entities in common: a clause with expressions about both
+    is not `is_possible`.
     """
 
     chain: tuple[str, ...]
@@ -91,18 +91,18 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The filters of a request: any clause has to match. Without clauses, nothing matches."""
+    """The filters of a request: one matching clause is enough. Without clauses, nothing matches."""
 
     clauses: tuple[Clause, ...] = ()
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is one clause only, about the entities themselves."""
+        """Whether the only clause is about the entities themselves."""
         return len(self.clauses) == 1 and not self.clauses[0].chain
 
 
 def text_below(clause: Clause, depth: int) -> str:
-    """A clause for the URL of the collection that is its chain's first `depth` steps down."""
+    """The text of a clause for the URL of the collection `depth` steps down the chain."""
     return ",".join(e.text_below(depth) for e in clause.expressions if e.depth >= depth)
 
 
@@ -115,7 +115,7 @@ class Sort:
 
     @property
     def key(self) -> str:
-        """The name of the attribute if it is the entity's own, else an empty text."""
+        """The name of an own attribute of the entity, else an empty text."""
         steps = self.reference.steps
         is_own = len(steps) == 1 and not self.reference.is_meta
         return steps[0].name if is_own and isinstance(steps[0], Key) else ""
@@ -139,12 +139,12 @@ def parse_filters(
     """Parse the values of `?filter` of one request.
 
     Args:
-        groups, resources, versions: the kind of entity, or of collection, that the request
-            is for; without them, the registry.
-        meta: the request is for the meta entity of such a resource.
+        groups, resources, versions: the kind of entity or collection of the request; the registry
+            if omitted.
+        meta: whether the request is for the meta entity of a resource.
 
     Raises:
-        BadFilter: an expression is wrong; the error names it.
+        BadFilter: an expression is wrong; the error quotes the expression.
     """
     if len(texts) > MOST_FILTERS:
         detail = f"a request has at most {MOST_FILTERS}"
@@ -192,7 +192,7 @@ def _read_expressions(
 def _read_condition(
     text: str, at: int, reference: AttributeReference
 ) -> tuple[FilterExpression, int]:
-    """Read an operator and its value, and return where they end: at a comma, or at the end."""
+    """Read an operator and a value, and return the end: at a comma, or at the end of the text."""
     operator = _OPERATOR.match(text, at)
     if operator is None:
         if text[at : at + 1] not in ("", ","):
@@ -255,7 +255,7 @@ def _is_comparable(type: str, value: str) -> bool:
 
 
 def _pieces(written: str) -> tuple[str, ...]:
-    """Cut a value at its wildcards, and undo its escapes."""
+    """Cut a value at the wildcards, and undo escapes."""
     pieces = [""]
     at = 0
     for found in _ESCAPE.finditer(written):
@@ -281,7 +281,7 @@ def parse_sort(
     """Parse the value of `?sort` of a request for a collection.
 
     Raises:
-        BadSort: it is wrong.
+        BadSort: the value is wrong.
     """
     place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     try:

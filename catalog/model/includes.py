@@ -1,7 +1,7 @@
-"""Replaces `$include` and `$includes` in a modelsource document by what they refer to.
+"""Replaces `$include` and `$includes` in a modelsource document by the included objects.
 
-Source: core/model.md, "Includes in the xRegistry Model Data". What an include names lies in
-the same document (`#/pointer`), or in another one that the caller fetches.
+Source: core/model.md, "Includes in the xRegistry Model Data". The target of an include lies in the
+same document (`#/pointer`), or in a document that the caller fetches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_SOURCE_DEPTH = 128
 MAX_REFERENCE = 2048
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Any]]
-# Calls a function whose work is long.
+# Calls a long-running function.
 Run: TypeAlias = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 
 
@@ -38,21 +38,21 @@ async def resolve_includes(
 ) -> dict[str, Any]:
     """Return a copy of `source` without include directives.
 
-    Members beside a directive win over included ones of the same name, and what is
-    included first over what follows. Each document is fetched once.
+    Members beside a directive win over included members of the same name, and earlier includes win
+    over later includes. Each document is fetched once.
 
     Args:
         source: a modelsource document.
-        fetch: gets a document by its absolute URL, without fragment, as parsed JSON; it
-            bounds its size and raises ModelError if there is none. Without it, only
-            includes from the same document are resolved.
+        fetch: gets a document by absolute URL, without fragment, as parsed JSON; `fetch` bounds the
+            size and raises ModelError if the document is missing. Without `fetch`, only includes
+            from the same document are resolved.
         base: the document's own URL, the base of relative references.
-        run: does the work, which is long for documents with many members; there is no more of
-            it for each document that a chain leads to.
+        run: runs a round of the resolution, which is long for documents with many members; a
+            further round follows when documents were fetched.
 
     Raises:
-        ModelError: an include is malformed, circular, leads nowhere or to no object, or
-            it exceeds MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS, MAX_SOURCE_DEPTH or MAX_REFERENCE.
+        ModelError: an include is malformed, circular, leads nowhere or to no object, or exceeds
+            MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS, MAX_SOURCE_DEPTH or MAX_REFERENCE.
     """
     documents: dict[str, Any] = {base: source}
     while True:
@@ -60,7 +60,7 @@ async def resolve_includes(
         resolved = await run(functools.partial(resolution.members, source, _Spot(base, ""), (), 0))
         if fetch is None or not resolution.missing:
             return resolved
-        # A document that is missing may include others, so it is done again with it.
+        # A fetched document may include further documents, so the resolution is repeated.
         for address in resolution.missing:
             documents[address] = await fetch(address)
 
@@ -77,9 +77,9 @@ class _Spot(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Resolution:
-    """The resolution of one document's includes, as far as the documents that there are allow.
+    """The resolution of a document's includes, as far as the known documents allow.
 
-    `missing` are the addresses of others, in the order in which they are needed.
+    `missing` holds the addresses of documents to fetch, in the order of need.
     """
 
     can_fetch: bool
@@ -150,6 +150,7 @@ class _Resolution:
             raise broken(reference, f"more than {MAX_DOCUMENTS} documents are included")
 
     def _spend(self, spot: _Spot) -> _Spot:
+        # Nested includes can multiply, so that a budget for the whole resolution bounds the work.
         self.members_left -= 1
         if self.members_left < 0:
             raise broken(str(spot), f"the model has more than {MAX_MEMBERS} members")
@@ -165,7 +166,7 @@ def _references(directive: str, value: Any, spot: _Spot) -> list[str]:
 
 
 def _pointer(fragment: str) -> str:
-    """A fragment as a JSON Pointer; "#groups", as cloudevents/model.json has it, is "#/groups"."""
+    """A fragment as a JSON Pointer; "#groups", as in cloudevents/model.json, is "#/groups"."""
     pointer = unquote(fragment)
     return f"/{pointer}" if pointer and not pointer.startswith("/") else pointer
 

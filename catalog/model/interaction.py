@@ -37,7 +37,8 @@ THE_NEW_ONE = "request"
 
 # The attributes that the `ignore` flag can remove from a body, by the kind of entity.
 _OF_ANY = frozenset({"epoch"})
-# Shown beside the default version of a resource, and ignored where a version is made of that.
+# Shown beside the default version of a resource, and ignored when a version is made from the
+# answer.
 _LINKS_OF_RESOURCES = frozenset({"metaurl", "versionsurl", "versionscount"})
 _COLLECTIONS_OF_RESOURCES = ("meta", "versions")
 _OF_REGISTRY = _OF_ANY | {"capabilities", "modelsource"}
@@ -46,7 +47,7 @@ _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
 @record
 class VersionDocument:
-    """A document that is the body of a request, not part of its metadata.
+    """A document that is the body of a request, not part of metadata.
 
     A `body` of `None` erases the stored document; an erased version is not checked.
     """
@@ -56,7 +57,7 @@ class VersionDocument:
 
 @record
 class RegistryUpsert:
-    """The registry's own attributes; a `body` of `None` only counts it as updated."""
+    """The registry's own attributes; a `body` of `None` only counts the registry as updated."""
 
     body: Body | None
     patch: bool
@@ -66,8 +67,8 @@ class RegistryUpsert:
 class GroupUpsert:
     """A group's own attributes; a `body` of `None` only creates a missing group.
 
-    With `must_exist`, a missing group refuses the request. Its epoch will be above
-    `least_epoch`, which is that of a copy from elsewhere.
+    With `must_exist`, a missing group refuses the request. The epoch will be above `least_epoch`,
+    the epoch of a copy from elsewhere.
     """
 
     xid: Xid
@@ -89,7 +90,7 @@ class VersionUpsert:
 
 @record
 class ResourceUpsert:
-    """A resource: its default version's attributes, its meta and its versions, as given.
+    """A resource as given: attributes of the default version, meta and versions.
 
     `has_versions`: the collection was given, maybe empty.
     """
@@ -105,7 +106,7 @@ class ResourceUpsert:
 
 @record
 class Delete:
-    """An entity to delete; without `must_exist` a missing one is ignored."""
+    """An entity to delete; without `must_exist`, a missing entity is ignored."""
 
     xid: Xid
     epoch: int | None = None
@@ -114,17 +115,17 @@ class Delete:
 
 @dataclass(slots=True, kw_only=True)
 class Interaction:
-    """The upserts and deletes of one request, which are applied whole or not at all.
+    """The upserts and deletes of a request, which are applied as a whole or not at all.
 
     `at` is the entity that the request addresses, or the owner of the collection; `path` is the
-    request's, for errors. `ignore` are the values of the flag (core/spec.md, "Ignore Flag").
-    `default` is the version to make the default one of its only resource, or one of the words
-    `NEWEST` and `THE_NEW_ONE`.
-    With `writes_only_changes`, an entity that would not change counts as not named: it is not
-    updated, its epoch is not checked, and it may be a replica.
-    `violations` are errors in single entities of a larger request; they refuse it after the
-    rest was checked as well. More entities than `most_entities` refuse it at once.
-    `caller` is who writes: what is read for the interaction is what the caller sees.
+    path of the request, for errors. `ignore` holds the values of the flag (core/spec.md, "Ignore
+    Flag"). `default` is the version to become the default of the only resource, or a word: `NEWEST`
+    or `THE_NEW_ONE`. With `writes_only_changes`, an entity that would not change counts as not
+    named: the entity is not updated, the epoch is not checked, and a replica is allowed.
+    `violations` holds errors in single entities of a larger request, which is refused after the
+    rest was checked as well. A request with more than `most_entities` entities is refused at once.
+    `caller` is the writer: reads for the interaction are limited to the entities that the caller
+    sees.
     """
 
     caller: Caller
@@ -143,7 +144,7 @@ class Interaction:
     _entities: int = field(default=0, init=False)
 
     def _count(self, entities: int) -> None:
-        """Count entities of the request, before anything else is done about them.
+        """Count entities of the request, before the entities are processed.
 
         Raises:
             LimitExceeded
@@ -156,13 +157,14 @@ class Interaction:
 
     @property
     def size(self) -> int:
-        """The number of entities that it names."""
+        """The number of entities that the interaction names."""
         return len(self.groups) + len(self.resources) + len(self.deletes)
 
     @contextlib.contextmanager
     def _collecting(self) -> Iterator[None]:
         try:
             yield
+        # Collecting further violations would do the work that the limit bounds.
         except LimitExceeded:
             raise
         except XRegistryError as violation:
@@ -198,7 +200,7 @@ class Interaction:
         self._put_groups_by_type(model, collections, patch=patch)
 
     def post_registry(self, model: Model, body: Body) -> None:
-        """Groups of several types (`core/http.md, "POST /"`); anything else is a violation."""
+        """Groups of several types (`core/http.md, "POST /"`); further members are violations."""
         own = (name for name in body if name not in model.groups and name != "$schema")
         self.violations += (GroupsOnly("/", name=name) for name in own)
         self._put_groups_by_type(model, body, patch=False)
@@ -229,7 +231,7 @@ class Interaction:
     def post_group(self, model: Model, xid: Xid, body: Body) -> None:
         """Resources of several types (`core/http.md, "POST /<GROUPS>/<GID>"`).
 
-        Anything else is a violation.
+        Further members of the body are violations.
         """
         kind = model.groups[xid.groups]
         own = (name for name in body if name not in kind.resources and name != "$schema")
@@ -283,9 +285,9 @@ class Interaction:
     def post_version(
         self, model: Model, xid: Xid, body: Body, *, document: VersionDocument | None = None
     ) -> None:
-        """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`).
+        """A version, new unless the id exists (`core/http.md, "POST …/<RID>"`).
 
-        The links to its meta entity and versions, which a GET shows beside its default version, are
+        Links to the meta entity and the versions, which a GET shows beside the default version, are
         ignored.
 
         Raises:
@@ -373,12 +375,12 @@ class Interaction:
 
 
 def _of_resources_only(kind: ResourceType) -> set[str]:
-    """The attributes that a resource shows beside those of its default version."""
+    """The attributes that a resource shows beside the attributes of the default version."""
     return kind.resourceattributes.keys() - kind.attributes.keys()
 
 
 def _refuse_parts_of_resources(xid: Xid, body: Body, kind: ResourceType) -> None:
-    """Refuse attributes of the resource in a version, rather than ignore them."""
+    """Refuse, rather than ignore, attributes of the resource in a version."""
     for name in sorted(_of_resources_only(kind) & body.keys()):
         if body[name] is not None:
             raise _invalid(xid, name, "it is the resource's, not a version's")
@@ -433,10 +435,10 @@ def _epoch_to_delete(xid: Xid, body: Body) -> int | None:
 
 
 def read_epoch(xid: Xid | str, body: Body) -> int | None:
-    """The epoch that a request expects; `None` if it does not name one.
+    """The epoch that a request expects; `None` if not given.
 
     Raises:
-        InvalidAttribute: it is not an unsigned integer.
+        InvalidAttribute: the epoch is not an unsigned integer.
     """
     epoch = body.get("epoch")
     if epoch is not None and (not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0):

@@ -25,19 +25,19 @@ State = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTerms:
-    """What is so of all links of a mode.
+    """The common properties of the links of a mode.
 
     Args:
-        needs: the member without which there is no link: its `source`, its `target`, or its
-            `authority`, if its source sends by itself.
-        members: the other members that its links may have, beside a scope and types.
-        sends: they send what is here; the others bring what is elsewhere.
-        is_topic: they lead to or from a topic of Kafka.
-        is_told: their source says now and then that it has no changes.
-        is_fixed: nothing of them can be changed.
-        is_nameless: the other catalog tells no authority, so that an operator may name any.
-        drops: what they have brought can be dropped again.
-        moves: the other catalog may get another URL.
+        needs: the mandatory member of a link: `source`, `target`, or `authority` if the source
+            sends on its own.
+        members: the optional members of a link, beside a scope and types.
+        sends: the links send local entities; without `sends`, links bring remote entities.
+        is_topic: the links lead to or from a topic of Kafka.
+        is_told: the source reports from time to time that no changes were made.
+        is_fixed: the links cannot be changed.
+        is_nameless: the remote catalog names no authority, so that an operator may choose a name.
+        drops: the entities that a link has brought can be dropped again.
+        moves: the remote catalog may get a new URL.
     """
 
     needs: Literal["source", "target", "authority"]

@@ -1,4 +1,4 @@
-"""Makes texts of others fit to be shown: printable, and without secrets in URLs."""
+"""Makes texts from outside fit for display: printable, and without secrets in URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST = 300
 
 
 def masked_url(url: str) -> str:
-    """A URL with stars in place of the values in its query."""
+    """A URL with stars in place of the values in the query."""
     base, mark, query = url.partition("?")
     return base + mark + "&".join(map(_masked, _parameters(query)))
 
@@ -26,9 +26,9 @@ def _masked(parameter: str) -> str:
 
 
 def unmasked_url(url: str, stored: str) -> str | None:
-    """A URL with the values of a stored one in place of stars; `None` if they differ elsewhere.
+    """A URL with values of a stored URL in place of stars; `None` if the URLs differ elsewhere.
 
-    A value is only ever sent to the address that it was stored for.
+    A stored value is sent only to the address with which the value was stored.
     """
     base, _, query = url.partition("?")
     stored_base, mark, stored_query = stored.partition("?")
@@ -50,13 +50,13 @@ def is_masked(url: str) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """An error in one line, without the queries of URLs in it, for the log."""
+    """An error in a single line, without the queries of URLs, for the log."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return _QUERY.sub(f"?{MASK}", text)[:_LONGEST]
 
 
-# Control characters of both sets, what ends a line or a paragraph, and what turns the direction of
-# text: by these, text can move the cursor, imitate other output or hide what it says.
+# Control characters of both sets, separators of lines and paragraphs, and marks of text direction.
+# With these characters, a text can move the cursor, imitate output or hide words.
 _TERMINAL_CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _IN_LINES = re.compile(f"[{_TERMINAL_CONTROL}]")
 _IN_ONE_LINE = re.compile(rf"[{_TERMINAL_CONTROL}\t\n]")
@@ -64,22 +64,22 @@ _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def printable(text: str) -> str:
-    """The same text in one line, with escapes in place of what a terminal would obey."""
+    """A text in a single line, with escapes in place of the controls that a terminal obeys."""
     return _IN_ONE_LINE.sub(_escape, text)
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, but the text keeps its lines and tabs."""
+    """As `printable`, but the text keeps lines and tabs."""
     return _IN_LINES.sub(_escape, text)
 
 
 def printable_json(text: str) -> str:
-    """The same JSON value: the escapes are those of JSON."""
+    """As `printable_lines`, but with the escapes of JSON, which keep the JSON value."""
     return _IN_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def counted(number: int, nouns: str) -> str:
-    """A number with its noun, in the singular for 1: "1 copy", "1,200 copies"."""
+    """A number with a noun, in the singular for 1: "1 copy", "1,200 copies"."""
     one = nouns.removesuffix("ies") + "y" if nouns.endswith("ies") else nouns.removesuffix("s")
     return f"{number:,} {one if number == 1 else nouns}"
 

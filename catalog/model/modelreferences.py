@@ -1,4 +1,4 @@
-"""Checks that the types exist that a model refers to: in targets, and in xids among values.
+"""Checks that a model has the types that targets and xids among values refer to.
 
 Source: core/model.md, "attributes.<STRING>.target"; core/spec.md, "Data Types".
 """
@@ -13,10 +13,10 @@ from catalog.model.schema import Attribute, Model
 
 
 def check_references(model: Model) -> None:
-    """Reject a model that points to types which it does not have.
+    """Reject a model that refers to missing types.
 
     Raises:
-        ModelError: about the first reference to such a type.
+        ModelError: about the first reference to a missing type.
     """
     for where, attributes in _levels(model):
         for path, attribute in _all(attributes, where):
@@ -24,7 +24,7 @@ def check_references(model: Model) -> None:
 
 
 def points_to_types(attributes: Mapping[str, Attribute]) -> bool:
-    """Whether values of these attributes, at any depth, refer to types of the model."""
+    """Whether values of attributes, at any depth, refer to types of the model."""
     return any(
         attribute.type in ("xid", "xidtype") or attribute.target
         for _, attribute in _all(attributes, "")
@@ -55,7 +55,7 @@ def _levels(model: Model) -> Iterator[tuple[str, Mapping[str, Attribute]]]:
 
 
 def _all(attributes: Mapping[str, Attribute], where: str) -> Iterator[tuple[str, Attribute]]:
-    """Every attribute of a level and of the objects in it, with its path."""
+    """Every attribute of a level and of nested objects, with the path."""
     for name, attribute in attributes.items():
         path = f"{where}.{name}"
         yield path, attribute

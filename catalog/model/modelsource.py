@@ -1,4 +1,4 @@
-"""Builds a model from the document that defines it, and verifies it.
+"""Builds and verifies the model that a modelsource document defines.
 
 Source: core/model.md, "Creating or Updating the Registry Model".
 """
@@ -43,16 +43,16 @@ _ABOUT_THE_MODEL = ("description", "documentation", "labels")
 def load_model(source: Mapping[str, Any], resolved: Mapping[str, Any] | None = None) -> Model:
     """Build the model that a modelsource document defines.
 
-    Attributes of the standard are added; where the source defines one of them too, it may
-    narrow it (core/model.md, "Creating or Updating the Registry Model").
+    Attributes of the standard are added; a definition in the source may narrow an attribute of the
+    standard (core/model.md, "Creating or Updating the Registry Model").
 
     Args:
-        source: the document as it was given; it is kept as `Model.source`.
-        resolved: the same with its includes resolved, where it has any
-            (`catalog.model.includes`); the model is built from this one then.
+        source: the document as given, kept as `Model.source`.
+        resolved: the document with resolved includes (`catalog.model.includes`), or `None` without
+            includes; the model is built from `resolved` if given.
 
     Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
+        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
     """
     given = as_mapping(source, "the model")
     document = given if resolved is None else as_mapping(resolved, "the model")
@@ -89,7 +89,7 @@ def default_model() -> Model:
 
 
 def _collections(spec: Mapping[str, Any], plurals: Iterable[str], where: str) -> dict[str, Any]:
-    """The attributes about the collection of each type: its URL, size and members."""
+    """The attributes about the collection of each type: the URL, size and members."""
     with breaks(where):
         attributes = joined(spec, *(collection(plural) for plural in plurals))
     return {name: kind for name, kind in attributes.items() if name not in spec}
@@ -172,7 +172,7 @@ def _imported(
     known: dict[str, ResourceType],
     importer: str,
 ) -> ResourceType:
-    """The type that a group imports, perhaps through other groups; adds it to `known`."""
+    """The type that a group imports, perhaps through further groups; added to `known`."""
     visited: list[str] = []
     at = reference
     while at not in known:
@@ -185,5 +185,6 @@ def _imported(
             raise broken(importer, f'the import of "{reference}" leads back to itself')
         visited.append(at)
         at = further[0]
+    # Remembered for each step, so that shared parts of chains are followed only once.
     known.update(dict.fromkeys(visited, known[at]))
     return known[at]

@@ -1,4 +1,4 @@
-"""The means by which a node proves to another catalog who it is."""
+"""The credentials by which a node authenticates itself to a remote catalog."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ ClientAuthentication = Literal["client_secret_basic", "client_secret_post"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """A client that an OAuth 2.0 token endpoint gives tokens to (RFC 6749 4.4).
+    """A client that gets tokens from an OAuth 2.0 token endpoint (RFC 6749 4.4).
 
     Args:
         tokenurl: the token endpoint.
-        scope: words with spaces between; empty leaves it to the endpoint.
-        resource: the catalog that the tokens are for (RFC 8707), for endpoints that ask for it.
-        audience: the same, for endpoints that call it so.
-        authentication: the way in which the secret is sent, as OpenID Connect names them.
+        scope: words separated by spaces; empty leaves the scope to the endpoint.
+        resource: the catalog that the tokens are for (RFC 8707), for endpoints that ask for a
+            resource.
+        audience: the catalog that the tokens are for, for endpoints that ask for an audience.
+        authentication: the method of sending the secret, by the name in OpenID Connect.
     """
 
     tokenurl: str
@@ -39,12 +40,12 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCertificate:
-    """A certificate for TLS and its key, both in PEM.
+    """A certificate for TLS and the key of the certificate, both in PEM.
 
     Args:
-        chain: the certificate, and those that lead to its authority.
-        subject: that of the certificate, for people.
-        endsat: the end of its validity, as a timestamp.
+        chain: the certificate, and the intermediate certificates up to the authority.
+        subject: the subject of the certificate, for people.
+        endsat: the end of the certificate's validity, as a timestamp.
     """
 
     chain: str
@@ -55,10 +56,10 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCredential:
-    """A token or a client that gets tokens, a certificate, or both of these; or none of them.
+    """A token or a client that gets tokens, a certificate, both, or neither.
 
-    `cacertificate` are the authorities in PEM that alone may have signed the other side's
-    certificate; empty stands for those that the system trusts.
+    `cacertificate` holds the only authorities, in PEM, that may sign the remote catalog's
+    certificate; empty stands for the authorities that the system trusts.
     """
 
     token: str = field(default="", repr=False)
@@ -72,7 +73,7 @@ class PeerCredential:
 
     @property
     def needs_tls(self) -> bool:
-        """Whether parts of it have no meaning without TLS."""
+        """Whether parts of the credential have no meaning without TLS."""
         return self.certificate is not None or bool(self.cacertificate)
 
     def written(self) -> bytes:
@@ -81,7 +82,7 @@ class PeerCredential:
 
     @classmethod
     def read(cls, written: bytes) -> PeerCredential:
-        """The credential that `written` made."""
+        """Read a credential from the bytes that `written` returns."""
         members = orjson.loads(written)
         oauth, certificate = members["oauth"], members["certificate"]
         return cls(
@@ -93,7 +94,7 @@ class PeerCredential:
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The part of it for everybody who may see the link."""
+        """The part of the credential that is shown to everybody with access to the link."""
         shown: dict[str, Any] = {}
         if self.token:
             shown["token"] = MASK
@@ -111,14 +112,15 @@ class PeerCredential:
 
 
 def token_end(token: str) -> datetime | None:
-    """The time at which a token ends by what it says itself (RFC 7519 4.1.4, "exp").
+    """The time at which a token ends by its own claim (RFC 7519 4.1.4, "exp").
 
     Returns:
-        `None` if the token is no JWT, or tells no end.
+        `None` if the token is no JWT, or has no end.
     """
     try:
+        # A JWT has no padding, and the decoder ignores superfluous padding.
         claims = orjson.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         return datetime.fromtimestamp(claims["exp"], UTC)
-    # What is no JWT has no such parts; an end may be no number, or one of no calendar.
+    # A text that is no JWT lacks the parts; an end may be no number, or beyond the calendar.
     except (IndexError, KeyError, TypeError, ValueError, OverflowError, OSError):
         return None

@@ -1,4 +1,4 @@
-"""Values that every request makes many of: to be made quickly, and never changed."""
+"""Classes of values that every request makes in large numbers: quick to make, never changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 def record(cls: type[T]) -> type[T]:
     """Make a class a data class as `@dataclass(frozen=True, slots=True, kw_only=True)` does.
 
-    Only the type checker keeps its values from being changed. A class that is frozen when it runs
-    sets each attribute by a call, so that an entity takes three times as long to make.
+    Only the type checker prevents changes of the values. A class that is frozen at run time sets
+    each attribute by a call, so that an entity takes three times as long to make.
     """
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)

@@ -1,7 +1,7 @@
-"""Refines the attributes of the standard by a modelsource's definitions of them.
+"""Refines the attributes of the standard by the definitions of a modelsource.
 
-Source: core/model.md, "Creating or Updating the Registry Model": a model may narrow what
-the standard defines, but not contradict it.
+Source: core/model.md, "Creating or Updating the Registry Model": a model may narrow the definitions
+of the standard, but not contradict the standard.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def read_level(
     kept: Collection[str] = (),
     reserved: Collection[str] = (),
 ) -> dict[str, Attribute]:
-    """Read all attributes of one entity: the standard's as refined, the source's, the collections'.
+    """Read the attributes of an entity: refined standard attributes, extensions, collections.
 
     Args:
         defined: the attributes of the source.
         spec: the standard's attributes, as a source would define them.
         level: the level in the model, for errors.
         collections: the attributes about the entity's collections.
-        kept: the attributes of the standard that the server decides, although clients send them.
+        kept: the attributes of the standard that the server decides, although clients send values.
         reserved: names of the entity's attributes at other levels.
 
     Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
+        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
     """
     source = as_mapping(defined, level.path)
     standard = {**spec, **(collections or {})}

@@ -1,7 +1,7 @@
-"""Attempts that were refused, collected until the audit has them: few rows, however many attempts.
+"""Refused attempts, collected for the audit: few rows for any number of attempts.
 
-The first attempt of a kind is told at once; those like it that follow within a minute are told
-together, with their number.
+The first attempt of a kind is recorded at once; attempts of the kind that follow within a minute
+are recorded together, with a count.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ WINDOW_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalKind:
-    """The kind of attempts that are told together.
+    """The kind of attempts that are recorded together.
 
-    `source` is the client's IPv4 address, or its IPv6 network of 64 bits; `caller` is its identity.
+    `source` is the client's IPv4 address, or IPv6 network of 64 bits; `caller` is the client's
+    identity.
     """
 
     source: str
@@ -33,7 +34,7 @@ class RefusalKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAttempts:
-    """Attempts alike: the author of the first one, and when it was."""
+    """Attempts of a kind, with the author and the time of the first attempt."""
 
     at: datetime
     author: Author
@@ -49,10 +50,10 @@ class _Window:
 
 
 class Refusals:
-    """The refusals of one process that the audit has yet to get.
+    """The refusals of a process that are not in the audit yet.
 
-    With too many kinds at a time, those beyond are told as attempts of others, by status and reason
-    only, so that nobody can fill the audit.
+    Kinds beyond the maximum are recorded as attempts of `others`, by status and reason only, so
+    that no client can fill the audit.
     """
 
     def __init__(self, most: int = MOST_KINDS) -> None:
@@ -71,8 +72,8 @@ class Refusals:
         """Count an attempt.
 
         Args:
-            describe: is called for the first of a row only.
-            now: of a clock that never goes back.
+            describe: makes the author; called for the first attempt of a row only.
+            now: the time of a clock that never goes back, in seconds.
         """
         window = self._windows.get(kind)
         if window is None and len(self._windows) >= self._most:
@@ -96,7 +97,7 @@ class Refusals:
             window.following = replace(following, attempts=following.attempts + 1)
 
     def take(self, now: float, *, all: bool = False) -> list[RefusedAttempts]:
-        """Take the rows that are due, or `all` of them."""
+        """Take the rows that are due, or `all` rows."""
         due, self._due = self._due, []
         over = [kind for kind, window in self._windows.items() if all or window.until <= now]
         for kind in over:
@@ -106,7 +107,7 @@ class Refusals:
         return due
 
     def give_back(self, rows: list[RefusedAttempts]) -> None:
-        """Keep rows that could not be written for the next time; too old ones go."""
+        """Keep rows that could not be written for the next time, except the oldest of too many."""
         self._due = [*rows, *self._due][-2 * self._most :]
 
 

@@ -17,17 +17,17 @@ ISSUER = "iss"
 CERTIFICATE_NAMES = frozenset({"cn", "o", "ou", "dns", "uri", "email"})
 LONGEST_WHO = 1024
 _MOST_CONDITIONS = 16
-# Their value is a list with spaces between (RFC 8693, 4.2; "scp" is Microsoft's). Of no other claim
-# is that so: who may choose a display name must not choose a role by it.
+# Claims with values separated by spaces (RFC 8693, 4.2; "scp" is Microsoft's). The remaining claims
+# are not split: a user who may choose a display name must not choose a role by the name.
 _SPACED = frozenset({"scope", "scp"})
 
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """A role for all whose claims have certain values: `writer:scope=catalog.write`.
+    """A role for callers with certain values of claims: `writer:scope=catalog.write`.
 
-    Several conditions have `&` between; `*` is any value. A name with dots leads into a claim that
-    is an object, unless a claim has the whole name: `admin:realm_access.roles=admins`.
+    Conditions are separated by `&`; `*` is any value. A name with dots leads into a claim that is
+    an object, unless a claim has the whole name: `admin:realm_access.roles=admins`.
     """
 
     role: Role
@@ -38,7 +38,7 @@ class RoleRule:
         """Read a rule.
 
         Raises:
-            ValueError: it is malformed, or there is no such role.
+            ValueError: the rule is malformed, or the role does not exist.
         """
         role, _, rest = text.partition(":")
         conditions = tuple(_condition(each) for each in rest.split("&"))
@@ -51,18 +51,18 @@ class RoleRule:
         return all(_has(claims, name, value) for name, value in self.conditions)
 
     def names(self, claim: str) -> set[str]:
-        """The values that the rule asks of one claim."""
+        """The values that the rule requires of a claim."""
         return {value for name, value in self.conditions if name == claim}
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """A condition on callers, in one of these forms.
+    """A condition on callers, in one of four forms.
 
-    - `anonymous`: who shows no credential;
-    - `token=ID`: the holder of a token of the node's own;
-    - `iss=ISSUER&CLAIM=VALUE`: a JWT of this issuer with such claims;
-    - `cn=NAME&o=NAME`: a certificate with such names.
+    - `anonymous`: a caller without a credential;
+    - `token=ID`: the holder of a node's own token;
+    - `iss=ISSUER&CLAIM=VALUE`: a JWT of the issuer with the claims;
+    - `cn=NAME&o=NAME`: a certificate with the names.
     """
 
     kind: IdentityKind
@@ -77,6 +77,7 @@ class Who:
         """
         if text == ANONYMOUS:
             return cls("anonymous")
+        # Cut before the split, so that a long text costs little; the length is checked below.
         conditions = tuple(_condition(each) for each in text[:LONGEST_WHO].split("&"))
         names = {name for name, _ in conditions}
         is_whole = all(name and value for name, value in conditions)
@@ -87,7 +88,7 @@ class Who:
         if TOKEN in names:
             return cls("token", conditions)
         if ISSUER in names:
-            # Two issuers may give the same claim to different people.
+            # Two issuers may give equal claims to different people.
             if (ISSUER, ANY) in conditions or len(names) < 2:
                 raise ValueError("iss=ISSUER needs one issuer, and a claim of its tokens beside it")
             return cls("jwt", conditions)
@@ -109,7 +110,7 @@ _FORMS = (
 
 
 def grants_from(rules: Iterable[RoleRule], claims: Mapping[str, Any]) -> tuple[Grant, ...]:
-    """The grants that rules give to whoever has these claims."""
+    """The grants that rules give to a caller with certain claims."""
     roles = dict.fromkeys(rule.role for rule in rules if rule.is_met_by(claims))
     return tuple(map(Grant, roles))
 

@@ -1,4 +1,4 @@
-"""Roles of callers, what each of them permits, and the paths that they are given for. Pure."""
+"""Roles of callers, the permissions of each role, and the paths of grants. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Role = Literal["reader", "writer", "replicator", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 WHOLE_CATALOG = "/"
 _WILDCARD = "*"
-# As types and ids of groups, with wildcards; few, as each costs time when paths are compared.
+# Types and ids of groups, with few wildcards: each wildcard costs time when paths are compared.
 PATH = re.compile(r"/([a-z_*][a-z0-9_*]{0,62})/([a-z0-9_*][a-z0-9\-._~:@*]{0,127})", re.ASCII)
 _MOST_WILDCARDS = 8
 
 
 class Permission(Enum):
-    """A kind of action; the value names it in words."""
+    """A kind of action; the value names the action in words."""
 
     READ = "read the catalog"
     WRITE = "write to the catalog"
@@ -34,7 +34,7 @@ class Permission(Enum):
 _READER = frozenset({Permission.READ})
 _WRITER = _READER | {Permission.WRITE, Permission.SUBSCRIBE}
 _REPLICATOR = _READER | {Permission.SUBSCRIBE, Permission.FOLLOW, Permission.PUSH}
-# Readers, who may be everybody, have no subscriptions: each costs deliveries.
+# Readers, who may be everybody, have no subscriptions: each subscription costs deliveries.
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     "reader": _READER,
     "writer": _WRITER,
@@ -47,12 +47,12 @@ PATH_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     "replicator": _REPLICATOR,
     "admin": _WRITER | {Permission.GRANT},
 }
-"""What roles permit at the paths of groups: nothing that concerns the node as a whole."""
+"""The permissions of roles at the paths of groups: none concerns the node as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role, for what is at or below a path: the whole catalog, or groups (see `parse_path`)."""
+    """A role at and below a path: the whole catalog, or groups (see `parse_path`)."""
 
     role: Role
     path: str = WHOLE_CATALOG
@@ -60,7 +60,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class RuleGrant:
-    """A role at the paths of a rule that is kept in the database."""
+    """A role at the paths of a rule in the database."""
 
     rule: str
     role: Role
@@ -78,15 +78,15 @@ def permitted_by(grants: Iterable[Grant]) -> frozenset[Permission]:
 
 
 def roles_with(permission: Permission) -> tuple[Role, ...]:
-    """The roles that permit something, the least one first."""
+    """The roles with a permission, least powerful first."""
     return tuple(role for role in ROLES if permission in PERMISSIONS[role])
 
 
 def parse_path(text: str) -> str:
-    """The path of a grant, in the form in which it is kept.
+    """The path of a grant, in the stored form.
 
-    It is `/`, or `/GROUPTYPE/GROUPID`, where `*` stands for any characters of one part, or none.
-    Ids are the same without regard to case, so it is in lower case.
+    A path is `/`, or `/GROUPTYPE/GROUPID` with `*` for zero or more characters of a part. Ids are
+    equal without regard to case, so the stored form is in lower case.
 
     Raises:
         ValueError
@@ -107,11 +107,11 @@ def is_wild(path: str) -> bool:
 
 
 def covers(path: str, xid: str) -> bool:
-    """Whether the path of a grant names the group that an entity is or is in."""
+    """Whether the path of a grant names a group, or the group that contains an entity."""
     if path == WHOLE_CATALOG:
         return True
     _, plural, id, *_ = [*xid.lower().split("/", 3), "", ""]
-    # Neither part has a character that means anything here but the wildcard.
+    # The wildcard is the only character of a part that is special in a pattern of fnmatch.
     _, wanted_plural, wanted_id = path.split("/")
     return (
         id != ""

@@ -1,4 +1,4 @@
-"""Checks scalar values of each type and gives them their stored form.
+"""Checks scalar values of each type and returns the stored form.
 
 Source: core/spec.md, "Attributes and Extensions".
 """
@@ -18,7 +18,8 @@ MAX_INTEGER = 2**53 - 1
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-# A second "#" is beyond RFC 3986, but published documents point that way into a schema.
+# A second "#" is beyond RFC 3986, but published documents point into a schema with a second "#".
+# Possessive quantifiers (`++`) keep the time linear in the length of a text that does not match.
 _CHARACTERS = r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2})"
 _RELATIVE = rf"(?![^/?#]*:){_CHARACTERS}*"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*:"
@@ -51,7 +52,7 @@ def fault_in_number(number: float) -> str:
     return "it is outside the integers that JSON carries exactly"
 
 
-# Each takes a value and returns its stored form, or raises ValueError with the reason.
+# Each check takes a value and returns the stored form, or raises ValueError with the reason.
 
 
 def _boolean(value: Any) -> bool:
@@ -114,21 +115,21 @@ def _xid(value: Any) -> str:
 
 
 def _entity(text: str) -> tuple[Xid, bool]:
-    """The entity of an xid, and whether the xid is of its meta entity."""
+    """The entity of an xid, and whether the xid names the meta entity."""
     is_meta = len(parts := text.split("/")) == 6 and parts[5] == "meta"
     return Xid.parse(text.removesuffix("/meta") if is_meta else text), is_meta
 
 
 def check_reference(value: str, definition: Attribute, model: Model) -> None:
-    """Check the target of a value, if values of its type have one.
+    """Check the target of a value, if values of the type have a target.
 
     Source: core/model.md, "attributes.<STRING>.target", and the types `xid` and `xidtype`.
 
     Args:
-        value: a value that has passed the check of its type.
+        value: a value that has passed the check of the type.
 
     Raises:
-        ValueError: it points to a type that `model` or the definition's `target` excludes.
+        ValueError: the value points to a type that `model` or the definition's `target` excludes.
     """
     if definition.type == "xidtype":
         _check_type(value, model)
@@ -165,8 +166,8 @@ _uri = _text_like(_URI, "a URI or a relative reference")
 _uri_absolute = _text_like(_URI_ABSOLUTE, "an absolute URI, without a fragment")
 _uri_relative = _text_like(_URI_RELATIVE, "a relative URI")
 
-# Which URIs are URLs is no question of syntax (RFC 3986, 1.1.3), and core/spec.md wants
-# URNs where it says URL ("<RESOURCE>url Attribute"), so the two are checked alike.
+# Syntax does not tell URLs from URIs (RFC 3986, 1.1.3), and core/spec.md wants URNs in an attribute
+# of type URL ("<RESOURCE>url Attribute"), so both types have the same check.
 SCALAR_CHECKS: dict[str, Callable[[Any], Any]] = {
     "boolean": _boolean,
     "decimal": _decimal,

@@ -1,7 +1,7 @@
-"""The registry model: which groups, resources and attributes a catalog accepts.
+"""The registry model: the groups, resources and attributes that a catalog accepts.
 
-Source: core/model.md. `Model.expanded` writes a model out with every attribute that the
-standard adds; `catalog.model.modelsource` reads one.
+Source: core/model.md. `Model.expanded` writes a model with every attribute that the standard adds;
+`catalog.model.modelsource` reads a model.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESERVED_GROUP_NAMES = frozenset(
     | {"messagecatalog", "messagedefinition", "registry", "services"}
 )
 
-# Paths below every resource, and the names of ids there.
+# Paths below every resource, and the names of ids in the paths.
 RESERVED_RESOURCE_NAMES = frozenset({"meta", "version", "versions"})
 
 # A model of many conditions has more combinations of attributes than memory should hold.
@@ -66,12 +66,11 @@ RESOURCE_SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """One attribute of an entity or object; an `item` is one without a name.
+    """An attribute of an entity or object; an `item` is an attribute without a name.
 
-    `siblings` is `ifvalues` with its keys as `value_text` writes them: values match without
-    regard to case (core/model.md, "attributes.<STRING>.ifvalues"), nor to their notation.
-    `closed` are the only valid values; it is empty if the type alone restricts them. A value that
-    `is_free` is any text.
+    `siblings` is `ifvalues` with keys in the form of `value_text`: values match without regard to
+    case (core/model.md, "attributes.<STRING>.ifvalues") or notation. `closed` holds the only valid
+    values, and is empty if the type alone restricts values. With `is_free`, every text is valid.
     """
 
     name: str
@@ -124,9 +123,9 @@ class Attribute:
 
 
 class Definitions(dict[str, Attribute]):
-    """The attributes of an entity or an object, prepared for checks; it is never changed.
+    """The attributes of an entity or an object, prepared for checks and never changed.
 
-    `conditional` are those with siblings, `required` those that have to be there.
+    `conditional` holds the attributes with siblings, `required` the mandatory attributes.
     """
 
     __slots__ = ("_extended", "conditional", "required")
@@ -140,13 +139,15 @@ class Definitions(dict[str, Attribute]):
     def extended(
         self, conditional: Iterable[Attribute], values: tuple[str, ...]
     ) -> tuple[Definitions, list[str]]:
-        """These with the siblings that values of conditional attributes add.
+        """The definitions, with the siblings that values of conditional attributes add.
 
         Args:
-            values: of each, a key of its `siblings`; any other text adds nothing.
+            values: for each conditional attribute, a key of `siblings`; a text that is no key adds
+                nothing.
 
         Returns:
-            also the names that more than one condition defines; the first one counts.
+            the extended definitions, and the names with several definitions, of which the first
+            counts.
         """
         found = self._extended.get(values)
         if found is None:
@@ -165,10 +166,10 @@ class Definitions(dict[str, Attribute]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """A constraint of a group on one attribute of all versions of its `resources`.
+    """A constraint of a group on an attribute of every version of `resources`.
 
-    An aspect that is `None` or empty demands nothing. `equals` is the path of an
-    attribute of the group. Source: core/model.md, "groups.<STRING>.constraints".
+    An aspect that is `None` or empty has no effect. `equals` is the path of an attribute of the
+    group. Source: core/model.md, "groups.<STRING>.constraints".
     """
 
     resources: str
@@ -194,15 +195,14 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceType:
-    """A type of resources, and of their versions and meta entities.
+    """A type of resources, including versions and meta entities.
 
     The client-settable definitions, for `check_attributes`, are `version_attributes` and
-    `meta_attributes`. `managed` and `meta_managed` name the attributes that a client may send
-    beside them: the caller examines some (ids, epoch, documents, times, ancestor, default
-    version) and ignores the others, which are read-only. If the model restricts the values of
-    managed attributes, `narrowed` and `meta_narrowed` define them: the values that the caller
-    decides on have to pass `check_attributes`, too. `matching` are the paths of the values that
-    must be the same in all versions of a resource.
+    `meta_attributes`. `managed` and `meta_managed` name further attributes that a client may send:
+    the caller examines ids, epoch, documents, times, ancestor and default version, and ignores
+    read-only attributes. `narrowed` and `meta_narrowed` define the managed attributes with values
+    that the model restricts: a value that the caller decides on has to pass `check_attributes`,
+    too. `matching` holds the paths of values that must be equal in every version of a resource.
     """
 
     plural: str
@@ -257,9 +257,9 @@ class ResourceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupType:
-    """A type of groups; `own_attributes` are set by clients, `managed` are the others.
+    """A type of groups; clients set `own_attributes`, `managed` names the remaining attributes.
 
-    `narrowed` is as in `ResourceType`; `constraints` have their `key` as key.
+    `narrowed` is as in `ResourceType`; `constraints` maps `Constraint.key` to the constraint.
     """
 
     plural: str
@@ -293,7 +293,7 @@ class GroupType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A registry's model; `source` is the document that defined it, as given."""
+    """A registry's model; `source` is the defining document, as given."""
 
     attributes: Mapping[str, Attribute]
     groups: Mapping[str, GroupType]
@@ -315,7 +315,7 @@ class Model:
         return group.resources.get(resources) if group else None
 
     def singular_of(self, xid: Xid) -> str:
-        """The singular name of the type at `xid`; a version has its resource's; "" if unknown."""
+        """The singular name of the type at `xid`, for a version of the resource; "" if unknown."""
         if not xid.groups:
             return "registry"
         found: GroupType | ResourceType | None = self.group_type(xid.groups)
@@ -337,7 +337,7 @@ def _expanded(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 
 
 def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> Definitions:
-    """The attributes that clients set, and read-only ones that have a default value."""
+    """The attributes that clients set, and read-only attributes with a default value."""
     kept_back = {*KEPT_TIMES, *withheld}
     return Definitions(
         {
@@ -369,7 +369,7 @@ def _matching(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, ...]]:
 
 
 def _condition(key: str, kind: str) -> str:
-    """A key of `ifvalues` in the notation of stored values of this type."""
+    """A key of `ifvalues` in the notation of stored values of a type."""
     try:
         if kind in NUMBERS:
             return value_text(float(key))
@@ -379,6 +379,6 @@ def _condition(key: str, kind: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """The text of a scalar that `ifvalues` compares: its JSON text in lower case."""
+    """The text of a scalar that `ifvalues` compares: the JSON text in lower case."""
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value) if is_whole else value).lower()

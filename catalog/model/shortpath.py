@@ -1,6 +1,6 @@
-"""Short paths of entities, which are derived from their xids.
+"""Short paths of entities, derived from xids.
 
-A registry, group or resource has a key of its own; paths below a resource begin with its key.
+A registry, group or resource has its own key; paths below a resource begin with the resource's key.
 Source: core/spec.md, "`shortself` Attribute".
 """
 
@@ -15,7 +15,7 @@ KEY_BYTES = 12
 
 
 def short_path(xid: str) -> str:
-    """The short form of a path: `/~KEY`, followed by `/versions/1` or `/meta` if it has that."""
+    """The short form of a path: `/~KEY`, followed by `/versions/1` or `/meta` if present."""
     if xid == "/":
         return "/~"
     parts = xid.split("/", 5)
@@ -25,7 +25,7 @@ def short_path(xid: str) -> str:
 
 
 def key_in(text: str) -> bytes | None:
-    """Decode the text after `/~` into the bytes of a key; `None` if it is none."""
+    """Decode the text after `/~` into the bytes of a key; `None` if the text is no key."""
     try:
         key = urlsafe_b64decode(text)
     except binascii.Error:

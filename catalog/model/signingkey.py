@@ -11,14 +11,14 @@ SignatureScheme = Literal["hmac-sha256", "ed25519"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """A key of one subscription.
+    """A key of a subscription.
 
     Args:
-        id: names it within its subscription.
-        scheme: the kind of its signatures.
-        secret: for HMAC what both sides share, for ed25519 the seed of the private key.
-        createdat: when it was made.
-        endsat: when the node stops to sign with it; `None` for the current key.
+        id: the name of the key within the subscription.
+        scheme: the kind of signatures.
+        secret: the shared secret for HMAC, or the seed of the private key for ed25519.
+        createdat: the time when the key was made.
+        endsat: the time when the node stops signing with the key; `None` for the current key.
     """
 
     id: str
@@ -28,5 +28,5 @@ class SigningKey:
     endsat: datetime | None = None
 
     def is_valid(self, at: datetime) -> bool:
-        """Whether the node signs with it at some time."""
+        """Whether the node signs with the key at a given time."""
         return self.endsat is None or at < self.endsat

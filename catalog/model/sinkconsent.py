@@ -1,4 +1,4 @@
-"""The consent of a sink to be sent events (http-webhook.md 4)."""
+"""The consent of a sink to the delivery of events (http-webhook.md 4)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConsent:
-    """A consent that was given.
+    """A consent given by a sink.
 
     Args:
-        at: when.
-        origin: the host name that it was given to, which each request has to state.
-        rate: the most requests in a minute; `None` is no limit.
+        at: the time of the consent.
+        origin: the host name that the consent was given to, which each request has to state.
+        rate: the maximum number of requests in a minute; `None` is no limit.
     """
 
     at: datetime

@@ -19,7 +19,7 @@ class PlainCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshGrant:
-    """A refresh token, and the URL that gives new access tokens for it (RFC 6749 6)."""
+    """A refresh token, and the URL that exchanges the token for new access tokens (RFC 6749 6)."""
 
     token: str = field(repr=False)
     endpoint: str = field(repr=False)
@@ -31,9 +31,10 @@ class TokenCredential:
 
     Args:
         token: the token.
-        scheme: its type (RFC 6749 7.1), which names the scheme of HTTP's Authorization header.
-        expiresat: the end of its validity, if it is known.
-        refresh: the means to get the next one.
+        scheme: the type of the token (RFC 6749 7.1), which names the scheme of HTTP's Authorization
+            header.
+        expiresat: the end of the token's validity, if known.
+        refresh: the means to get the next token.
     """
 
     token: str = field(repr=False)
@@ -53,7 +54,7 @@ def type_of(credential: SinkCredential) -> CredentialType:
 
 
 def secrets_of(credential: SinkCredential) -> tuple[str, ...]:
-    """The parts of a credential that nobody may see."""
+    """The secret parts of a credential."""
     if isinstance(credential, PlainCredential):
         return credential.identifier, credential.secret
     refresh = credential.refresh

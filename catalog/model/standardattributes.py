@@ -1,4 +1,4 @@
-"""The attributes that the standard gives every entity, as a modelsource would define them.
+"""The attributes that the standard gives every entity, in the form of a modelsource.
 
 Source: core/spec.md, "Attributes and Extensions".
 """
@@ -63,24 +63,25 @@ REGISTRY = {
 }
 
 
-# Attributes that the server decides, although clients can send them or they have a default
-# value. Ids, documents and collections are kept, too; their names depend on the model.
+# Attributes that the server decides, although clients can send values or a default value exists.
+# Ids, documents and collections are kept, too, with names that depend on the model.
 KEPT_TIMES = ("createdat", "modifiedat")
 REGISTRY_KEPT = ("specversion", "capabilities", "model", "modelsource")
 VERSION_KEPT = ("isdefault", "ancestorid")
 RESOURCE_KEPT = ("meta", "versions")
 META_KEPT = ("xref", "readonly", "defaultversionid", "defaultversionsticky")
 
-# A type lacks this attribute if its documents are called so: a sample model of the standard
-# (formatted-doc-store) has documents called `format`. No rule needs the attribute to exist.
+# A type lacks this attribute if documents of the type are called `format`: a sample model of the
+# standard (formatted-doc-store) has documents called `format`. No rule needs the attribute to
+# exist.
 YIELDING = "format"
 
 
 def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """All attributes of one entity.
+    """Join the attributes of an entity.
 
     Raises:
-        ValueError: two parts have one of the same name.
+        ValueError: two parts have an attribute of the same name.
     """
     whole: dict[str, Any] = {}
     for part in parts:
@@ -91,12 +92,12 @@ def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collection(plural: str) -> dict[str, Any]:
-    """The attributes of an owner about the collection `plural`: its URL, size and members."""
+    """The attributes of an owner about the collection `plural`: the URL, size and members."""
     return {f"{plural}url": _LINK, f"{plural}count": _COUNT, plural: {"type": "map", "item": _OPEN}}
 
 
 def group_attributes(singular: str) -> dict[str, Any]:
-    """The attributes of every group; ValueError where `singular` makes two the same."""
+    """The attributes of every group; ValueError if `singular` makes two names equal."""
     common = {
         **_PLACE,
         "epoch": _COUNT,
@@ -110,12 +111,12 @@ def group_attributes(singular: str) -> dict[str, Any]:
 
 
 def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
-    """The attributes of every version; resources show those of their default version.
+    """The attributes of every version; a resource shows the attributes of the default version.
 
-    Documents that are called `format` take the place of the attribute of that name.
+    Documents called `format` take the place of the attribute `format`.
 
     Raises:
-        ValueError: `singular` gives two of them the same name.
+        ValueError: `singular` gives two attributes the same name.
     """
     document = {f"{singular}url": _URL, singular: {"type": "any"}, f"{singular}base64": _TEXT}
     common = {
@@ -142,13 +143,13 @@ def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
 
 
 def resource_attributes(singular: str) -> dict[str, Any]:
-    """The attributes of a resource beside those of its default version."""
+    """The attributes of a resource beside the attributes of the default version."""
     own = {"metaurl": _LINK, "meta": _OPEN, **collection("versions")}
     return joined({f"{singular}id": _ID}, _PLACE, own)
 
 
 def meta_attributes(singular: str) -> dict[str, Any]:
-    """The attributes of every meta entity; ValueError where `singular` makes two the same."""
+    """The attributes of every meta entity; ValueError if `singular` makes two names equal."""
     common = {
         **_PLACE,
         "xref": _URL,

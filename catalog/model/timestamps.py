@@ -9,12 +9,12 @@ _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
 )
 
-# The form that nodes write, which Python reads by itself.
+# The form that nodes write, which Python parses directly.
 _USUAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII)
 
 
 def parse_time(text: str) -> datetime:
-    """Parse an RFC 3339 timestamp, to the microsecond; without a zone it is UTC.
+    """Parse an RFC 3339 timestamp, to the microsecond; a missing zone means UTC.
 
     A leap second becomes the next second.
 
@@ -28,7 +28,7 @@ def parse_time(text: str) -> datetime:
 
 
 def normal_time(text: str) -> str:
-    """Convert an RFC 3339 timestamp to UTC with a `Z`, with all digits of its fraction.
+    """Convert an RFC 3339 timestamp to UTC with a `Z`, without trailing zeros in the fraction.
 
     Raises:
         ValueError: `text` is no timestamp, or is beyond the years 1 to 9999.
@@ -39,13 +39,13 @@ def normal_time(text: str) -> str:
 
 
 def format_time(moment: datetime) -> str:
-    """Format a time in UTC with a `Z`, to the microsecond if it has any."""
+    """Format a time in UTC with a `Z`, with microseconds unless zero."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return in_utc.isoformat().replace("+00:00", "Z")
 
 
 def _read(text: str) -> tuple[datetime, str]:
-    """The second in UTC, and the digits of its fraction."""
+    """The second in UTC, and the digits of the fraction."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise ValueError("it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z")

@@ -1,4 +1,4 @@
-"""The trace that the current task takes part in, as the headers of W3C Trace Context have it."""
+"""The trace of the current task, in the form of the headers of W3C Trace Context."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
-# Later versions may append more (Trace Context 3.2.4).
+# Version ff and ids of zeros are invalid (Trace Context 3.2.2). Later versions may append fields
+# (3.2.4).
 _PARENT = re.compile(
     r"(?!ff)(?P<version>[0-9a-f]{2})-(?P<trace>(?!0{32})[0-9a-f]{32})"
     r"-(?P<span>(?!0{16})[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.{0,200})?"
@@ -20,7 +21,7 @@ _SAMPLED = 1
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A span of a trace, from which others go on; `state` is what its vendors pass on."""
+    """A span of a trace, the parent of further spans; `state` is the data that vendors pass on."""
 
     trace: str
     span: str
@@ -29,7 +30,7 @@ class TraceContext:
 
     @classmethod
     def parse(cls, parent: object, state: object = "") -> TraceContext | None:
-        """The context that two headers tell; `None` if the first one is none.
+        """The context in two headers; `None` if the first header is invalid.
 
         A `state` that is malformed, or too long to be passed on, is left out.
         """
@@ -48,16 +49,16 @@ class TraceContext:
         return f"00-{self.trace}-{self.span}-{self.flags:02x}"
 
     def headers(self) -> Mapping[str, str]:
-        """Both headers, which are also the names of the attributes of an event."""
+        """Both headers; events have attributes of the same names."""
         told = {TRACEPARENT: self.parent}
         return told | {TRACESTATE: self.state} if self.state else told
 
 
 current_trace: ContextVar[TraceContext | None] = ContextVar("current_trace", default=None)
-"""The trace that requests of the current task, and the changes that it makes, go on from."""
+"""The trace that requests and changes of the current task continue."""
 
 
 def trace_headers() -> Mapping[str, str]:
-    """The headers by which a request of the current task tells its trace."""
+    """The headers that carry the trace in a request of the current task."""
     context = current_trace.get()
     return {} if context is None else context.headers()

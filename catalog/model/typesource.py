@@ -36,7 +36,7 @@ from catalog.model.standardattributes import (
     version_attributes,
 )
 
-# The descriptive members of a type, in the order of core/model.md, with their types.
+# The descriptive members of a type, in the order of core/model.md, with types.
 ABOUT: Mapping[str, str] = {
     "description": "string",
     "documentation": "url",
@@ -54,7 +54,7 @@ def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType
     """Build the resource type that a source defines.
 
     Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
+        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
     """
     definition, names = as_mapping(definition, where), {"plural", "singular", "typemap"}
     check_aspects(definition, where, names, ABOUT, RESOURCE_SETTINGS, _LEVELS)
@@ -119,7 +119,7 @@ def _settings(definition: Mapping[str, Any], where: str) -> dict[str, Any]:
         settings[aspect] = value
     settings["versionmode"] = settings["versionmode"].lower()
     if definition.get("singleversionroot") is None:
-        # core/resource.md omits it if the versionmode allows no other value.
+        # core/resource.md omits `singleversionroot` if the versionmode allows a single value.
         settings["singleversionroot"] = settings["versionmode"] != "manual"
     if not 0 <= settings["maxversions"] <= MAX_INTEGER:
         raise broken(where, '"maxversions" must not be negative or beyond 2^53')
@@ -151,7 +151,8 @@ def check_names(
 ) -> None:
     """Reject names of types that are invalid, reserved, or used twice among siblings.
 
-    A plural that is empty is none: the key says it, and clients write what they hold as empty.
+    An empty plural counts as absent: the key has the name, and clients write absent values as
+    empty.
     """
     names: set[str] = set()
     for plural, definition in types.items():

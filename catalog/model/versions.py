@@ -1,7 +1,7 @@
-"""Orders the versions of a resource: the newest one, and the ancestor of each.
+"""Orders the versions of a resource: the newest version, and the ancestor of each version.
 
-Source: core/model.md, "versionmode". In the mode `manual` clients name ancestors; in the
-others each version descends from the one before it in the order of the mode.
+Source: core/model.md, "versionmode". In the mode `manual` clients name ancestors; in the remaining
+modes each version descends from the preceding version in the order of the mode.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import semver
 
 @dataclass(slots=True, kw_only=True)
 class Lineage:
-    """The id, ancestor and times of a version. A root is its own ancestor."""
+    """The id, ancestor and times of a version. A root version is its own ancestor."""
 
     vid: str
     ancestor: str
@@ -25,14 +25,15 @@ class Lineage:
 
 
 def newest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
-    """The version that is last in the order of the mode.
+    """The last version in the order of the mode.
 
-    In the mode `manual` it is the last created one that is no version's ancestor; ids decide
-    between versions of the same time.
+    In the mode `manual`, the newest version is the last created version without descendants; ids
+    decide between versions of the same time.
     """
     known = list(versions)
     if mode == "manual":
         ancestors = {version.ancestor for version in known if version.ancestor != version.vid}
+        # In a circle, every version is the ancestor of a version.
         known = [version for version in known if version.vid not in ancestors] or known
     return max(known, key=_ORDERS[mode], default=None)
 
@@ -46,15 +47,15 @@ def assign_ancestors(versions: Iterable[Lineage], mode: str) -> dict[str, str]:
 
 
 def is_semantic(vid: str) -> bool:
-    """Whether a version id is a semantic version, as the mode `semver` wants it."""
+    """Whether a version id is a semantic version, as the mode `semver` requires."""
     return semver.Version.is_valid(vid)
 
 
 def circle(ancestors: Mapping[str, str]) -> list[str]:
-    """Find the ids of a circle among ancestors, if there is one: `{a: b, b: a}` → `[a, b]`.
+    """Find the ids of a circle among ancestors, if any: `{a: b, b: a}` → `[a, b]`.
 
     Args:
-        ancestors: version id → its ancestor's id; a root is its own.
+        ancestors: version id → id of the ancestor; a root maps to itself.
     """
     settled: set[str] = set()
     for start in ancestors:

@@ -1,4 +1,4 @@
-"""The `xid`: the path of an entity in the catalog that shows it, parsed and checked.
+"""The `xid`: the path of an entity in a catalog, parsed and checked.
 
 Source: core/spec.md, "xid Attribute" and "<SINGULAR>id (id) Attribute".
 """
@@ -23,9 +23,9 @@ def is_valid_id(value: str) -> bool:
 
 
 class Xid(NamedTuple):
-    """The path of one entity: nothing set is the registry, `vid` set is a version.
+    """The path of an entity: the registry if empty, a version if `vid` is set.
 
-    The meta entity of a resource has the resource's `Xid`: the two are one row.
+    The meta entity of a resource has the resource's `Xid`: both share a row.
     """
 
     groups: str = ""
@@ -74,7 +74,7 @@ class Xid(NamedTuple):
         return Xid(self.groups, self.gid, self.resources, self.rid, vid)
 
     def child(self, plural: str, id: str) -> Xid:
-        """The entity `id` of the collection `plural` of this registry, group or resource."""
+        """The entity `id` of the collection `plural` of the registry, group or resource."""
         if not self.gid:
             return Xid(plural, id)
         if not self.rid:
@@ -120,10 +120,10 @@ def depth(xid: str) -> int:
 
 
 def parent_of(xid: str) -> str:
-    """The parent's path, empty for the registry. `xid` is valid, so it needs no parsing."""
+    """The parent's path, empty for the registry; a valid `xid` needs no parsing."""
     return "" if xid == "/" else xid.rsplit("/", 2)[0] or "/"
 
 
 def group_path(xid: str) -> str:
-    """The path of the group that an entity is or is in; of the registry, its own."""
+    """The path of the group that contains an entity; a group or the registry returns its own."""
     return "/".join(xid.split("/", 3)[:3])

@@ -1,1 +1,1 @@
-"""Tells how a node is: its metrics, and whether it is alive and ready."""
+"""The health of a node: metrics, liveness and readiness."""

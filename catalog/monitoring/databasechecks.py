@@ -1,4 +1,4 @@
-"""Checks of a node's database: its server, its schema, its log, and what holds readers back."""
+"""Checks of a node's database: server, schema, clock, log, and obstacles for readers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from catalog.store.healthfacts import (
 from catalog.store.monitoring import Row, StoredFigures, read_figures
 from catalog.store.schemamigration import OfAnotherVersion, check_version
 
-# SQL-standard bodies of functions, and bit_xor.
+# The first version with SQL-standard bodies of functions, and bit_xor.
 _LEAST_MAJOR = 14
 _MOST_SKEW_SECONDS = 2.0
-# PostgreSQL stops to write at two thousand millions.
+# PostgreSQL stops writing when transaction ids are two thousand millions old.
 _AGE_WARNED, _AGE_ERROR = 1_000_000_000, 1_600_000_000
 _LONG_TRANSACTION_SECONDS = 60.0
 _NEAR = 0.8
@@ -115,12 +115,13 @@ async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """The difference between the clocks of this machine and of the database, and their jumps."""
+    """The difference between the clocks of machine and database, and jumps of the latter."""
     async with checked.database() as connection:
         before = datetime.now(UTC)
         there = await read_clock(connection)
         after = datetime.now(UTC)
         jumps = await read_jumps(connection, _TOLD_JUMP, _TOLD_WITHIN)
+    # The database was read between both times, so that the round trip is no part of the skew.
     skew = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
     if skew > _MOST_SKEW_SECONDS:
         text = f"this machine and the database differ by {skew:.1f} seconds"
@@ -139,7 +140,7 @@ async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Open transactions of any database of the server: readers of the log wait for them."""
+    """Long open transactions of every database of the server, which delay readers of the log."""
     async with checked.server() as connection:
         found = await long_transactions(connection, _LONG_TRANSACTION_SECONDS)
     return [
@@ -158,7 +159,7 @@ async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 async def check_cursors(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Subscriptions and links whose next change is about to leave a log."""
+    """Subscriptions and links with a next change that is about to leave a log."""
     async with checked.database() as connection:
         figures = await read_figures(connection, most=_MOST_TOLD)
     settings = checked.settings

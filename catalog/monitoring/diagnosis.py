@@ -1,4 +1,4 @@
-"""Checks of a node that are made at once, each in bounded time, and what they find."""
+"""Runs checks of a node at once, each in bounded time, and collects the findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_CONNECTIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """A finding of a check about a subject, with what mends it."""
+    """A finding of a check about a subject, with advice for a repair."""
 
     subject: str
     level: Level
@@ -31,12 +31,12 @@ class Diagnosis:
 
 
 class CheckedNode:
-    """The node that is checked: its settings, its database, and the tokens of its user.
+    """The node to check: the settings, the database, and the tokens of the user.
 
     Args:
-        settings: those of the environment.
-        dsn: the database; `None` if there is none yet.
-        token_for: the token to send to the node at a URL.
+        settings: the settings of the environment.
+        dsn: the database; `None` if no database exists yet.
+        token_for: returns the token to send to the node at a URL.
     """
 
     def __init__(
@@ -45,10 +45,11 @@ class CheckedNode:
         self.settings = settings
         self.dsn = dsn
         self.token_for = token_for
+        # Checks run at once, and must not use up the connections that the server allows.
         self._free = asyncio.Semaphore(_MOST_CONNECTIONS)
 
     def database(self) -> AbstractAsyncContextManager[Connection]:
-        """A connection to the database of a catalog of this version, which is left as it is.
+        """A connection to the database of a catalog of this version, without a migration.
 
         Raises:
             OfAnotherVersion
@@ -57,7 +58,7 @@ class CheckedNode:
         return self._connected(is_checked=True)
 
     def server(self) -> AbstractAsyncContextManager[Connection]:
-        """A connection to the database, whatever it has.
+        """A connection to the database, whatever the schema.
 
         Raises:
             DatabaseUnusable
@@ -80,9 +81,9 @@ Check: TypeAlias = Callable[[CheckedNode], Awaitable[Sequence[Diagnosis]]]
 async def examine(
     checked: CheckedNode, checks: Sequence[Check], *, seconds: float = _SECONDS
 ) -> list[Diagnosis]:
-    """Make all checks at once, and return what they found in their order.
+    """Run the checks at once, and return the findings in the order of the checks.
 
-    A check that fails or takes too long is found to be an error itself.
+    A check that fails or takes too long is reported as an error itself.
     """
     found = await asyncio.gather(*(_make(checked, check, seconds) for check in checks))
     return list(dict.fromkeys(diagnosis for each in found for diagnosis in each))
@@ -96,14 +97,14 @@ async def _make(checked: CheckedNode, check: Check, seconds: float) -> Sequence[
     except TimeoutError:
         text, advice = f"it could not be checked within {seconds:g} seconds", ""
     except OfAnotherVersion:
-        # The check of the schema tells that.
+        # The check of the schema reports the version.
         return []
     except DatabaseUnusable as error:
-        # All checks that need it find the same, which is told once.
+        # Each check that needs the database has the same finding, which is reported once.
         subject = "database"
         text = f"it cannot be used, so what depends on it was not checked: {error}"
         advice = "Check CONCORD_DATABASE_URL or CONCORD_DATA_DIR, and that the server runs."
-    # A defect in one check must not hide what the others find.
+    # A defect in a check must not hide the findings of the remaining checks.
     except Exception as error:
         text, advice = f"the check itself failed: {described(error)}", ""
     return [Diagnosis(subject=subject, level="error", text=text, advice=advice)]

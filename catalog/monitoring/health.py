@@ -1,4 +1,4 @@
-"""Answers whether the process is alive, and whether it is ready for requests."""
+"""Answers whether the process is alive, and whether the node is ready for requests."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from catalog.model.errors import ServerBusy
 from catalog.store.monitoring import ping
 
 _MOST_SECONDS = 2.0
-# Two segments of PostgreSQL's log: it ends when it finds no space for the next one.
+# Two segments of PostgreSQL's log: the server ends without space for the next segment.
 _LEAST_BYTES = 32 * 2**20
 
 
 async def get_live(_: web.Request) -> web.Response:
-    """`GET /health/live`: 200 while the process answers at all; restart it if it does not."""
+    """`GET /health/live`: 200 while the process answers at all; if not, restart it."""
     return json_response({"status": "alive"})
 
 
 async def get_ready(request: web.Request) -> web.Response:
     """`GET /health/ready`: 200 if the database answers within two seconds and can store, else 503.
 
-    The disk is full if a write found it so since there was space last, or if that of the node's own
-    database has less than 32 MiB left.
+    The disk counts as full if a write found no space and no space was found since, or if the disk
+    of the node's own database has less than 32 MiB left.
     """
     context = request[CONTEXT]
     if reason := await _reason_to_wait(context):
@@ -37,7 +37,7 @@ async def get_ready(request: web.Request) -> web.Response:
 
 
 async def _reason_to_wait(context: Context) -> str:
-    """Why the node can do nothing for clients; "" if it can."""
+    """The reason why the node can do nothing for clients; "" if the node is ready."""
     availability = context.database.shared.availability
     if availability.is_full or _lacks_space(context.settings):
         return "the disk of the database is full: free space there"

@@ -1,4 +1,4 @@
-"""Measures how late the event loop serves its timers, and reads what others count."""
+"""Measures how late the event loop serves timers, and updates the metrics of other modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EVERY_SECONDS = 0.5
 
 
 async def run_loop_delay(context: Context) -> None:
-    """Measure for ever. What delays a timer delays every request as much."""
+    """Measure for ever; a delay of a timer delays every request as much."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _EVERY_SECONDS

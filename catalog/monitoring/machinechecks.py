@@ -1,4 +1,4 @@
-"""Checks of a node's machine and settings: its directory, its certificates, who may come in."""
+"""Checks of a node's machine and settings: directory, key, certificates and access."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def expiry(subject: str, end: datetime, advice: str) -> Diagnosis:
 
 
 async def check_directory(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """The data directory: room on its disk, and whom it is open to."""
+    """The data directory: room on the disk, and permissions."""
     directory = checked.settings.data_dir.expanduser()
     if not directory.exists():
         if checked.settings.database_url is not None:
@@ -113,13 +113,13 @@ def certificate_ends(path: Path) -> list[datetime]:
     """The ends of the certificates in a PEM file.
 
     Raises:
-        OSError, ValueError: it cannot be read, or has none.
+        OSError, ValueError: the file cannot be read, or has no certificates.
     """
     return [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes())]
 
 
 async def check_settings(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Settings that let in more than one may want, or lead others astray."""
+    """Settings that permit more than an operator may want, or mislead remote catalogs."""
     found = [*_unsafe(checked.settings)]
     return found or [Diagnosis(subject="settings", level="ok", text="none is unsafe")]
 

@@ -25,13 +25,13 @@ from catalog.monitoring.machinechecks import certificate_ends
 from catalog.monitoring.storedmetrics import StoredMetrics
 from catalog.store.monitoring import StoredFigures, read_figures
 
-# Each is a time series for ever; those that are furthest behind are told.
+# Each id is a time series for ever, so only the subscriptions and links furthest behind are shown.
 _MOST_TOLD = 100
 _MOST_SECONDS = 5.0
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """`GET /metrics`: what this process counts, and what the database tells of the whole node."""
+    """`GET /metrics`: counts of the processes, and figures of the node from the database."""
     context = request[CONTEXT]
     context.metrics.read()
     registry = CollectorRegistry()
@@ -39,7 +39,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     registry.register(StoredMetrics(figures, is_up=is_up))
     registry.register(_MachineMetrics(context.settings))
     if directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        # The sum of all processes of this node, whose values are in files there.
+        # The sum over the processes of the node, which keep the values in files of the directory.
         MultiProcessCollector(registry, path=directory)  # type: ignore[no-untyped-call]
     else:
         registry.register(context.metrics.registry)
@@ -49,7 +49,7 @@ async def get_metrics(request: web.Request) -> web.Response:
 
 
 class _MachineMetrics(Collector):
-    """What the node's machine tells: the disk of its data directory, and its certificates."""
+    """Metrics of the node's machine: the disk of the data directory, and the certificates."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -81,7 +81,7 @@ class _MachineMetrics(Collector):
 
 @cache
 def _end_of(path: Path) -> datetime:
-    """When the first certificate of a file ends, as of the first time that it is asked for.
+    """The earliest end of the certificates of a file, as of the first call.
 
     A process shows the certificate that it was started with, whatever the file has by now.
     """
@@ -89,10 +89,9 @@ def _end_of(path: Path) -> datetime:
 
 
 async def _read_figures(context: Context) -> tuple[bool, StoredFigures | None]:
-    """Whether the database answers, and its figures.
+    """Whether the database answers, and the figures.
 
-    Callers who may see some groups only get no figures: these name links and subscriptions of
-    others.
+    Callers limited to groups get no figures, which name links and subscriptions of other callers.
     """
     try:
         async with asyncio.timeout(_MOST_SECONDS), context.database.acquire() as connection:

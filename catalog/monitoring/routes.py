@@ -1,4 +1,4 @@
-"""The paths by which a node is watched."""
+"""The paths for monitoring a node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catalog.monitoring.health import get_live, get_ready
 from catalog.monitoring.metrics import get_metrics
 from catalog.operations.operation import Anyone, Operation
 
-# A probe that is refused would have the node taken for dead, and has no credential.
+# A probe has no credential, and a refused probe would make the node appear dead.
 _LIVE, _READY = (
     Operation(
         method="GET",

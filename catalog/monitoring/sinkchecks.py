@@ -1,4 +1,4 @@
-"""Checks of the sinks that subscriptions deliver to: no event is sent."""
+"""Checks of the sinks of subscriptions, without sending events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PORTS = {
     **{"http": 80, "https": 443, "kafka": 9092, "kafkas": 9093, "amqp": 5672, "amqps": 5671},
     **{"mqtt": 1883, "mqtts": 8883, "nats": 4222, "nats+tls": 4222, "tls": 4222},
 }
-# Of the others, a certificate may be checked by an authority that a subscription names.
+# With other schemes, only the subscription may know the authority of the sink's certificate.
 _KNOWN_TLS = frozenset({"https"})
 
 
@@ -38,7 +38,7 @@ class _Endpoint:
 
 
 async def check_sinks(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Whether the hosts of sinks have addresses that this node connects to, and listen."""
+    """Whether the hosts of sinks have addresses that the node connects to, and listen."""
     async with checked.database() as connection:
         rows = await read_sinks(connection, _MOST_READ)
     used = defaultdict[_Endpoint, list[str]](list)

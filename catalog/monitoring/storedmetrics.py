@@ -1,4 +1,4 @@
-"""The metrics that the database tells: sizes, subscriptions, links, reconciliations."""
+"""The metrics from the database: sizes, subscriptions, links, reconciliations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.store.monitoring import Row, StoredFigures
 
 
 class StoredMetrics(Collector):
-    """The figures of a database at one time; `None` if they are not told."""
+    """The figures of a database at a point in time; `None` shows no figures."""
 
     def __init__(self, figures: StoredFigures | None, *, is_up: bool) -> None:
         self._figures = figures
@@ -123,7 +123,7 @@ def _by(
     column: str,
     kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
-    """A family with a sample for each row, whose labels and value are columns of it."""
+    """A family with a sample for each row, with labels and value from columns of the row."""
     family = kind(name, text, labels=labels)
     for row in rows:
         family.add_metric([row[label] for label in labels], row[column])

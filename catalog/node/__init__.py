@@ -1,1 +1,1 @@
-"""Runs a node: in one process or in several."""
+"""Runs a node in a single process or in several processes."""

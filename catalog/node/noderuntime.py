@@ -1,4 +1,4 @@
-"""Runs a node: its API and its loops in one process, under one task group."""
+"""Runs a node: the API and the loops in a process, under a task group."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ _log = structlog.get_logger()
 _GRACE_SECONDS = 3
 # Requests create few reference cycles; collect rarely.
 _ALLOCATIONS_BEFORE_COLLECTION = 20_000
-# The loop waits so long for the interpreter, some ten times per request, while there is long work.
+# During long work in a thread, the event loop waits this time for the interpreter, about ten times
+# per request.
 _SWITCH_SECONDS = 0.001
 _SHARED_WRITES = "writes"
 
@@ -58,15 +59,15 @@ Loop = Callable[[Context], Coroutine[Any, Any, None]]
 
 
 class AddressInUse(Exception):
-    """Another program listens on this node's address."""
+    """The node cannot listen on the configured address, for example since another program does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMember:
-    """One of several processes of a node, as the supervisor starts it.
+    """A process of a node with several processes, as started by the supervisor.
 
-    `supervisor` can be read from when the supervisor has ended. `shared_writes` is the file by
-    which the processes tell each other of their writes.
+    `supervisor` becomes readable when the supervisor has ended. `shared_writes` is the file by
+    which processes announce writes.
     """
 
     listening: Listening
@@ -86,11 +87,11 @@ async def run_node(
     """Serve until SIGINT or SIGTERM, then stop cleanly.
 
     Args:
-        routes: those of the dialects and of replication.
+        routes: the routes of the dialects and of replication.
         event_dialects: the dialects of events that subscriptions can ask for.
-        loops: run as long as the node does; if one fails, the node stops.
+        loops: the loops to run as long as the node; if a loop fails, the node stops.
         ready: called with the node's URL once it answers.
-        member: what this process is given, if it is one of several of a node.
+        member: the resources of this process, if the node has several processes.
 
     Raises:
         AddressInUse: see `Settings.host` and `Settings.port`.
@@ -105,11 +106,12 @@ async def run_node(
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     if member is not None:
-        # The supervisor's end of it is closed when that ends, in whatever way.
+        # The supervisor's end of the socket is closed when the supervisor ends, in whatever way.
         loop.add_reader(member.supervisor.fileno(), stop.set)
     async with asyncio.TaskGroup() as tasks:
         node = tasks.create_task(_run(settings, routes, event_dialects, loops, ready, member))
         waiting = tasks.create_task(stop.wait())
+        # A signal cancels the node; the error of a failed node is raised by the task group.
         await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
         node.cancel()
         waiting.cancel()
@@ -159,6 +161,7 @@ async def _run(
             try:
                 await asyncio.Event().wait()
             finally:
+                # The loops end before the server waits for open requests, and not after the wait.
                 for task in running:
                     task.cancel()
 
@@ -171,10 +174,11 @@ def _collect_seldom() -> None:
 
 
 async def follow_configuration(context: Context) -> None:
-    """Adopt each configuration that another process of this node puts in force."""
+    """Adopt each configuration that a different process of the node puts in force."""
     changed = context.database.shared.reconfigured
     while True:
         await changed.wait()
+        # Cleared before the reload, so that a change during the reload leads to a further reload.
         changed.clear()
         try:
             await context.shared.reload()
@@ -194,7 +198,7 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
 async def _open_database(
     settings: Settings, shared_writes: Path | None = None
 ) -> AsyncIterator[tuple[Database, Revive]]:
-    """The database, and the function that starts its server again."""
+    """The database, and the function that restarts the database server."""
     initial = await initial_model(settings.initial_model)
     async with contextlib.AsyncExitStack() as stack:
         revive = leave_alone
@@ -223,7 +227,7 @@ async def _open_database(
 
 
 def _sizes(settings: Settings) -> PoolSizes:
-    """The share of one process in the connections that the settings allow."""
+    """The share of a process in the connections that the settings allow."""
     return PoolSizes(
         requests=math.ceil(settings.database_pool_size / settings.processes),
         restricted=math.ceil((settings.database_pool_size + settings.streams) / settings.processes),
@@ -234,7 +238,7 @@ def _sizes(settings: Settings) -> PoolSizes:
 
 
 async def start_listening(settings: Settings) -> Listening:
-    """Listen where the settings say.
+    """Listen on the address of the settings.
 
     Raises:
         AddressInUse
@@ -249,7 +253,7 @@ async def start_listening(settings: Settings) -> Listening:
 async def serve(
     app: web.Application, settings: Settings, listening: Listening
 ) -> AsyncIterator[None]:
-    """Answer those who connect.
+    """Answer connections while the context lasts.
 
     Raises:
         TlsUnusable

@@ -1,4 +1,4 @@
-"""Runs one node in several processes that share a socket: some answer, one delivers and follows."""
+"""Runs a node in processes that answer on a shared socket, and a process for background work."""
 
 from __future__ import annotations
 
@@ -25,34 +25,35 @@ from catalog.node.noderuntime import ProcessMember, start_listening
 
 _log = structlog.get_logger()
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
-# A process that lives for so long resets the back-off.
+# A process that lives this long resets the back-off.
 _STEADY_SECONDS = 30.0
-# Open requests have less time than this.
+# Longer than the time for open requests.
 _STOP_SECONDS = 15.0
 _READY = b"r"
-# One process imports everything and is forked for each of the others: they start at once, and share
-# the memory of what they have not changed.
+# The fork server imports everything and is forked for each process of the node, so that processes
+# start at once and share unchanged memory.
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     ["catalog.node.noderuntime", "catalog.dialects", "replication.routes", "replication.scheduler"]
 )
 
 Run = Callable[[Settings, ProcessMember], None]
-"""Runs a member until it is told to stop; a function of a module, since another process calls it.
+"""Runs a member until told to stop; a function of a module, since a different process calls it.
 
-A member without sockets does the work of the node; the others answer. It calls `say_ready`.
+A member without sockets does the work of the node; a member with sockets answers requests. The
+function calls `say_ready`.
 """
 
 
 class MemberFailed(Exception):
-    """A process ended before the node was ready; it has said why."""
+    """A process ended before the node was ready, after printing the reason."""
 
 
 async def run_processes(settings: Settings, run: Run, ready: Callable[[str], None]) -> None:
-    """Run the processes until SIGINT or SIGTERM; start those again that end by themselves.
+    """Run the processes until SIGINT or SIGTERM; restart processes that end by themselves.
 
     Args:
-        ready: called with the node's URL once all of them answer.
+        ready: called with the node's URL once every process is ready.
 
     Raises:
         AddressInUse
@@ -71,7 +72,7 @@ async def run_processes(settings: Settings, run: Run, ready: Callable[[str], Non
             for each in (working, *[answering] * settings.processes)
         ]
         async with asyncio.TaskGroup() as tasks:
-            # The first one creates the database; the others find it.
+            # The first process creates the database, and the later processes find the database.
             for group in (members[:1], members[1:]):
                 for member in group:
                     tasks.create_task(member.run())
@@ -85,19 +86,20 @@ async def run_processes(settings: Settings, run: Run, ready: Callable[[str], Non
 
 @contextlib.contextmanager
 def _directory() -> Iterator[Path]:
-    """The directory of what the processes share; the metrics' is found by its variable."""
+    """The directory of shared files; the metrics are found there by the environment variable."""
     with tempfile.TemporaryDirectory(prefix="concord-") as directory:
+        # Set before the fork server starts: prometheus_client reads the variable on import.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
         yield Path(directory)
 
 
 def say_ready(member: ProcessMember) -> None:
-    """Tell the supervisor that a member does its work."""
+    """Tell the supervisor that a member is at work."""
     member.supervisor.send(_READY)
 
 
 class _Supervised:
-    """One of the processes, which is started again when it ends."""
+    """A process of the node, which is restarted when the process ends."""
 
     def __init__(
         self,
@@ -117,21 +119,21 @@ class _Supervised:
         self.has_failed = False
 
     async def started(self) -> None:
-        """Wait until it is ready, or the node stops."""
+        """Wait until the process is ready, or the node stops."""
         waits = [asyncio.create_task(each.wait()) for each in (self._is_ready, self._stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for each in waits:
             each.cancel()
 
     async def run(self) -> None:
-        """Keep it running until the node stops, which it does if this one cannot even start."""
+        """Keep the process running until the node stops; a failed start stops the node."""
         loop, failures = asyncio.get_running_loop(), 0
         while not self._stop.is_set():
             began = loop.time()
             status = await self._run_once()
             if self._stop.is_set():
                 return
-            # One that was killed has not failed by itself.
+            # A killed process has not failed by itself.
             if not self._is_ready.is_set() and (status is None or status > 0):
                 self.has_failed = True
                 self._stop.set()
@@ -176,12 +178,14 @@ class _Supervised:
 
 
 def _forget_gauges(process: BaseProcess) -> None:
-    """Take the gauges of a process that has ended out of the node's metrics.
+    """Remove the gauges of an ended process from the node's metrics.
 
     The counters of the process stay, so that no counter falls.
     """
     if process.pid is not None:
-        mark_process_dead(process.pid, os.environ["PROMETHEUS_MULTIPROC_DIR"])  # type: ignore[no-untyped-call]
+        mark_process_dead(  # type: ignore[no-untyped-call]
+            process.pid, os.environ["PROMETHEUS_MULTIPROC_DIR"]
+        )
 
 
 async def _ended(process: BaseProcess) -> None:

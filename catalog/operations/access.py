@@ -1,4 +1,4 @@
-"""The operations of `/access`: the caller itself, tokens of the node's own, rules for groups."""
+"""The operations of `/access`: the caller, the node's own tokens, and rules for groups."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from catalog.operations.operation import AnswerBody, Anyone, Body, Operation, Pa
 
 MOST_PATHS = 10_000
 MOST_WILD_PATHS = 100
-"""Paths of one rule with wildcards: no index finds them."""
+"""The maximum number of paths with wildcards in a rule: no index finds such paths."""
 
-# As many values as a rule may have paths, with brackets and names.
+# Enough values for the paths of a rule, with brackets and names.
 _MOST_VALUES = 3 * MOST_PATHS
 
 
@@ -80,14 +80,14 @@ Name = Annotated[str, Field(max_length=128)]
 
 
 class PathGrant(Body):
-    """A role for what is at or below a path."""
+    """A role at and below a path."""
 
     role: Role
     path: Path = WHOLE_CATALOG
 
 
 class Whoami(AnswerBody):
-    """A caller as the node knows it, with its roles."""
+    """The caller as known to the node, with roles."""
 
     kind: IdentityKind
     name: str | None = None
@@ -108,7 +108,7 @@ class NewToken(Body):
 
 
 class Token(AnswerBody):
-    """A token of the node's own."""
+    """A token issued by the node."""
 
     id: str
     name: Name
@@ -126,7 +126,7 @@ class Token(AnswerBody):
 
 
 class Tokens(AnswerBody):
-    """The tokens of a node, the newest first."""
+    """The tokens of a node, newest first."""
 
     tokens: list[Token]
 
@@ -148,7 +148,7 @@ class RuleChanges(Body):
 
 
 class GrantingRule(AnswerBody):
-    """A rule that the node keeps. A list of rules shows the first paths of each."""
+    """A rule stored by the node; a list of rules shows only the first paths of each rule."""
 
     id: str
     who: str

@@ -1,4 +1,4 @@
-"""The operation of `/audit`: who changed what, and who was refused."""
+"""The operation of `/audit`: the record of changes, refusals and authors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Text = Annotated[str, Field(max_length=1000)]
 
 
 class AuditQuery(Query):
-    """The conditions that entries have to meet, and the page of them."""
+    """The conditions on entries, and the page of the list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,7 +55,7 @@ class AuditIdentity(AnswerBody):
 
 
 class AuditTarget(AnswerBody):
-    """An entity or thing that a request made or changed."""
+    """An entity or object that a request made or changed."""
 
     path: str
     action: str | None = None

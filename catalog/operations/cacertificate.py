@@ -1,4 +1,4 @@
-"""Certificates of authorities that a subscription names for its sink (`cacertificate`)."""
+"""Certificates of authorities for the sink of a subscription, or a peer (`cacertificate`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_CHARACTERS = 16 * 1024
 
 
 def _check(text: str) -> str:
-    # Settings are shown to whoever reads the subscription.
+    # Everybody with access to the subscription can read the settings.
     if "PRIVATE KEY" in text:
         raise ValueError("a private key must not be here, since everybody may read it")
     try:
@@ -28,9 +28,9 @@ CaCertificate = Annotated[str, Field(max_length=_MOST_CHARACTERS), AfterValidato
 
 @functools.lru_cache(maxsize=32)
 def tls_context(cacertificate: str | None) -> ssl.SSLContext:
-    """A context that trusts the given authorities alone, or those of the system without any.
+    """A context that trusts the given authorities alone; `None` trusts the system's authorities.
 
     Raises:
-        ssl.SSLError, TypeError, ValueError: these are no certificates in PEM.
+        ssl.SSLError, TypeError, ValueError: the text holds no certificates in PEM.
     """
     return ssl.create_default_context(cadata=cacertificate)

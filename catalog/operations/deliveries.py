@@ -1,4 +1,4 @@
-"""The operations on the deliveries of a subscription: their control, attempts and dead letters."""
+"""The operations on the deliveries of a subscription: control, attempts and dead letters."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SubscriptionChanges(Body):
 
 
 class ExampleAnswer(AnswerBody):
-    """What a sink answers to an example event."""
+    """The answer of a sink to an example event."""
 
     outcome: AttemptOutcome
     answer: str
@@ -95,7 +95,7 @@ class ExampleAnswer(AnswerBody):
 
 
 class NumberQuery(Query):
-    """The page of a list whose items have numbers: those after the one with the number `after`."""
+    """The page of a list of numbered items, which begins after the item with the number `after`."""
 
     limit: int | None = Field(default=None, ge=1, le=LAST_NUMBER)
     after: int | None = Field(default=None, ge=0, le=LAST_NUMBER)
@@ -113,7 +113,7 @@ class DeliveryAttempt(AnswerBody):
 
 
 class DeliveryAttempts(RootModel[list[DeliveryAttempt]]):
-    """A page of attempts, the last one first."""
+    """A page of attempts, newest first."""
 
 
 class DeadLetterAnswer(AnswerBody):
@@ -129,17 +129,17 @@ class DeadLetterAnswer(AnswerBody):
 
 
 class WholeDeadLetter(DeadLetterAnswer):
-    """A dead letter with its event."""
+    """A dead letter with the event."""
 
     event: Event
 
 
 class DeadLetterAnswers(RootModel[list[DeadLetterAnswer]]):
-    """A page of dead letters, the oldest first."""
+    """A page of dead letters, oldest first."""
 
 
 class Redelivery(Body):
-    """The dead letters to deliver again: one, or those that failed at a time or later, else all."""
+    """The dead letters to deliver again: a single letter, failures since a time, or everything."""
 
     number: int | None = Field(
         default=None,
@@ -158,7 +158,7 @@ class Redelivery(Body):
 
 
 class Redelivered(AnswerBody):
-    """The number of events that are due, and the dead letters that there are then."""
+    """The number of due events, and the numbers of dead letters afterwards."""
 
     accepted: Count
     deadletters: DeadLetterCounts
@@ -171,11 +171,11 @@ class DeletedDeadLetters(AnswerBody):
 
 
 class ConsentQuery(Query):
-    """The secret that the sink was told."""
+    """The secret that the node told the sink."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["key"]})
 
-    # Whoever has none learns as little as one with a wrong one.
+    # A request without a secret learns as little as a request with a wrong secret.
     key: str = ""
 
 
@@ -246,7 +246,7 @@ DELETE_DEAD_LETTER = Operation(
     answers=WholeDeadLetter,
     conditions=True,
 )
-# HEAD must change nothing, so it is none of the methods that consent.
+# HEAD must not change state, so HEAD cannot give consent.
 GIVE_CONSENT, POST_CONSENT = (
     Operation(
         method=method,

@@ -1,7 +1,7 @@
-"""The operations by which copies go from catalog to catalog: the feed, digests, pushes.
+"""The operations that move copies from catalog to catalog: the feed, digests, pushes.
 
 Copies are lines of JSON, which `replication/feed/feedlines.py` writes and reads. The models of
-lines describe them, and nothing else.
+lines serve only as descriptions.
 """
 
 from __future__ import annotations
@@ -49,59 +49,62 @@ LONGEST_WAIT = 30
 MOST_BITS = 16
 """The bits of the number of a bucket."""
 MOST_RANGES = 250
-"""Ranges of buckets in one request."""
+"""The maximum number of ranges of buckets in a request."""
 MOST_PUSHED = 1000
-"""The most copies of one request."""
+"""The maximum number of copies in a request."""
 DIFFERING = "differing"
-"""The value of `begin` if only what differs follows."""
+"""The value of `begin` if only differing copies follow."""
 _LONGEST_CURSOR = 256
 _RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 _RANGES = r"^[0-9]{1,5}-[0-9]{1,5}(,[0-9]{1,5}-[0-9]{1,5})*$"
 
 
 class Verdict(StrEnum):
-    """The decision about an incoming copy. Only `APPLY` changes the entities of this node, and
-    `SIGNED` their signatures."""
+    """The decision about an incoming copy.
+
+    Only `APPLY` changes entities of this node, and only `SIGNED` changes signatures of entities.
+    """
 
     APPLY = "applied"
-    """It is new: write it."""
+    """The copy is new: write the copy."""
     DELETED = "deleted"
-    """The entity was deleted after this copy was made."""
+    """The entity was deleted after the copy was made."""
     CURRENT = "current"
-    """The same copy is here already."""
+    """The node has the same copy already."""
     SIGNED = "signed"
-    """The same copy is here with another signature, or none: write the signature."""
+    """The node has the same copy with a different signature, or none: write the signature."""
     STALE = "stale"
-    """A later copy is here already."""
+    """The node has a later copy already."""
     AHEAD = "ahead"
-    """It comes from its authority, and a copy with a higher epoch is here: that one is forged, or
-    the authority has lost data."""
+    """The copy comes from the authority, and the node has a copy with a higher epoch: the node's
+    copy is forged, or the authority has lost data."""
     LEAPT = "leapt"
-    """Its epoch is so far above the one here that no authority can have counted up to it."""
+    """The epoch is further above the node's epoch than an authority can have counted."""
     DIVERGED = "diverged"
-    """A copy with the same epoch and other content is here, and the sender has no precedence."""
+    """The node has a copy of equal epoch and other content; the sender has no precedence."""
     COLLIDED = "collided"
-    """An entity of another authority has its xid."""
+    """An entity of a different authority has the xid of the copy."""
     OWN = "own"
-    """This node is its authority."""
+    """The node is the authority of the copy."""
     REFUSED = "refused"
-    """The policy does not admit its authority or its xid."""
+    """The policy does not admit the authority or the xid."""
     DIRECT = "direct"
-    """A relay sent it, and a link of this node follows its authority itself."""
+    """A relay sent the copy, and a link of the node follows the authority directly."""
     UNSIGNED = "unsigned"
-    """It has no signature, and this node takes only what its authority has signed."""
+    """The copy is unsigned, and the node accepts only copies that the authority has signed."""
     FORGED = "forged"
-    """Its signature is false, or of a key that this node does not trust."""
+    """The signature is false, or of a key that the node does not trust."""
     AWAITED = "awaited"
-    """It ends what is about to become this node's own by a handover, which ends it as well."""
+    """A deletion in a group under handover to this node; the conflict ends with the handover."""
     INVALID = "invalid"
-    """It has not passed its checks, or its parent is not here."""
+    """The copy has not passed the checks, or the parent is missing."""
 
 
 def _read_ranges(given: object) -> object:
     text = given[0] if isinstance(given, list) else given
     if not isinstance(text, str):
         return given
+    # A bounded split, so that a long text costs little: the last part of such a text never matches.
     parts = [_RANGE.fullmatch(part) for part in text.split(",", MOST_RANGES)]
     ranges = [(int(part[1]), int(part[2])) for part in parts if part is not None]
     bounds = [bound for each in ranges for bound in each]
@@ -171,7 +174,7 @@ class CursorLine(AnswerBody):
 
 
 class VerdictLine(AnswerBody):
-    """The decision about a copy that was pushed."""
+    """The decision about a pushed copy."""
 
     authority: str
     origin: str
@@ -268,7 +271,7 @@ class DigestsQuery(CopyQuery):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether rows end with a cursor, as those of a part do."""
+        """Whether the rows cover only a part of the catalog, and so end with a cursor."""
         return bool(self.model_fields_set & {"ranges", "authority", "scope", "type", "label"})
 
     @model_validator(mode="after")

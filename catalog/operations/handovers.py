@@ -1,4 +1,4 @@
-"""The operations of `/replication/handovers`: a group goes from one authority to another."""
+"""The operations of `/replication/handovers`: the transfer of a group between authorities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
 
 
 class NewHandover(Body):
-    """A group that is given to the catalog at one URL, or taken from it."""
+    """A group to give to the catalog at a URL, or to take from a catalog."""
 
     group: GroupPath
     to: CatalogUrl | None = None
@@ -36,7 +36,7 @@ class NewHandover(Body):
 
 
 class HandoverAnswer(AnswerBody):
-    """The handover of a group, as the side with this `role` sees it."""
+    """The handover of a group, as seen by the side with the `role`."""
 
     id: str
     role: HandoverRole
@@ -69,7 +69,7 @@ class Handovers(AnswerBody):
 
 
 class EndQuery(Query):
-    """How a handover ends."""
+    """The options to end a handover."""
 
     force: Flag = Field(default=False, description="Do not wait for a giver that does not answer.")
 
@@ -89,7 +89,7 @@ class Consent(AnswerBody):
 
 
 class HandoverOffer(Body):
-    """A giver's id of a handover, and its authority."""
+    """The giver's id of a handover, and the giver's authority."""
 
     id: _Id
     group: GroupPath
@@ -97,7 +97,7 @@ class HandoverOffer(Body):
 
 
 class OfferAnswer(AnswerBody):
-    """How far the taker of a handover is."""
+    """The progress of the taker of a handover."""
 
     state: HandoverState
     authority: str = Field(description="The taker's.")

@@ -1,6 +1,7 @@
-"""The operations of `/replication/links`: whose entities come here, or go elsewhere.
+"""The operations of `/replication/links`: the links that bring or send entities.
 
-A link brings entities, or sends them. A link that accepts pushes has a source that sends by itself.
+A link brings entities from a source, or sends entities to a target. The source of a link that
+accepts pushes sends on its own.
 """
 
 from __future__ import annotations
@@ -73,13 +74,13 @@ _Prefix = Annotated[
     being(lambda text: not text or is_valid_id(text), "the beginning of an id, as eu-"),
 ]
 PeerUrl = Annotated[Text, AfterValidator(_check_peer)]
-"""The URL of another catalog, or of a topic of Kafka as `kafka://HOST:PORT/TOPIC`."""
+"""The URL of a remote catalog, or of a topic of Kafka as `kafka://HOST:PORT/TOPIC`."""
 
 
 class LinkSelection(Body):
-    """The entities that a link brings, and the names and addresses that they get here.
+    """The entities that a link brings, and the local names and addresses of the entities.
 
-    Xids of the `scope` stand for all below them; empty lists stand for everything. Groups and
+    Xids of the `scope` include the entities below; empty lists select everything. Groups and
     resources have all of the `labels`. `prefix` comes before the ids of groups that `map`, as
     `{"messagegroups/shop": "messagegroups/eu-shop"}`, does not name.
     """
@@ -93,7 +94,7 @@ class LinkSelection(Body):
 
 
 class LinkTerms(LinkSelection):
-    """The members of a link that its definition and its changes share."""
+    """The members that the definition and the changes of a link share."""
 
     source: PeerUrl | None = None
     target: PeerUrl | None = None
@@ -105,9 +106,10 @@ class LinkTerms(LinkSelection):
 class LinkChanges(LinkTerms):
     """The members of a link to replace.
 
-    With another `source`, or of a link that sends another `target`, the same catalog has moved
-    there. With another `authority`, the source speaks for that one, and the link begins anew. A
-    `token` is short for a `credential` that is one; an empty one is none.
+    With a new `source`, or a new `target` of a link that sends, the same catalog has moved to the
+    new URL. With a new `authority`, the source speaks for the new authority, and the link begins
+    anew. A `token` is short for a `credential` with only a token; an empty token stands for no
+    credential.
     """
 
     paused: StrictBool | None = Field(
@@ -131,18 +133,19 @@ class LinkChanges(LinkTerms):
 
 
 class NewLink(LinkTerms):
-    """A link as an operator defines it.
+    """A link as defined by an operator.
 
-    A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
-    `publish` and `kafka`, it is a topic. A link of mode `accept` has neither: it takes the
-    copies that its `authority` pushes. Without a mode, a new link walks a source that offers no
-    replication.
-    `authority` pins the other catalog to an authority; without it, a new link is pinned to the
-    authority that the catalog names first, and an existing link keeps its pin. The link brings
-    entities of the `authorities`; `*` stands for all authorities. `dialect` is for links that
-    walk or write. `trust` has keys of the authority that the link brings, or `first` for the keys
-    that the source shows at the first contact. A topic of events, `eventtopic`, may wake a link of
-    mode `events`.
+    A link of mode `push`, `publish` or `write` has a `target`, a link of a different mode has a
+    `source`; for `publish` and `kafka`, the URL is a topic. A link of mode `accept` has neither,
+    and takes the copies that the `authority` pushes. Without a mode, a new link walks a source that
+    offers no replication.
+
+    `authority` pins the remote catalog to an authority; by default, a new link is pinned to the
+    authority that the catalog names first, and an existing link keeps the pin. The link brings
+    entities of the `authorities`; `*` stands for all authorities. `dialect` is for links that walk
+    or write. `trust` holds keys of the authority of a link that brings entities, or `first` for the
+    keys that the source shows at the first contact. A topic of events, `eventtopic`, may wake a
+    link of mode `events`.
     """
 
     id: _Id | None = None
@@ -156,8 +159,8 @@ class NewLink(LinkTerms):
 class LinkReset(Body):
     """The extent of a reset.
 
-    With `drop`, the replicas that the link may bring are dropped first, or those of some
-    `authorities`. With `full`, everything is copied without comparing first.
+    With `drop`, the replicas that the link may bring, or only replicas of the `authorities`, are
+    dropped first. With `full`, everything is copied without a comparison first.
     """
 
     drop: StrictBool = False
@@ -172,7 +175,7 @@ class LinkReset(Body):
 
 
 class CompleteCopy(AnswerBody):
-    """The complete copy that is under way: the copies so far, of how many, and the seconds left."""
+    """The complete copy under way: copies made, number of all copies, and seconds left."""
 
     copies: Count
     of: Count | None = None
@@ -187,7 +190,7 @@ class LostEntity(AnswerBody):
 
 
 class LinkQuestion(AnswerBody):
-    """The question that a link asks before it deletes many of the entities that it holds."""
+    """The question that a link asks before deleting many of the link's entities."""
 
     deletions: Count
     of: Count
@@ -204,10 +207,10 @@ class LinkEvent(AnswerBody):
 
 
 class FoundCatalog(AnswerBody):
-    """The other catalog, as it answered when the link was made.
+    """The remote catalog, as it answered when the link was made.
 
-    `followedby` are the links that follow its authority already, `left` the types of entities that
-    the model here lacks.
+    `followedby` lists the links that follow the catalog's authority already, `left` the types of
+    entities that the local model lacks.
     """
 
     authority: str
@@ -222,10 +225,11 @@ class LinkAnswer(AnswerBody):
     """A link as operators see it; `lag` and `confirmed` are in seconds.
 
     `confirmed` is the time since the source was last found to have no further change. `lag` is the
-    greatest possible age of a change that is missing: 0 while the link is current, else as
-    `confirmed`. `behind` is the number of changes that are still to be read, as the source told
-    last, while it answers. `rate` is in copies per second, in the last minute. Stars stand for a
-    `token`. `found` and `allowed`, the number of deletions, are in the answers to these requests.
+    greatest possible age of a missing change: 0 while the link is current, else equal to
+    `confirmed`. `behind` is the number of changes still to read, by the last report of the source,
+    while the source answers. `rate` is in copies per second, in the last minute. Stars stand for a
+    `token`. `found` is in the answer to the request that makes a link, `allowed`, the number of
+    deletions, in the answer to a request with `allow`.
     """
 
     id: str
@@ -279,7 +283,7 @@ class LinkAnswers(AnswerBody):
 
 
 class TriedCopy(AnswerBody):
-    """A copy that a link would apply, or not for the reason in `detail`."""
+    """A copy that a link would apply, or would refuse for the reason in `detail`."""
 
     authority: str
     origin: str
@@ -303,16 +307,16 @@ class CopyConflicts(AnswerBody):
 
 
 class TriedCopies(AnswerBody):
-    """The copies that would have the same outcome, and the first of them."""
+    """The number of copies that would have the same outcome, and the first copies."""
 
     number: Count
     first: list[TriedCopy]
 
 
 class DryRunAnswer(AnswerBody):
-    """The effect that a link would have on the `rows` that it may bring, and its first question.
+    """The effect of a link on the `rows` that the link may bring, and the first question.
 
-    No copy is judged if too many differ; `reason` says so.
+    No copy is judged if too many copies differ; `reason` says so.
     """
 
     isdecided: bool
@@ -330,13 +334,13 @@ class ConflictQuery(PageQuery):
 
 
 class ForceQuery(Query):
-    """Whether the other catalog is asked."""
+    """Whether the remote catalog is asked."""
 
     force: Flag = Field(default=False, description="Do not ask the other catalog first.")
 
 
 class RunQuery(Query):
-    """Whether anything is done."""
+    """Whether a run changes state."""
 
     dryrun: Flag = Field(default=False, description="Tell what it would do, and do nothing.")
 

@@ -1,4 +1,4 @@
-"""The declaration of an operation, and the forms that bodies, answers and queries share."""
+"""The declaration of an operation, and the common forms of bodies, answers and queries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Answered = TypeVar("Answered", bound=BaseModel | None, default=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[Taken, Answered]):
-    """A method on a path. OpenAPI takes its name and its summary from the handler.
+    """A method on a path. OpenAPI takes the name and the summary from the handler.
 
     Args:
         method: the HTTP method; `*` stands for each method without an operation on the same path.
@@ -64,13 +64,14 @@ class Operation(Generic[Taken, Answered]):
         requires: the descriptions of required headers of the request, by name.
         is_optional: whether the body may be missing.
         most_values: the most JSON values in the body.
-        is_bounded: whether the handler has the time of a request; if not, it bounds its own time.
-        is_repeatable: whether a client may repeat the operation although its method is not
+        is_bounded: whether the time limit of a request applies; if not, the handler bounds the
+            time.
+        is_repeatable: whether a client may repeat the operation although the method is not
             idempotent.
         is_kept: whether a cache may keep the answer and revalidate it each time.
-        has_head: whether HEAD is answered like GET; false where a GET changes something.
-        is_counted: whether a request counts towards the rate of its caller.
-        dry: the operation that the parameter `dryrun` makes of this one, if its answer differs.
+        has_head: whether HEAD is answered like GET; false if GET changes state.
+        is_counted: whether a request counts towards the rate of the caller.
+        dry: the operation with the parameter `dryrun`, if the answer differs.
         capability: the name of the path in the capabilities `available` and `mutable`.
         content: the media types of bodies and answers without a model.
         description: the facts that a client needs beside the summary.
@@ -103,16 +104,16 @@ class Operation(Generic[Taken, Answered]):
 
     @property
     def template(self) -> str:
-        """The path with the names of its placeholders only, as metrics and OpenAPI tell it."""
+        """The path with only the names of placeholders, for metrics and OpenAPI."""
         return _PATTERN.sub(r"{\1}", self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """JSON Schemas by media type: those of the body, and those of the answer; of lines, of each.
+    """JSON Schemas of the body and of the answer, by media type; for lines, of each line.
 
     Args:
-        models: those that the schemas refer to.
+        models: the models that the schemas refer to.
     """
 
     taken: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -135,7 +136,7 @@ class AnswerBody(BaseModel):
 
 
 class Query(BaseModel):
-    """The parameters of a query; others are ignored."""
+    """The parameters of a query; unknown parameters are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -153,19 +154,20 @@ Time = Annotated[datetime, BeforeValidator(_read_time, json_schema_input_type=st
 
 Flag = Annotated[
     bool,
+    # A value in the URL turns the flag on, whatever the value; only the default is False.
     BeforeValidator(lambda given: given is not False),
     WithJsonSchema({"type": "string", "enum": [""]}),
 ]
-"""A parameter without a value, whose presence turns it on."""
+"""A parameter without a value, turned on by presence."""
 
 Secret = Annotated[
     SecretStr, PlainSerializer(lambda secret: secret.get_secret_value(), return_type=str)
 ]
-"""A secret in a body: shown in no log and no error, and sent as it is."""
+"""A secret in a body: shown in no log and no error, and sent unmasked."""
 
 
 class PageQuery(Query):
-    """The page of a list: at most `limit` items, those after the item `after`."""
+    """The page of a list: at most `limit` items after the item `after`."""
 
     limit: int | None = Field(default=None, ge=1)
     after: str = Field(default="", max_length=1024)

@@ -1,4 +1,4 @@
-"""The credentials that nodes show other catalogs, as operators give them and as answers do."""
+"""The credentials that nodes show to remote catalogs, as given by operators and in answers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _check_secret(secret: SecretStr) -> SecretStr:
 
 def _check_endpoint(url: str) -> str:
     parts = urlsplit(url)
-    # Its query would be shown, and could be the secret itself.
+    # A query would be shown, and could be the secret itself.
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise ValueError("it needs to be the http or https URL of a token endpoint, without query")
     return url
 
 
 _Visible = Annotated[str, Field(pattern=_VISIBLE)]
-# An empty one stands for none.
+# An empty token stands for no token.
 Token = Annotated[Secret, AfterValidator(_check_token)]
 
 
@@ -58,17 +58,16 @@ class GivenOAuthClient(Body):
 
 
 class GivenCertificate(Body):
-    """A client certificate, with those that lead to its authority, and its key, in PEM."""
+    """A client certificate with intermediate certificates, and the key, in PEM."""
 
     chain: Annotated[str, Field(max_length=_LONGEST_PEM)]
     key: Annotated[Secret, Field(max_length=_LONGEST_PEM)]
 
 
 class GivenCredential(Body):
-    """The credential that a node shows its peer: a token, or a client that gets tokens, and a
-    certificate, either or both.
+    """The credential of a node for a peer: a token or OAuth client, a certificate, or both.
 
-    Nothing is no credential. `cacertificate` are the authorities in PEM that are trusted alone.
+    An empty object is no credential. `cacertificate` holds the only trusted authorities, in PEM.
     """
 
     token: Token = SecretStr("")
@@ -84,7 +83,7 @@ class GivenCredential(Body):
 
 
 class ShownOAuthClient(AnswerBody):
-    """The client that gets tokens, with stars for its secret."""
+    """The client that gets tokens, with stars for the secret."""
 
     tokenurl: str
     clientid: str
@@ -103,7 +102,7 @@ class ShownCertificate(AnswerBody):
 
 
 class ShownCredential(AnswerBody):
-    """A credential without its secrets; stars stand for a token."""
+    """A credential without secrets; stars stand for a token."""
 
     token: str | None = None
     tokenendsat: Time | None = None

@@ -1,6 +1,6 @@
-"""The operations by which catalogs talk to each other: handshake, keys, repairs.
+"""The operations between catalogs: handshake, keys, repairs.
 
-The types of URLs, paths and authorities are those of all operations about other catalogs.
+The operations about remote catalogs share the types of URLs, paths and authorities.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from catalog.operations.operation import AnswerBody, Body, Flag, Operation, Quer
 
 MOST_ORIGINS = 1000
 MOST_NAMED = 100
-"""Authorities, paths of a scope, and other things of which a request may name several."""
+"""The maximum number of authorities, paths of a scope, or other names in a request."""
 
 _LONGEST_SOFTWARE = 64
 _LONGEST_DIGEST = 64
@@ -46,7 +46,7 @@ def check_url(url: str) -> str:
     """The URL of a catalog without a slash at its end.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no URL of a catalog.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -57,6 +57,7 @@ def check_url(url: str) -> str:
 
 
 def _usable_allowances(told: dict[str, str]) -> dict[str, str]:
+    # Left out rather than refused, so that allowances cannot break a handshake.
     if len(told) > MOST_NAMED:
         return {}
     return {
@@ -84,14 +85,14 @@ Count = Annotated[int, Field(strict=True, ge=0, le=2**62)]
 
 
 class LogRange(AnswerBody):
-    """The part of a change log that is kept."""
+    """The retained part of a change log."""
 
     dropped: str
     now: str
 
 
 class Handshake(AnswerBody):
-    """The identity of a catalog, as it states it, and the parts of replication that it knows."""
+    """The identity that a catalog claims, and the parts of replication that it supports."""
 
     instance: UUID = Field(description="Of the log: another one has other cursors.")
     incarnation: UUID | None = Field(
@@ -122,13 +123,13 @@ class Handshake(AnswerBody):
 
 
 class HandshakeQuery(Query):
-    """What a catalog is asked for."""
+    """The options of a handshake."""
 
     count: Flag = Field(default=False, description="Count the entities, too.")
 
 
 class ShownKey(AnswerBody):
-    """A key in the history of its authority."""
+    """A key in the history of an authority."""
 
     key: KeyText = Field(description="`ed25519:NUMBER:BASE64URL`")
     id: KeyId
@@ -143,7 +144,7 @@ class ShownKey(AnswerBody):
 
 
 class KeyHistoryAnswer(AnswerBody):
-    """The keys that an authority has had, the first one first."""
+    """The keys of an authority, oldest first."""
 
     authority: Text
     at: Time
@@ -151,18 +152,18 @@ class KeyHistoryAnswer(AnswerBody):
     signature: str = Field(description="Of the last key over the rest, in base64url.")
 
 
-# What cannot be read is left out by the reader: a later node may know of other keys.
+# The reader leaves out unreadable histories: a later node may know further kinds of keys.
 _History = SkipValidation[KeyHistoryAnswer]
 
 
 class KnownKeys(AnswerBody):
-    """The histories of keys that a catalog knows; that of its own authority comes first."""
+    """The histories of keys that a catalog knows, starting with the catalog's own authority."""
 
     keys: list[_History]
 
 
 class KeysQuery(Query):
-    """The authorities whose keys are asked for."""
+    """The authorities whose keys are requested."""
 
     authority: list[Authority] = Field(
         default=[], max_length=MOST_NAMED, description="Of these authorities only."
@@ -176,7 +177,7 @@ class ToldKeys(Body):
 
 
 class LearntKeys(AnswerBody):
-    """What a catalog has learnt from histories of keys."""
+    """The number of histories of keys that were new to a catalog."""
 
     learnt: Count = Field(description="How many histories were new.")
 
@@ -189,13 +190,13 @@ class OriginName(Body):
 
 
 class WantedOrigins(Body):
-    """Entities that are to be told, or to be fetched again."""
+    """Entities to send, or to fetch again."""
 
     origins: list[OriginName] = Field(max_length=MOST_ORIGINS)
 
     @classmethod
     def of(cls, origins: Iterable[Origin]) -> WantedOrigins:
-        """Origins of this node, which need no check."""
+        """A body with origins of this node, which need no check."""
         named = [OriginName.model_construct(authority=o.authority, origin=o.xid) for o in origins]
         return cls.model_construct(origins=named)
 
@@ -205,7 +206,7 @@ class WantedOrigins(Body):
 
 
 class UnresolvedOrigin(AnswerBody):
-    """An entity that was not repaired, and why."""
+    """An entity that was not repaired, and the reason."""
 
     authority: str
     origin: str
@@ -213,7 +214,7 @@ class UnresolvedOrigin(AnswerBody):
 
 
 class Repairs(AnswerBody):
-    """What a repair has done: the number of copies by verdict, and what it could not do."""
+    """The result of a repair: the number of copies by verdict, and unresolved entities."""
 
     verdicts: dict[str, Count]
     unresolved: list[UnresolvedOrigin]

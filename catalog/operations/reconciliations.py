@@ -1,4 +1,4 @@
-"""The operations on what jobs report that compared a catalog with others."""
+"""The operations on reports of jobs that compare catalogs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FindingName = Literal[
 
 
 class NewReconciliation(Body):
-    """The result of one comparison of catalogs, for the catalog that is told."""
+    """The result of a comparison of catalogs, for the catalog that gets the report."""
 
     run: UUID = Field(description="The id of the comparison, the same at all catalogs.")
     startedat: Time
@@ -40,7 +40,7 @@ class NewReconciliation(Body):
 
 
 class Reconciliation(NewReconciliation):
-    """A report that a catalog keeps of one comparison."""
+    """A stored report of a comparison."""
 
     model_config = ConfigDict(extra="ignore")
 

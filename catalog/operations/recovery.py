@@ -1,4 +1,4 @@
-"""The operations of `/replication/recovery`: a node takes its own entities back from replicas."""
+"""The operations of `/replication/recovery`: a node recovers its own entities from replicas."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class NewRecovery(Body):
 
 
 class RecoveryQuery(Query):
-    """How a recovery begins."""
+    """The options to begin a recovery."""
 
     force: Flag = Field(default=False, description="Do not ask the other catalogs first.")
 
 
 class RecoveryChanges(Body):
-    """How a recovery goes on."""
+    """The next step of a recovery."""
 
     state: Literal["taking", "burying"] = Field(
         default="taking",
@@ -74,7 +74,7 @@ class RecoverySourceAnswer(AnswerBody):
 
 
 class RecoveryAnswer(AnswerBody):
-    """The recovery under way, or the last one, with the numbers of origins by their states."""
+    """The current or last recovery, with the numbers of origins by state."""
 
     authority: str
     state: RecoveryState

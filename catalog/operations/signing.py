@@ -1,4 +1,4 @@
-"""The operations on keys: an authority's own, those that a node trusts, and their signatures."""
+"""The operations on keys: an authority's own keys, trusted keys, and signatures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONGEST_AFTER = 4096
 
 
 class SigningSwitch(Body):
-    """Whether an authority is to sign what it publishes."""
+    """Whether an authority is to sign published entities."""
 
     on: StrictBool
 
 
 class KeyRotation(Body):
-    """How a key gives way to a new one."""
+    """The options to replace a key by a new key."""
 
     revoke: StrictBool = Field(
         default=False, description="Nothing is valid any more that the old key has signed."
@@ -30,7 +30,7 @@ class KeyRotation(Body):
 
 
 class Signing(AnswerBody):
-    """Whether an authority signs, and its keys."""
+    """Whether an authority signs, and the keys."""
 
     authority: Authority
     on: bool
@@ -40,14 +40,14 @@ class Signing(AnswerBody):
 
 
 class NewTrust(Body):
-    """A key of an authority, of which nothing more is taken without a signature."""
+    """A key of an authority; from then on, copies of the authority need a signature."""
 
     authority: Authority
     key: KeyText
 
 
 class TrustedKeyAnswer(AnswerBody):
-    """A key that a node trusts: by a name, the first contact, or a trusted key before it."""
+    """A trusted key: named by an operator, seen at first contact, or endorsed by a trusted key."""
 
     key: KeyText
     id: KeyId
@@ -57,14 +57,14 @@ class TrustedKeyAnswer(AnswerBody):
 
 
 class TrustedAuthority(AnswerBody):
-    """The keys by which a node knows what an authority has signed."""
+    """The keys by which a node verifies the signatures of an authority."""
 
     authority: str
     keys: list[TrustedKeyAnswer]
 
 
 class TrustedAuthorities(AnswerBody):
-    """The authorities that a node holds to their keys."""
+    """The authorities with trusted keys."""
 
     trusted: list[TrustedAuthority]
 
@@ -84,7 +84,7 @@ class PartQuery(Query):
 
 
 class SignatureFault(AnswerBody):
-    """A copy whose signature is false, or whose content is damaged."""
+    """A copy with a false signature or damaged content."""
 
     authority: str
     xid: str
@@ -92,7 +92,7 @@ class SignatureFault(AnswerBody):
 
 
 class SignatureAudit(AnswerBody):
-    """What the signatures and the content of a part of a catalog are worth."""
+    """The result of verifying signatures and content of a part of a catalog."""
 
     counts: dict[str, dict[Finding, Count]] = Field(description="By authority and finding.")
     pinned: list[str] = Field(description="The authorities whose keys are trusted.")

@@ -1,4 +1,4 @@
-"""The operations on subscriptions themselves (subscriptions-spec.md 3.2), and on their keys."""
+"""The operations on subscriptions (subscriptions-spec.md 3.2), and on keys of subscriptions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from catalog.operations.operation import (
 )
 
 State = Literal["pending", "active", "paused", "suspended", "expired", "ended"]
-"""Only an active subscription is delivered to; the others keep their cursors."""
+"""Only active subscriptions get deliveries; inactive subscriptions keep the cursor."""
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,8192}")
 _IN_JSON = {
@@ -80,8 +80,11 @@ class NewPlainCredential(Body):
 
 
 class _NewTokenCredential(Body):
-    """An access token. What the specification requires is required: a token whose end is unknown
-    would fail one day without a warning."""
+    """An access token.
+
+    Members that the specification requires are required: a token with an unknown end would fail one
+    day without a warning.
+    """
 
     accesstoken: Annotated[Secret, AfterValidator(_check_token)]
     accesstokenexpiresutc: Time
@@ -104,7 +107,7 @@ class NewAccessToken(_NewTokenCredential):
 
 
 class NewRefreshToken(_NewTokenCredential):
-    """An access token for the sink, and what gets the next one."""
+    """An access token for the sink, and the means to get the next token."""
 
     credentialtype: Literal["REFRESHTOKEN"]
     refreshtoken: Annotated[Secret, AfterValidator(_check_refresh_token)]
@@ -118,9 +121,9 @@ class NewRefreshToken(_NewTokenCredential):
 
 
 class BatchLimits(Body):
-    """The most events, and bytes of their JSON, that a sink is sent at a time.
+    """The maximum numbers of events, and of bytes of JSON, that a sink gets at a time.
 
-    A batch with fewer events waits for more until its first one is `wait` seconds old.
+    A smaller batch waits for more events until the first event is `wait` seconds old.
     """
 
     count: int = Field(default=100, ge=1, le=10_000, strict=True)
@@ -129,7 +132,7 @@ class BatchLimits(Body):
 
 
 class RetryLimits(Body):
-    """The attempts, and the seconds, for an event that a sink refuses for now; else no limit."""
+    """The limits of attempts and seconds for an event that a sink refuses for now, if any."""
 
     attempts: int | None = Field(default=None, ge=1, le=10_000, strict=True)
     seconds: float | None = Field(default=None, ge=0, le=30 * 24 * 3600)
@@ -198,10 +201,10 @@ class SubscriptionConfig(Body):
 class NewSubscription(Body):
     """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
 
-    The server assigns `id`, `status` and `signingkeys`; clients may send them back, and they are
-    ignored. An older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars
-    in the query of the sink, or as the value of a header, keep what is stored, and so do stars in
-    place of the secrets of the credential.
+    The server assigns `id`, `status` and `signingkeys`; values from clients are ignored. An older
+    draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars in the query of
+    the sink, as the value of a header, or in place of secrets of the credential keep the stored
+    values.
     """
 
     id: Any = None
@@ -227,7 +230,7 @@ class NewSubscription(Body):
 
 
 class SinkCredentialAnswer(AnswerBody):
-    """A credential with stars in place of its secrets."""
+    """A credential with stars in place of secrets."""
 
     credentialtype: CredentialType
     identifier: str | None = None
@@ -255,7 +258,7 @@ class SigningKeyAnswer(AnswerBody):
 
 
 class SubscriptionOwner(AnswerBody):
-    """The caller that a subscription belongs to."""
+    """The caller that owns a subscription."""
 
     kind: IdentityKind
     name: str | None = None
@@ -315,7 +318,7 @@ class DeliveryStatus(AnswerBody):
 
 
 class ConfigAnswer(SubscriptionConfig):
-    """The settings of a subscription, without those that are as they are by default."""
+    """The settings of a subscription, without default values."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -348,7 +351,7 @@ class SubscriptionAnswers(RootModel[list[SubscriptionAnswer]]):
 
 
 class KeyExchange(Body):
-    """How long the old key signs beside the new one; with 0, it ends at once."""
+    """The time for which the old key signs beside the new key; with 0, the old key ends at once."""
 
     overlapseconds: int = Field(default=24 * 3600, ge=0, le=30 * 24 * 3600, strict=True)
 

@@ -1,1 +1,1 @@
-"""What a node tells of itself: its log, its traces, and the metrics of a process."""
+"""The telemetry of a node: the log, traces, and the metrics of a process."""

@@ -20,14 +20,14 @@ _ROOT = Path(__file__).parents[2]
 
 
 def configure_logs(level: str, form: Literal["json", "console"] | None = None) -> None:
-    """Log from `level` on.
+    """Configure the log, with events from `level` on.
 
     Args:
-        level: a name of the standard library's: debug, info, warning, error.
+        level: a level of the standard library: debug, info, warning, error.
         form: unless given, `console` on a terminal and JSON elsewhere.
     """
     is_read = sys.stderr.isatty() if form is None else form == "console"
-    # Tracebacks are plain because richer ones print locals, and secrets with them.
+    # Tracebacks are plain because richer tracebacks print local variables, which can be secrets.
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
     if is_read:
@@ -39,8 +39,8 @@ def configure_logs(level: str, form: Literal["json", "console"] | None = None) -
         exceptions = [_shorten_traceback]
     if is_read:
         exceptions.append(_make_printable)
-    # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
-    # by the middleware.
+    # aiohttp would log a traceback for each malformed request. Errors of handlers are logged by
+    # catalog/http/problems.py.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
@@ -59,7 +59,7 @@ def configure_logs(level: str, form: Literal["json", "console"] | None = None) -
 
 
 def _add_trace(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Tell the trace of what the current task works for."""
+    """Add the trace that the current task works for."""
     trace = current_trace.get()
     return event if trace is None else {"trace": trace.trace, **event}
 
@@ -67,9 +67,9 @@ def _add_trace(_: object, __: str, event: structlog.typing.EventDict) -> structl
 def _shorten_traceback(
     _: object, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Say of the exception of a log event what it is, and where it was raised.
+    """Describe the exception of a log event, and the place where the exception was raised.
 
-    A processor of structlog. Of a group, the first exception is told.
+    A processor of structlog. For a group, the first exception is described.
     """
     given = event.pop("exc_info", None)
     error = sys.exc_info()[1] if given is True else given
@@ -89,7 +89,7 @@ def _short(filename: str) -> str:
 
 
 def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> dict[str, object]:
-    """Escape what others wrote: other values than texts are shown by their `repr`."""
+    """Escape texts from outside; other values are shown by their `repr`."""
     return {k: printable(v) if isinstance(v, str) else v for k, v in event.items()}
 
 

@@ -1,4 +1,4 @@
-"""Tells spans to a collector by OTLP over HTTP; the variables OTEL_* of OpenTelemetry say how."""
+"""Sends spans to a collector by OTLP over HTTP, by the variables OTEL_* of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LONGEST_MESSAGE = 300
 
 
 class OtlpTracing(Tracing):
-    """Spans are sent from a thread of its own; those that the collector does not take are lost.
+    """Sends spans from a separate thread; spans that the collector does not take are lost.
 
     Args:
         instance: the id of the node.
@@ -57,6 +57,7 @@ class OtlpTracing(Tracing):
         self._provider = TracerProvider(resource=Resource.create(told), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("concord", version(DISTRIBUTION))
+        # The library reports each failure to send spans; `_Complaints` bounds the reports.
         library = logging.getLogger("opentelemetry")
         library.propagate = False
         library.handlers = [_Complaints()]
@@ -74,19 +75,20 @@ class OtlpTracing(Tracing):
             name, context=context or _NO_PARENT, kind=_KINDS[kind], attributes=dict(attributes)
         )
         if parent is None and not span.is_recording():
-            # Nobody is to go on with a trace that nobody sees.
+            # A new trace that is not recorded is not passed on, since no collector shows the trace.
             return Span(None)
         return _ToldSpan(span)
 
     async def aclose(self) -> None:
-        """Send what was not sent yet, if the collector takes it soon."""
+        """Send pending spans, for at most three seconds."""
         ended = threading.Event()
 
         def shut_down() -> None:
             self._provider.shutdown()
             ended.set()
 
-        # It may wait for a collector that does not answer, which nothing else has to wait for.
+        # The shutdown may wait for a collector that does not answer; the node must not wait as
+        # long.
         threading.Thread(target=shut_down, daemon=True).start()
         await asyncio.to_thread(ended.wait, _CLOSE_SECONDS)
 
@@ -130,7 +132,7 @@ def _remote(parent: TraceContext) -> NonRecordingSpan:
 
 
 class _Complaints(logging.Handler):
-    """Writes what the library complains about to the node's log, once in a while."""
+    """Writes warnings of the library to the node's log, at most once a minute."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The metrics that one process counts itself: requests, writes, changes, and what it has in use."""
+"""The metrics that a process counts: requests, writes, changes, and resources in use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class ProcessMetrics:
-    """The metrics of a process, in a registry of their own.
+    """The metrics of a process, in a separate registry.
 
-    Labels have few values each: routes as the routing table has them, not paths; types of
-    problems; kinds of entities. What others count anyway is read from them by readers, whenever
-    the metrics are asked for and twice a second, since other processes of the node tell it, too.
+    Labels have few values each: routes as the routing table has them, not paths; types of problems;
+    kinds of entities. Readers copy the counts that exist elsewhere, whenever the metrics are
+    requested and twice a second, since every process of the node shows the metrics of the node.
     """
 
     def __init__(self) -> None:
@@ -95,20 +95,20 @@ class ProcessMetrics:
         return Counter(name, text, labels, registry=self.registry)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """A gauge of which a node has the sum of those of its processes."""
+        """A gauge that is summed over the processes of a node."""
         return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="livesum")
 
     def read_with(self, reader: Callable[[], None]) -> None:
-        """Call a function whenever the metrics are read, to bring some of them up to date."""
+        """Call a function whenever the metrics are read, to update metrics."""
         self._readers.append(reader)
 
     def read(self) -> None:
-        """Bring up to date what readers bring."""
+        """Update metrics by the readers."""
         for reader in self._readers:
             reader()
 
     def observe_request(self, route: str, method: str, status: str, seconds: float) -> None:
-        """Count a request. Its labels are looked up in a dictionary, as each one costs a lock."""
+        """Count a request; labels are cached, as each look-up of labels costs a lock."""
         labels = (route, method, status)
         found = self._observed.get(labels)
         if found is None:
@@ -120,14 +120,14 @@ class ProcessMetrics:
         self.writes.labels(outcome).inc()
 
     def count_changes(self, changes: Sequence[Change]) -> None:
-        """Count the changes of one write."""
+        """Count the changes of a write."""
         counts = Counts((change.kind, change.action) for change in changes)
         for (kind, action), count in counts.items():
             self.changes.labels(kind, action).inc(count)
 
 
 class Tally:
-    """A number that only grows, whose growth since the last time goes to a counter."""
+    """A number that only grows, with the growth since the last call added to a counter."""
 
     def __init__(self, counter: Counter, *labels: str) -> None:
         self._counter = counter.labels(*labels) if labels else counter

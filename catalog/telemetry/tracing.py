@@ -1,4 +1,4 @@
-"""Spans of what a process does, if they are to be told; the trace is passed on in any case."""
+"""Spans of the work of a process, if a collector is named; the trace is always passed on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 
 
 class Span:
-    """A part of a trace. `context` is what others go on from; `None` if nobody traces it."""
+    """A part of a trace; `context` is the parent of further spans, or `None` without a trace."""
 
     __slots__ = ("context",)
 
@@ -35,23 +35,23 @@ class Span:
         """Add attributes."""
 
     def end(self, error: str = "") -> None:
-        """End the span; `error` says why what it stands for failed."""
+        """End the span; `error` is the reason of a failure."""
 
 
 class TraceSpans:
-    """Spans that stand for the same in several traces; `error` says why that failed."""
+    """Spans for the same work in several traces; `error` is the reason of a failure."""
 
     def __init__(self, spans: Mapping[TraceContext, Span]) -> None:
         self._spans = spans
         self.error = ""
 
     def goes_on(self, trace: TraceContext) -> TraceContext:
-        """The place in a trace that others go on from."""
+        """The parent of further spans in a trace."""
         span = self._spans.get(trace)
         return trace if span is None or span.context is None else span.context
 
     def note(self, attributes: Attributes) -> None:
-        """Add attributes to all of them."""
+        """Add attributes to every span."""
         for span in self._spans.values():
             span.note(attributes)
 
@@ -61,7 +61,7 @@ class TraceSpans:
 
 
 class Tracing:
-    """The tracing of a process that tells no spans. What it begins is part of the caller's span."""
+    """The tracing of a process that sends no spans; new spans are part of the caller's span."""
 
     is_told = False
 
@@ -76,7 +76,7 @@ class Tracing:
         """Begin a span; the caller ends it.
 
         Args:
-            parent: without it, a new trace begins.
+            parent: the parent of the span; without a parent, a new trace begins.
         """
         return Span(parent)
 
@@ -84,7 +84,7 @@ class Tracing:
     def within(
         self, name: str, *, kind: Kind = "internal", attributes: Attributes = _NOTHING
     ) -> Iterator[Span]:
-        """Make a span of the current trace, if there is one, the current one for a context."""
+        """Make a new span of the current trace, if there is a trace, current for a context."""
         parent = current_trace.get()
         if parent is None or not self.is_told:
             yield Span(parent)
@@ -110,9 +110,9 @@ class Tracing:
         kind: Kind = "internal",
         attributes: Attributes = _NOTHING,
     ) -> Iterator[TraceSpans]:
-        """Have a span for a context in each of some traces; that of the first is the current one.
+        """Begin a span in each trace for a context; the span of the first trace is current.
 
-        Of very many, the others have none.
+        Traces beyond the first 100 have no span.
         """
         first = [*islice(dict.fromkeys(traces), _MOST_AT_ONCE)]
         spans = TraceSpans(
@@ -132,11 +132,11 @@ class Tracing:
             spans.end()
 
     async def aclose(self) -> None:
-        """Send what was not sent yet."""
+        """Send pending spans."""
 
 
 def open_tracing(instance: str) -> Tracing:
-    """The tracing that the variables OTEL_* ask for: none unless they name a collector.
+    """The tracing by the variables OTEL_*: no spans are sent unless a collector is named.
 
     Args:
         instance: the id of the node.
@@ -153,7 +153,7 @@ def open_tracing(instance: str) -> Tracing:
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether a collector is named, and nothing turns traces off."""
+    """Whether a collector is named, and traces are not turned off."""
     is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     is_off = is_off or environment.get("OTEL_TRACES_EXPORTER", "otlp") == "none"
     return not is_off and any(environment.get(name) for name in _ENDPOINTS)

@@ -1,1 +1,1 @@
-"""The front door of a node: each request is admitted, handled, and its answer finished."""
+"""The entry of requests into a node: a request is admitted and handled, its answer finished."""

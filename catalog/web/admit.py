@@ -1,4 +1,4 @@
-"""Admits a request by its caller, the rate and rights of that caller, its origin and its path."""
+"""Admits a request by the caller, the caller's rate and rights, the origin and the path."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?
 
 
 async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
-    """Let a request pass whose caller has the right that its operation needs.
+    """Let a request pass if the caller has the right that the operation needs.
 
-    A credential that is shown has to be valid even where none is needed, except by operations that
-    do not ask. What the handler reads is what the caller may see, what the handler writes has to be
-    what the caller may write, and the caller is the author of it.
+    A credential in the request has to be valid even if no credential is needed, except for
+    operations that do not ask. The handler reads only entities that the caller may see and writes
+    only entities that the caller may write, and the caller is the author of the writes.
 
     Raises:
         XRegistryError: the request is refused.
     """
     need = operation.needs
     if request.method == hdrs.METH_OPTIONS:
-        # OPTIONS tells methods only, and browsers send it without a credential (Fetch, 4.8).
+        # OPTIONS only lists methods, and browsers send OPTIONS without a credential (Fetch, 4.8).
         need = Anyone.UNASKED
     request[_NEED] = need
     identity = await _identify(request, operation, need)
@@ -60,19 +60,20 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
     check_characters(request)
     check_origin(request, context)
     _check_segments(request.rel_url.raw_path)
+    # After the checks, so that a refused request never waits.
     await shared.catch_up()
     await wait_for_positions(request)
 
 
 async def renew(request: web.Request) -> Context:
-    """Find the caller of a request that has lasted anew: its credential, its roles and its rules.
+    """Identify the caller of a long request again, by the credential, the roles and the rules.
 
     Returns:
-        what the node offers to the caller from now on; it is that of the request, too.
+        the context of the caller from now on, which also replaces the context of the request.
 
     Raises:
-        Unauthenticated: its credential is no longer valid.
-        Forbidden: the caller may no longer do this.
+        Unauthenticated: the credential is no longer valid.
+        Forbidden: the caller no longer has the right.
     """
     authentication, context = request.app[AUTHENTICATION], request[CONTEXT]
     if not authentication.is_open and request[_NEED] is not Anyone.UNASKED:
@@ -83,16 +84,16 @@ async def renew(request: web.Request) -> Context:
 
 
 def _caller_of(request: web.Request, identity: Identity | None) -> Caller:
-    """For whom a request is answered.
+    """The caller for whom a request is answered.
 
     Args:
-        identity: `None` where nobody is asked: the operation shows the same to everybody.
+        identity: `None` if the operation does not ask for a caller, and answers everybody alike.
     """
     return Caller(
         sees=EVERYTHING if identity is None else identity.visibility,
         writes=EVERYTHING if identity is None else identity.writescope,
         client=request[CLIENT],
-        # What a node keeps as it answers a read is the node's own.
+        # The node itself is the author of data that it stores while answering a read.
         make_author=_NODE if request.method in READING else partial(author_of, request),
     )
 
@@ -100,9 +101,9 @@ def _caller_of(request: web.Request, identity: Identity | None) -> Caller:
 async def _identify(
     request: web.Request, operation: Operation[Any, Any], need: Need
 ) -> Identity | None:
-    """The caller of a request, which has the right; `None` where nobody is asked.
+    """The caller of a request, who has the right; `None` if the operation does not ask.
 
-    From here on the work of a known caller counts as its own, wherever it comes from.
+    From here on, the work of a known caller counts for the caller, whatever the address.
     """
     authentication, rates = request.app[AUTHENTICATION], request.app[RATE_LIMITS]
     if authentication.is_open or need is Anyone.UNASKED:
@@ -111,6 +112,7 @@ async def _identify(
         return None
     try:
         identity = await authentication.identify(request)
+    # Without a known caller, the request counts towards the rate of the address.
     except (TooManyAttempts, Unauthenticated):
         rates.take(request, request[CLIENT], None)
         raise
@@ -133,7 +135,7 @@ async def _permitted(request: web.Request, identity: Identity, need: Need) -> Id
 def check_capabilities(
     request: web.Request, operation: Operation[Any, Any], able: Capabilities
 ) -> None:
-    """Refuse what the capabilities in force do not offer.
+    """Refuse a request that the capabilities in force do not offer.
 
     Raises:
         UnsupportedSpecVersion, NotAvailable, ActionNotSupported
@@ -150,7 +152,7 @@ def check_capabilities(
 
 
 def _check_segments(path: str) -> None:
-    """Refuse paths with an empty segment, or with a slash in one."""
+    """Refuse paths with an empty segment, or with an encoded slash in a segment."""
     if "//" not in path and _ENCODED_SLASH not in path.lower():
         return
     for segment in path.removeprefix("/").removesuffix("/").split("/"):
@@ -172,6 +174,6 @@ def _check_specversion(request: web.Request, capabilities: Capabilities) -> None
 
 
 def _comparable(version: str) -> tuple[int, int, str] | None:
-    """A version without its patch number, which makes no difference; its suffix does."""
+    """A version without the patch number, which makes no difference, and with the suffix."""
     found = _VERSION.fullmatch(version.strip().lower())
     return (int(found[1]), int(found[2]), found[3] or "") if found else None

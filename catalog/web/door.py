@@ -1,12 +1,13 @@
-"""The one way of a request: it is admitted, handled, and its answer is finished.
+"""The way of every request: admission, handling, and the end of the answer.
 
-`Door.handler_of` decides once what depends on the route alone. Each request then passes in order:
+`Door.handler_of` makes once the decisions that depend on the route alone. Each request then passes
+in order:
 
 1. an id for the log, the trace, and the clock of the metrics;
-2. `admit`: the caller, its rate, its right to the operation, the host, the origin and the path;
+2. `admit`: the caller, the caller's rate and right, the host, the origin and the path;
 3. the handler, within the operation's time; again, if the configuration was replaced meanwhile;
-4. where one of these raised an error: the audit is told of refusals, and the error becomes a
-   problem document;
+4. after an error in a step: the audit records a refusal, and the error becomes a problem
+   document;
 5. `finish`, before the first byte is sent.
 """
 
@@ -38,7 +39,7 @@ from catalog.web.finish import REQUEST_HEADER, REQUEST_ID
 
 _METHODS = hdrs.METH_ALL - {"*"}
 _SANE_ID = re.compile(r"[A-Za-z0-9\-._~:/+=@]{1,128}")
-# What watches a node would be most of what its traces tell.
+# Probes and metrics would be most of the spans of a node.
 _UNTRACED = ("/metrics", "/health/")
 _LONGEST_PATH = 256
 _MOST_ATTEMPTS = 3
@@ -53,7 +54,7 @@ class Door:
         self._shared = shared
 
     def handler_of(self, route: Route) -> Handler:
-        """The handler of a route as aiohttp calls it."""
+        """The handler of a route for aiohttp."""
         metrics, label = self._shared.metrics, route.operation.template
         is_traced = not route.operation.path.startswith(_UNTRACED)
 
@@ -73,14 +74,14 @@ class Door:
         return handle
 
     def _begin(self, request: web.Request, label: str, *, is_traced: bool) -> Span | None:
-        """Let all that is done for a request tell its id and its trace."""
+        """Set the id and the trace under which the work on a request is logged and traced."""
         if isinstance(request.protocol, ClientConnection):
             request.protocol.begin_request()
         given = request.headers.get(REQUEST_HEADER)
         is_sane = given is not None and _SANE_ID.fullmatch(given)
         id = given if given is not None and is_sane else f"{random.getrandbits(64):016x}"
         request[REQUEST_ID] = id
-        # The requests of one connection share a task, and so its context.
+        # The requests of a connection share a task, and with the task the context variables.
         clear_contextvars()
         bind_contextvars(request=id)
         parent = _trace_of(request) if TRACEPARENT in request.headers else None
@@ -100,7 +101,7 @@ class Door:
         return span
 
     async def _answer(self, request: web.Request, route: Route) -> web.StreamResponse:
-        """Answer a request, or its error; the connection is cut if an answer has begun."""
+        """Answer a request, or an error; the connection is cut if an answer has begun."""
         request[CLIENT] = client = source_of(client_address(request))
         begin_work(client)
         try:
@@ -113,6 +114,8 @@ class Door:
             is_read = request.method in _READS
             return answer_conditionally(request, response) if is_read else response
         except BaseException as error:
+            # The headers have been sent, so that no problem document can tell the client of the
+            # error.
             if has_begun(request):
                 cut_short(request, error)
                 raise
@@ -120,20 +123,25 @@ class Door:
                 raise
             return await self._refused(request, error)
         finally:
-            # A connection keeps its last request.
+            # A connection keeps the last request, and would keep the body in memory.
             release_body(request)
 
     async def _handled(self, request: web.Request, route: Route) -> web.StreamResponse:
-        """Handle a request, again if its configuration was replaced before its write, or if another
-        version of Concord changed a table."""
+        """Handle a request, and repeat after a change of the configuration or of a table.
+
+        The configuration can be replaced before the write of the request, and a different version
+        of Concord can change a table.
+        """
         shared = self._shared
         for _ in range(_MOST_ATTEMPTS):
             try:
+                # In each attempt, as the new configuration may offer less.
                 check_capabilities(request, route.operation, shared.configuration.capabilities)
                 return await route.answer(request, shared.settings)
             except ConfigurationChanged:
                 await shared.reload()
             except StatementsOutdated:
+                # A repetition after a commit could write twice.
                 if request[CONTEXT].database.has_committed:
                     raise
         raise ServerBusy(request.path, detail="The configuration is changing all the time.")
@@ -158,7 +166,7 @@ def _end(span: Span | None, status: int) -> None:
 
 
 def method_of(request: web.Request) -> str:
-    """The method, if it is one of HTTP's: clients may invent others."""
+    """The method if HTTP defines the method, else "other": clients may invent methods."""
     return request.method if request.method in _METHODS else "other"
 
 

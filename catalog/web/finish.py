@@ -1,4 +1,4 @@
-"""Finishes an answer: the headers of every response, before its first byte is sent."""
+"""Finishes an answer: the headers of every response, before the first byte is sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
 async def finish(request: web.Request, response: web.StreamResponse) -> None:
     """Complete the headers of an answer, which aiohttp is about to send."""
     shared, headers = request.app[SHARED], response.headers
-    # To ask the request for each costs an exception where there is none.
+    # Asking the request for a missing key costs an exception.
     noted = {*request}
     # core/http.md, "xRegistry Root HTTP Header"
     headers.add(hdrs.LINK, f"<{shared.base_url(request)}>;rel=xregistry-root")
@@ -38,20 +38,20 @@ async def finish(request: web.Request, response: web.StreamResponse) -> None:
         _keep_private(request[IDENTITY], response)
     for name, value in _SHOWN_ONLY:
         headers.setdefault(name, value)
-    # A proxy that ends TLS says so itself.
+    # A proxy that ends TLS adds the header itself.
     if request.secure:
         headers.setdefault(*TLS_ONLY)
     share_with_origins(request, response, shared.settings.cors_origins)
     if not request.content.is_eof():
-        # The rest of a body that was refused is not read, so that no request can follow it.
+        # The rest of a refused body is not read, so that no request can follow on the connection.
         headers[hdrs.CONNECTION] = "close"
         response.force_close()
 
 
 def _keep_private(identity: Identity, response: web.StreamResponse) -> None:
-    """Let a cache that is shared keep only what a request without a credential is told.
+    """Let a shared cache keep only answers to requests without a credential.
 
-    `Vary` keeps such an answer from requests with a credential (RFC 9110, 12.5.5).
+    `Vary` keeps a cached answer from requests with a credential (RFC 9110, 12.5.5).
     """
     headers = response.headers
     headers.add(hdrs.VARY, hdrs.AUTHORIZATION)
