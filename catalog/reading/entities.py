@@ -1,4 +1,4 @@
-"""Reads entities with all that a GET shows of them: single ones, pages and small subtrees."""
+"""Reads entities as a GET shows them: single entities, pages and small subtrees."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from catalog.store.database import Connection
 from catalog.store.find import BEFORE_ALL, page_plain
 
 MOST_DOCUMENT_BYTES = 64 * 1024 * 1024
-# Of metadata. A page ends where it reaches the bound; answers without pages are refused.
+# Of metadata. A page ends at the bound; an answer without pages is refused beyond the bound.
 _MOST_PAGE_BYTES = 8 * 1024 * 1024
 _MOST_BYTES_AT_ONCE = 64 * 1024 * 1024
-# So many resources fit in any case, each with its default version (`MAX_ENTITY_BYTES`).
+# Every page may have this number of resources with their default versions (`MAX_ENTITY_BYTES`).
 _ALWAYS_FITTING = 15
 _FEWER_AT_ONCE = "Ask for fewer entities at once (`limit`), or for versions page by page."
 
 
 async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True) -> Loaded:
-    """Read an entity with everything below it, without documents.
+    """Read an entity with everything below the entity, without documents.
+
+    Args:
+        follows: show cross references as their targets.
 
     Raises:
         NotFound
@@ -41,11 +44,12 @@ async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True
 
 
 async def load_subtrees(connection: Connection, xids: Sequence[str]) -> list[Entity]:
-    """Read entities with everything below each, parents before their children.
+    """Read entities with everything below each entity, parents before their children.
 
     Raises:
-        TooLarge: they are too large to be held at once.
+        TooLarge: the subtrees are too large to hold at once.
     """
+    # The size is measured first, because the rows themselves could exhaust the memory.
     if await store.measure_subtrees(connection, xids) > _MOST_BYTES_AT_ONCE:
         raise TooLarge(xids[0], detail=_FEWER_AT_ONCE)
     return await store.load_subtrees(connection, xids)
@@ -71,7 +75,7 @@ async def read_entity(
 async def read_entities(
     connection: Connection, model: Model, xids: Sequence[Xid], *, follows: bool = True
 ) -> Loaded:
-    """Read entities of one kind, each with its counts, or with its default version."""
+    """Read entities of the same kind, each with its counts, or with its default version."""
     kind = xids[0].kind if xids else "registry"
     if kind == "resource":
         return await read_resources(connection, map(str, xids), follows=follows)
@@ -117,14 +121,14 @@ async def read_page(
     *,
     follows: bool = True,
 ) -> tuple[Loaded, list[str], bool]:
-    """Read a page of a collection: its entities, their xids in order, and whether others follow.
+    """Read a page of a collection: the entities, the xids in order, and whether more follow.
 
     Args:
         limit: the most entities of the page, which has fewer if they are large; `None` for all.
 
     Raises:
         NotFound: the owner does not exist.
-        TooLarge: all entities are asked for, and too large to be held at once.
+        TooLarge: without a limit, the entities are too large to hold at once.
     """
     listing = collection = f"{str(owner).rstrip('/')}/{plural}"
     loaded = Loaded()
@@ -132,6 +136,7 @@ async def read_page(
         loaded = await read_owner(connection, owner, follows=follows)
         listing = f"{loaded.entities[str(owner)].attributes.get('xref', owner)}/versions"
     most = await _most_of_page(connection, listing, after, limit)
+    # One more row than the page holds tells whether entities follow.
     ahead = None if most is None else most + 1
     if owner.rid:
         entities = await store.page(connection, listing, after, ahead)
@@ -169,7 +174,7 @@ async def _most_of_page(
 async def most_fitting(
     connection: Connection, xids: Sequence[str], limit: int | None
 ) -> int | None:
-    """The number of entities that a page has at most, of which these are the next ones.
+    """The number of entities that a page may have, given the xids of the next entities.
 
     Args:
         limit: as for `read_page`.
@@ -204,11 +209,11 @@ async def follow(connection: Connection, loaded: Loaded, *, versions: bool = Fal
     """Show every loaded cross reference as its target, one level deep.
 
     Args:
-        versions: with all versions, not just the default one.
+        versions: with all versions, not just the default version.
 
     Source: core/spec.md, "Cross Referencing Resources".
     """
-    # Other entities may have an extension of that name.
+    # Entities of other kinds may have an extension named `xref`.
     resources = (each for each in loaded.entities.values() if each.kind == "resource")
     sources = [each for each in resources if "xref" in each.attributes]
     if not sources:
@@ -235,10 +240,10 @@ async def follow(connection: Connection, loaded: Loaded, *, versions: bool = Fal
 async def load_documents(
     connection: Connection, loaded: Loaded, entities: Iterable[Entity]
 ) -> None:
-    """Load the documents of the versions among some entities.
+    """Load the documents of the versions among the given entities.
 
     Raises:
-        TooLarge: they are too large to be held at once.
+        TooLarge: the documents are too large to hold at once.
     """
     stored = {
         loaded.stored.get(entity.xid, entity.xid)
@@ -254,7 +259,7 @@ async def load_documents(
 
 
 def collections_of(model: Model, owners: Iterable[Xid]) -> list[str]:
-    """The paths of all collections that these registries and groups have."""
+    """The paths of all collections of the given registries and groups."""
     return [
         f"{str(owner).rstrip('/')}/{plural}"
         for owner in owners

@@ -37,7 +37,7 @@ def read_token(token: str, sort: Sort | None) -> SortKey:
     """Parse a token that `write_token` wrote for a page in the same order.
 
     Raises:
-        BadRequest: it is another text.
+        BadRequest: the text is not a token of this order.
     """
     try:
         key = _key_of(token)
@@ -56,6 +56,7 @@ def _key_of(token: str) -> SortKey:
             key = SortKey(rank=rank, number=Decimal(number), text=text, id=id)
         case _:
             raise ValueError("it is not a place in an order")
+    # Clients can forge a token: only values at which a page can end reach the database.
     is_sound = (
         key.number.is_finite()
         and abs(key.number.adjusted()) <= _LARGEST_EXPONENT
@@ -68,8 +69,8 @@ def _key_of(token: str) -> SortKey:
     return key
 
 
-# Up to this number, matches are found first and then sorted; with more, the collection is read in
-# its order.
+# Up to this number, matches are found first and then sorted; beyond it, the collection is read in
+# the order of the page.
 _FEW = 1000
 _ALL = 2**31 - 2
 
@@ -102,17 +103,17 @@ async def find_page(
     limit: int | None,
     count_whole: Count = store.count_all,
 ) -> FoundPage:
-    """Find a page of a collection, or of the entities that a filter leaves over.
+    """Find a page of a collection, or of the entities that a filter selects.
 
     Args:
-        filters, sort: parsed for the collection; without a sort, the order is that of ids.
-        after: the token of the page, from the page before it.
+        filters, sort: parsed for the collection; without a sort, the order is by ids.
+        after: the token of the page, from the previous page.
         limit: the most entities of the page, which has fewer if they are large; `None` for all.
-        count_whole: called if the page is one of several of the whole collection.
+        count_whole: counts the whole collection; called if the collection has several pages.
 
     Raises:
         BadRequest: `after` is not from a page in this order.
-        TooLarge: all versions are asked for, and too large to be held at once.
+        TooLarge: without a limit, the versions are too large to hold at once.
     """
     listing = _listing(owner, plural)
     key = read_token(after, sort) if after else store.start_of(sort)
@@ -120,7 +121,7 @@ async def find_page(
     page = _Page(connection, listing, sort, key, most + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
     xids = [row["xid"] for row in rows[:most]]
-    # All groups and resources are answered as a stream.
+    # Without a limit, groups and resources are answered as a stream, which needs no bound.
     if limit is not None or plural == "versions":
         most = await most_fitting(connection, xids, limit) or most
     is_one_of_many = bool(after) or len(rows) > most
@@ -133,7 +134,7 @@ async def find_page(
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page to find: each method returns its rows, and a function that counts all pages'."""
+    """A page to find: each method returns the rows, and a function that counts every page."""
 
     connection: Connection
     listing: str
@@ -171,7 +172,7 @@ class _Page:
         return await self._by_walking(condition)
 
     async def _owners(self, clauses: Iterable[Clause]) -> dict[str, str]:
-        """The members that match, or have a match below: xids by ids in lower case."""
+        """The members that match or own a match: xids by ids in lower case."""
         start = len(self.listing) + 1
         ids = {
             match.xid[start:].partition("/")[0]
@@ -209,12 +210,13 @@ async def find_visible(
     *,
     only: Sequence[str] | None = None,
 ) -> Visible:
-    """Find the part of an entity, or of one of its collections, that a filter leaves over.
+    """Find the part that a filter selects of an entity, or of a collection of the entity.
 
     Args:
-        filters: parsed for the entity; for the collection `plural`, if that is given.
-        only: the xids of the page, if only a page of the collection is shown: each is a match
-            or has one below.
+        filters: parsed for the entity, or for the collection `plural`.
+        plural: the name of the collection; empty for the entity.
+        only: the xids of the page, if only a page of the collection is shown; each entity of the
+            page is a match or owns a match.
     """
     if not plural:
         return await _visible_of_entity(connection, target, filters)
@@ -233,7 +235,7 @@ async def find_among(
     plural: str,
     xids: Sequence[str] | None = None,
 ) -> Visible:
-    """Find the part of a collection, or of some of its entities, that a filter leaves over."""
+    """Find the part that a filter selects of a collection, or of given entities of a collection."""
     visible = _nothing_of(target, plural)
     ids = None if xids is None else {_id_in(xid) for xid in xids}
     for clause in filters.clauses:
@@ -249,7 +251,7 @@ async def find_among(
 async def put_in_order(
     connection: Connection, owner: Xid, plural: str, xids: Sequence[str], sort: Sort
 ) -> list[str]:
-    """Sort some entities of a collection; deleted ones are left out."""
+    """Sort the given entities of a collection, without deleted entities."""
     ids = {_id_in(xid): xid for xid in xids}
     listing = _listing(owner, plural)
     page = _Page(connection, listing, sort, store.start_of(sort), len(ids), store.count_all)
@@ -266,7 +268,7 @@ def _nothing_of(owner: Xid, plural: str) -> Visible:
 
 
 def _id_in(xid: str) -> str:
-    """An entity's id in lower case, which is unique in its collection."""
+    """An entity's id in lower case, which is unique in the entity's collection."""
     return xid.rpartition("/")[2].lower()
 
 
@@ -290,5 +292,5 @@ async def _visible_of_entity(connection: Connection, target: Xid, filters: Filte
 
 
 def _conditions(clause: Clause) -> list[Condition]:
-    """A clause's condition on each level."""
+    """The condition of a clause on each level."""
     return [condition_of(clause.at(depth)) for depth in range(len(clause.chain) + 1)]

@@ -1,4 +1,4 @@
-"""The loaded entities of one answer, with their children, documents and counts."""
+"""The loaded entities of an answer, with their children, documents and counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalog.store.entities import Shown
 
 
 def check_readable(entity: Entity) -> None:
-    """Refuse to show an entity whose stored attributes could not be read.
+    """Refuse to show an entity whose stored attributes are unreadable.
 
     Raises:
         DataRetrievalError
@@ -24,10 +24,10 @@ def check_readable(entity: Entity) -> None:
 
 @dataclass(slots=True)
 class Loaded:
-    """Entities as they are shown, by the xid that they are shown at.
+    """Entities as an answer shows them, by the xids in the answer.
 
     `stored` has the real xids of versions that are shown through a cross reference;
-    `has_cross_references` says whether any entity is one.
+    `has_cross_references` says whether any entity is a cross reference.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Loaded:
 
     @classmethod
     def of(cls, entities: Iterable[Entity]) -> Loaded:
-        """Load entities, which include everything below each of them."""
+        """Load entities, which include everything below each entity."""
         loaded = cls()
         for entity in entities:
             loaded.entities[entity.xid] = entity
@@ -79,10 +79,10 @@ class Loaded:
         return self.entities.get(f"{resource.xid}/versions/{vid}")
 
     def document_of(self, version: Entity) -> bytes:
-        """The document of a version, empty if it has none.
+        """The document of a version, empty if the version has none.
 
         Raises:
-            DataRetrievalError: its bytes are missing.
+            DataRetrievalError: the bytes of the document are missing.
         """
         if version.document is not None:
             return version.document
@@ -92,7 +92,7 @@ class Loaded:
         return body or b""
 
     def see_through(self, source: Entity, target: Entity) -> Entity:
-        """Show a cross reference as its target, under its own xid.
+        """Show a cross reference as its target, under the xid of the cross reference.
 
         Source: core/spec.md, "Cross Referencing Resources".
         """
@@ -107,7 +107,7 @@ class Loaded:
         return seen
 
     def see_version_through(self, source: Entity, version: Entity) -> Entity:
-        """Show a version of a cross reference's target as one of the reference's own."""
+        """Show a version of a cross reference's target as a version of the cross reference."""
         below = f"/versions/{version.path.vid}"
         xid, origin = source.xid + below, source.origin + below
         seen = replace(version, xid=xid, authority=source.authority, origin=origin)

@@ -18,11 +18,14 @@ async def match_chain(
     conditions: Sequence[Condition],
     only: set[str] | None = None,
 ) -> list[Match]:
-    """The entities at the end of a chain that meet the last condition, and whose owners meet the
-    conditions before it. `only` limits the members of the first collection, by id.
+    """The entities at the end of a chain that meet the last condition.
 
-    Starts at the lowest level whose condition the search index supports, else at the top, and
-    reads everything below the matches there.
+    The owners of these entities meet the earlier conditions. Starts at the lowest level whose
+    condition the search index supports, else at the top, and reads everything below the matches
+    there.
+
+    Args:
+        only: the ids of the members of the first collection to search; `None` for all members.
     """
     indexed = [level for level, condition in enumerate(conditions) if condition.lookup]
     level = indexed[-1] if indexed else 0
@@ -61,7 +64,7 @@ async def _look_up(
 
 def kind_below(listing: str, chain: Sequence[str]) -> Kind:
     """The collections at the end of a chain that starts at any member of a collection."""
-    # The index can limit a search to one collection of resources, or to one of groups itself.
+    # The index can limit a search to a collection of resources, or to a collection of groups.
     is_one_place = segments_of(listing) > 1 or not chain
     return Kind(
         within=listing if is_one_place else "",

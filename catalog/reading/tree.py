@@ -1,4 +1,4 @@
-"""Reads subtrees of any size in batches of resources, each with all that a GET shows of it."""
+"""Reads subtrees of any size in batches of resources, each as a GET shows it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Branch:
     """The part of a collection of groups or resources to read.
 
     Args:
-        path: of the collection.
+        path: the path of the collection.
         resources: below groups, the plural names of the types to read.
-        counted: below groups, those whose collections are only counted.
-        versions: read all versions of resources, not just the default ones.
+        counted: below groups, the plural names of the types whose collections are only counted.
+        versions: read all versions of resources, not just the default versions.
         defaults: show resources with their default versions.
-        default_documents: of these types, the documents of default versions, too.
-        documents: of these types, the documents of all versions.
+        default_documents: the types whose default versions are read with documents.
+        documents: the types of which every version is read with documents.
     """
 
     path: str
@@ -79,7 +79,7 @@ def read_between(connection: Connection, branch: Branch, after: str, last: str) 
 
 
 def read_matches(connection: Connection, branch: Branch, roots: Iterable[str]) -> Chunks:
-    """Read the roots in a branch with everything below and above each."""
+    """Read the roots in a branch with everything below and above each root."""
     inside = sorted((root for root in roots if root.startswith(f"{branch.path}/")), key=tree_key)
     whole: list[str] = []
     for root in inside:
@@ -93,10 +93,10 @@ def read_matches(connection: Connection, branch: Branch, roots: Iterable[str]) -
 async def read_listed(
     connection: Connection, branch: Branch, xids: Sequence[str], roots: Sequence[str] | None
 ) -> Chunks:
-    """Read members of a branch's collection in this order, with the entities below.
+    """Read members of a branch's collection in the order of `xids`, with the entities below.
 
     Args:
-        roots: the matches to read below them (see `read_matches`); `None` for everything.
+        roots: the matches to read below the members (see `read_matches`); `None` for everything.
     """
     if branch.is_flat:
         for first in range(0, len(xids), _LISTED_AT_ONCE):
@@ -112,7 +112,7 @@ async def read_listed(
 
 
 def _by_member(branch: Branch, roots: Iterable[str]) -> dict[str, list[str]]:
-    """Group roots by the member of the branch's collection that they are, or lie below."""
+    """Group roots by the member of the branch's collection that each root is or lies below."""
     depth = branch.path.count("/") + 2
     found: dict[str, list[str]] = {}
     for root in roots:
@@ -130,17 +130,18 @@ def _above(xid: str) -> list[str]:
 async def read_batches(
     connection: Connection, branch: Branch, chunks: Chunks, *, follows: bool
 ) -> AsyncIterator[tuple[list[Entity], Loaded]]:
-    """Complete groups and resources, in order, with all that each shows.
+    """Complete groups and resources, in order, with everything that each shows.
 
     Args:
         follows: show cross references as their targets.
 
     Raises:
-        TooLarge: the documents of one resource are too large to be held at once.
+        TooLarge: the documents of a single resource are too large to hold at once.
     """
     held: list[Entity] = []
     async for chunk in chunks:
         rows = held + chunk
+        # A chunk may end amid the versions of a resource, which waits for the next chunk.
         cut = _end_of_complete(rows) if branch.versions else len(rows)
         held = rows[cut:]
         async for batch in _with_documents(connection, branch, rows[:cut], follows):
@@ -150,7 +151,7 @@ async def read_batches(
 
 
 def _end_of_complete(rows: Sequence[Entity]) -> int:
-    """The end of the rows that have all versions of their resources."""
+    """The end of the rows whose resources are complete with all versions."""
     for position in range(len(rows) - 1, -1, -1):
         if rows[position].kind == "group":
             return len(rows)
@@ -182,7 +183,7 @@ async def _complete(
 def _add_versions(loaded: Loaded, rows: Sequence[Entity], resources: Sequence[Entity]) -> None:
     versions: dict[str, list[Entity]] = {f"{resource.xid}/versions": [] for resource in resources}
     for row in rows:
-        # A version whose resource is gone is shown nowhere.
+        # A version whose resource was deleted is not shown.
         if row.kind == "version" and (collection := row.xid.rpartition("/")[0]) in versions:
             versions[collection].append(row)
     for collection, children in versions.items():
@@ -204,7 +205,7 @@ async def _add_defaults(
 async def _with_documents(
     connection: Connection, branch: Branch, rows: Sequence[Entity], follows: bool
 ) -> AsyncIterator[tuple[list[Entity], Loaded]]:
-    """Split into batches; a `Loaded` has the documents of one batch at a time."""
+    """Split rows into batches; a `Loaded` has the documents of a single batch at a time."""
     if not rows:
         return
     heads, loaded = await _complete(connection, branch, rows, follows)

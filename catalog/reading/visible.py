@@ -1,6 +1,6 @@
-"""The part of the catalog that an answer shows: all of it, or the part that a filter leaves over.
+"""The part of the catalog that an answer shows: everything, or the part that a filter selects.
 
-A filter shows its matches with everything below and above each. Source: core/spec.md, "Filter
+A filter shows its matches with everything below and above each match. Source: core/spec.md, "Filter
 Flag".
 """
 
@@ -23,9 +23,9 @@ class Visible:
     Attributes:
         target: the xid of the entity that the request addresses, or of the collection's owner.
         depth: the number of segments of the paths that the filter's expressions begin at.
-        is_everything: there is no filter.
-        is_empty: the filter excludes the target itself. (A target that meets the filter, with
-            nothing below that does, is shown with empty collections.)
+        is_everything: the answer has no filter.
+        is_empty: the filter excludes the target itself. (A target that meets the filter, with no
+            match below, is shown with empty collections.)
         roots: the xids of the filter's matches.
     """
 
@@ -59,18 +59,18 @@ class Visible:
         return id in self._children.get(owner, ())
 
     def ids(self, collection: str) -> set[str] | None:
-        """The ids of the entities that are shown of a collection; `None` for all of them."""
+        """The ids of the entities that are shown of a collection; `None` for all entities."""
         if self._is_whole(collection.rpartition("/")[0] or "/"):
             return None
         return self._children.get(collection, set())
 
     def count(self, collection: str) -> int | None:
-        """The number of entities that are shown of a collection; `None` for all of them."""
+        """The number of entities that are shown of a collection; `None` for all entities."""
         ids = self.ids(collection)
         return None if ids is None else len(ids)
 
     def query(self, collection: str, count: int) -> str:
-        """The query with which a collection's URL shows the same `count` entities of it.
+        """The query with which a collection's URL shows the same `count` entities.
 
         Source: core/spec.md, "Filter Flag".
         """
@@ -81,7 +81,7 @@ class Visible:
         return f"?{filters}" if filters else ""
 
     def filter_of(self, collection: str) -> list[str]:
-        """The values of `?filter` with which a collection's URL shows the same entities of it."""
+        """The values of `?filter` with which a collection's URL shows the same entities."""
         ids = self.ids(collection)
         if ids is None:
             return []
@@ -93,7 +93,7 @@ class Visible:
         ]
 
     def _is_whole(self, path: str) -> bool:
-        """Whether an entity is shown with everything below it."""
+        """Whether an entity is shown with everything below."""
         if self.is_everything:
             return True
         while path not in self._roots:
@@ -107,7 +107,7 @@ EVERYTHING = Visible(target="/", depth=0, is_everything=True)
 
 
 def _steps_up(xid: str, target: str) -> Iterator[tuple[str, str]]:
-    """The collection and the id of an entity and of each of its owners below a target."""
+    """The collection and id of an entity and of each of its owners below a target."""
     while xid != target and xid != "/":
         collection, _, id = xid.rpartition("/")
         yield collection, id

@@ -1,4 +1,4 @@
-"""Rules of the endpoint, message and schema specifications that no model can express."""
+"""Rules of the endpoint, message and schema specifications that a model cannot express."""
 
 from __future__ import annotations
 

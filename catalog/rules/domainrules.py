@@ -1,4 +1,4 @@
-"""Applies the rules of the domains to entities, by their types in a model."""
+"""Applies the rules of the domains to entities, by the types of the entities in a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catalog.rules.referencerules import check_bases, check_format, check_refere
 
 _Check = Callable[[Subject, EntityLookup], Iterator[Fault]]
 
-# A type of a model belongs to a domain if it has these attributes; it may have others.
+# A type of a model belongs to a domain if the type has these attributes, with or without more.
 _GROUPS: Mapping[str, tuple[frozenset[str], _Check]] = {
     "endpoints": (frozenset({"usage", "protocol"}), check_endpoint),
     "messagegroups": (frozenset({"envelope", "protocol"}), check_selectors),
@@ -35,7 +35,8 @@ def check_provenance(given: Mapping[str, Any], kept: Mapping[str, Any]) -> Itera
     """Check that a catalog keeps the authority and origin that a document or request gives.
 
     Args:
-        given: the attributes of an entity as they were written; `kept` are those that are stored.
+        given: the attributes of an entity as the document or request gives them.
+        kept: the attributes of the entity as the catalog stores them.
     """
     for name in sorted(PROVENANCE & given.keys()):
         if given[name] is not None and name not in kept:
@@ -51,7 +52,7 @@ class DomainRules:
     model: Model
 
     def examine(self, subject: Subject, lookup: EntityLookup) -> list[Fault]:
-        """Find the faults of a group or a version, but for those of its references."""
+        """Find the faults of a group or a version, except the faults of references."""
         xid = subject.xid
         if self._is_message(xid):
             return [*check_message(subject, lookup), *check_bases(subject, lookup)]
@@ -74,7 +75,8 @@ class DomainRules:
         """Find the faults of the schemas that versions of messages embed.
 
         Args:
-            answers: runs checks of documents, and returns the fault of each, or "".
+            subjects: the entities to check; entities other than versions of messages are skipped.
+            answers: runs checks of documents, and returns the fault of each document, or "".
         """
         found = [
             (subject, check)

@@ -69,7 +69,7 @@ _NATS_WILDCARD = re.compile(r"(?:^|\.)[*>](?:\.|$)")
 
 
 def check_endpoint(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    """Check all rules of an endpoint, but those of its references."""
+    """Check all rules of an endpoint, except the rules of references."""
     protocol = family(subject.text("protocol"))
     usage = subject.attributes.get("usage")
     given = usage if isinstance(usage, list) else []
@@ -200,7 +200,7 @@ def _options(protocol: str, roles: frozenset[str], options: Mapping[str, Any]) -
 def _filtered(
     options: Mapping[str, Any], topic: str, group: str, wildcard: re.Pattern[str]
 ) -> Iterator[Fault]:
-    """Check a topic to publish to, and the filter and group of its subscribers."""
+    """Check the topic that producers publish to, and the filter and group of subscribers."""
     filter = f"{topic}filter"
     if wildcard.search(text(options.get(topic))):
         yield TOPIC_WILDCARD.broken(

@@ -1,4 +1,4 @@
-"""The rules of the domains, the entities that they check, and the faults that they find."""
+"""The rules of the domains, the entities to check, and the faults that a check finds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catalog.model.xid import Xid
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with a stable name, and the section of the specification that it is from."""
+    """A rule with a stable name, and the section of the specification that states the rule."""
 
     name: str
     source: str
@@ -62,12 +62,12 @@ class EntityLookup(Protocol):
         ...
 
     def is_absent(self, xid: Xid) -> bool:
-        """Whether an entity certainly does not exist; it is `False` for an unknown one."""
+        """Whether an entity certainly does not exist; `False` if the lookup does not know."""
         ...
 
 
 def text(value: Any) -> str:
-    """A text, or the value of a property definition that is a text; else an empty text."""
+    """A text, or the value of a property definition if the value is a text; else an empty text."""
     if isinstance(value, dict):
         value = value.get("value")
     return value if isinstance(value, str) else ""
@@ -78,7 +78,7 @@ def as_object(value: Any) -> Mapping[str, Any]:
 
 
 def is_blank(value: Any) -> bool:
-    """Whether a value, or that of a property definition, is a text of blanks only."""
+    """Whether a value, or the value of a property definition, is a text of blanks only."""
     if isinstance(value, dict):
         value = value.get("value")
     return isinstance(value, str) and not value.strip()

@@ -57,7 +57,7 @@ _TOPICS = ("topic", "topic_name", "subject", "response_topic", "reply-to")
 
 
 def check_message(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    """Check all rules of a version of a message definition, but those of its references."""
+    """Check all rules of a version of a message definition, except the rules of references."""
     group = lookup.find(subject.xid.group) or Subject(xid=subject.xid.group, attributes={})
     yield from _payload(subject)
     yield from check_selectors(subject, lookup)
@@ -71,20 +71,20 @@ def check_message(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
 
 
 def check_of_schema(subject: Subject) -> Check | None:
-    """The check of the schema that a message embeds; `None` if no check knows its format."""
+    """The check of the schema that a message embeds; `None` without a check for its format."""
     schema, format = subject.attributes.get("dataschema"), subject.text("dataschemaformat")
     if schema is None or not is_supported(format):
         return None
     is_document = isinstance(schema, str) and (
         family(format) not in _OF_JSON or schema.lstrip().startswith(("{", "["))
     )
-    # In a schema of JSON, another text is the name of a type.
+    # In the formats that are JSON, a text other than a document is the name of a type.
     content = schema.encode() if is_document else orjson.dumps(schema)
     return validation(format, CheckedDocument.of(content))
 
 
 def check_selectors(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    """Check the attributes of a message group or message that select its other attributes."""
+    """Check the attributes of a message group or message that select further attributes."""
     envelope = subject.attributes.get("envelope")
     if isinstance(envelope, str) and not _NAME_AND_VERSION.fullmatch(envelope):
         yield ENVELOPE_MALFORMED.broken(
@@ -95,7 +95,7 @@ def check_selectors(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
 
 
 def _values(subject: Subject) -> Iterator[Fault]:
-    """Check that the value of each property is of its type."""
+    """Check that the value of each property has the property's type."""
     for owner in ("envelopemetadata", OPTIONS):
         for steps, declared in _properties((owner,), subject.attributes.get(owner)):
             kind, value = text(declared["type"]).lower(), declared.get("value")
@@ -113,7 +113,7 @@ def _values(subject: Subject) -> Iterator[Fault]:
 def _properties(
     steps: tuple[str | int, ...], value: Any
 ) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
-    """The properties in an object or array, and in its sections, that name their types."""
+    """The properties with a type in an object or array, and in the sections of the object."""
     if isinstance(value, list):
         value = dict(enumerate(value))
     for name, one in value.items() if isinstance(value, dict) else ():
@@ -149,14 +149,14 @@ def _payload(subject: Subject) -> Iterator[Fault]:
 
 
 def _group(subject: Subject, group: Subject) -> Iterator[Fault]:
-    """Check that a message has the envelope and protocol of its group, if the group has any."""
+    """Check that a message has the envelope and protocol of the group, if the group names them."""
     own, wanted = subject.text("envelope"), group.text("envelope")
     is_named = own or wanted or any(map(subject.text, BASES))
     if subject.attributes.get("envelopemetadata") and not is_named:
         yield ENVELOPEMETADATA_UNUSED.broken(
             "/envelopemetadata", "There is no envelope that it would be of; name one."
         )
-    # It may be more precise than the group's (endpoint/spec.md, "envelope").
+    # A message may be more precise than the group (endpoint/spec.md, "envelope").
     if own and wanted and not f"{own}/".lower().startswith(f"{wanted}/".lower()):
         yield ENVELOPE_DIFFERS.broken(
             "/envelope", f'All messages here have the envelope of their group, "{wanted}".'
@@ -191,7 +191,10 @@ def _cloudevent(subject: Subject) -> Iterator[Fault]:
 
 
 def _differ(subject: Subject, own: str, stated: str) -> bool:
-    """Whether media types differ; in structured mode the message's is that of the envelope."""
+    """Whether two media types differ, apart from their parameters.
+
+    Never in structured mode: the media type of the message is the media type of the envelope there.
+    """
     is_structured = subject.object("envelopeoptions").get("mode") == "structured"
     is_envelope = own.lower().startswith("application/cloudevents")
     if not own or not stated or is_structured or is_envelope or has_placeholder(stated):

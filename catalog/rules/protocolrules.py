@@ -34,11 +34,11 @@ def normal_protocol(protocol: str) -> str:
 
 
 def check_headers(name: str, section: Any, *, is_http: bool = False) -> Iterator[Fault]:
-    """Check that header names are not empty, and that those of HTTP are tokens.
+    """Check that header names are not empty, and that names of HTTP headers are tokens.
 
     Args:
         name: the name of the section in the protocol's options.
-        section: a map by the names, or an array of objects with names.
+        section: a map by header names, or an array of objects with names.
     """
     headers: dict[Any, Any] = {}
     if isinstance(section, dict):

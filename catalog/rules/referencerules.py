@@ -22,7 +22,7 @@ _LONGEST_CHAIN = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainReference:
-    """A reference of an entity: its JSON pointer, its text, and its targets, likeliest first."""
+    """A reference of an entity: the JSON pointer, the text, and the targets, likeliest first."""
 
     pointer: str
     text: str
@@ -30,7 +30,7 @@ class DomainReference:
 
 
 def references_of(subject: Subject, lookup: EntityLookup) -> list[DomainReference]:
-    """The references of an entity that lead into its own catalog."""
+    """The references of an entity that lead into the entity's own catalog."""
     return [
         DomainReference(pointer=at, text=value, targets=targets)
         for at, value in _values(subject)
@@ -78,7 +78,7 @@ def _group(value: str, lookup: EntityLookup) -> tuple[Xid, ...]:
 
 
 def check_references(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    """Check that the target of each reference exists, as far as that is known."""
+    """Check that the target of each reference exists, as far as the lookup knows."""
     for reference in references_of(subject, lookup):
         if all(lookup.is_absent(target) for target in reference.targets):
             yield REFERENCE_DANGLING.broken(
@@ -88,12 +88,13 @@ def check_references(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
 
 
 def check_bases(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    """Check that a message is not among its own bases."""
+    """Check that a message is not among the message's own bases."""
     chain = [subject.xid]
     base = _base_of(subject, lookup)
     while base is not None and base.xid not in chain and len(chain) < _LONGEST_CHAIN:
         chain.append(base.xid)
         base = _base_of(base, lookup)
+    # A circle further down the chain is a fault of the messages in the circle, not of this message.
     if base is not None and base.xid == subject.xid:
         shown = ", ".join(str(xid.resource) for xid in (*chain[1:], subject.xid))
         yield BASEMESSAGE_CIRCULAR.broken(
@@ -109,7 +110,7 @@ def _base_of(subject: Subject, lookup: EntityLookup) -> Subject | None:
 
 
 def check_format(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    """Check that `dataschemaformat` is the format of the schema that is referred to."""
+    """Check that `dataschemaformat` is the format of the schema that the message refers to."""
     own = subject.text("dataschemaformat")
     for name in ("dataschemauri", "dataschemaxid"):
         targets = reference_targets(subject.text(name), lookup.bases)

@@ -1,4 +1,4 @@
-"""Stores the rules that give callers roles in groups, and finds the groups that they name."""
+"""Stores the rules that give callers roles in groups, and finds the groups that rules name."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from catalog.store.queries import Queries
 
 MOST_RULES = 10_000
 MOST_RULES_OF_OWNERS = 9_000
-"""Rules of all who are admins of some groups only; the rest are for admins of the whole catalog."""
+"""The most rules of admins of some groups; the rest is for admins of the whole catalog."""
 MOST_RULES_OF_OWNER = 1_000
 _queries = Queries("accessrules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRule:
-    """A role for all callers that meet the condition `who`, at a number of paths.
+    """A role for callers that meet the condition `who`, at a number of paths.
 
-    The paths are read by `read_paths`.
+    `read_paths` reads the paths.
     """
 
     id: str
@@ -34,7 +34,7 @@ class AccessRule:
 
 
 async def add_rule(connection: Connection, rule: AccessRule, paths: Iterable[str]) -> bool:
-    """Keep a new rule with its paths, as `parse_path` gives them; false if there is its id."""
+    """Store a new rule with its paths, as `parse_path` gives them; false if the id is taken."""
     added = await connection.fetchval(
         _queries.add, rule.id, rule.who, rule.role, rule.createdat, rule.createdby
     )
@@ -44,14 +44,14 @@ async def add_rule(connection: Connection, rule: AccessRule, paths: Iterable[str
 
 
 async def change_rule(connection: Connection, id: str, *, who: str, role: Role) -> bool:
-    """Replace the condition and the role of a rule; false if there is none of this id."""
+    """Replace the condition and the role of a rule; false if no rule has the id."""
     found = await connection.fetchval(_queries.change, id, who, role)
     await connection.execute(_queries.raise_revision)
     return found is not None
 
 
 async def remove_rule(connection: Connection, id: str) -> bool:
-    """Forget a rule; false if there is none of this id."""
+    """Delete a rule; false if no rule has the id."""
     found = await connection.fetchval(_queries.remove, id)
     await connection.execute(_queries.raise_revision)
     return found is not None
@@ -72,7 +72,7 @@ async def remove_paths(connection: Connection, id: str, paths: Iterable[str]) ->
 
 
 async def replace_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
-    """Give a rule these paths in place of those that it has."""
+    """Replace the paths of a rule."""
     paths = list(paths)
     await connection.execute(_queries.clear_paths, id, paths)
     await add_paths(connection, id, paths)
@@ -84,7 +84,7 @@ async def find_rule(connection: Connection, id: str) -> AccessRule | None:
 
 
 async def remove_rules_for(connection: Connection, who: str) -> None:
-    """Forget all rules that have exactly this condition."""
+    """Delete every rule with exactly the condition `who`."""
     await connection.execute(_queries.remove_for, who)
     await connection.execute(_queries.raise_revision)
 
@@ -92,10 +92,10 @@ async def remove_rules_for(connection: Connection, who: str) -> None:
 async def list_rules(
     connection: Connection, *, after: str = "", limit: int, within: Collection[str] | None = None
 ) -> list[AccessRule]:
-    """Read a page of the rules, by their ids.
+    """Read a page of the rules, in the order of their ids.
 
     Args:
-        within: ids of rules; only the rules whose paths are all named by these rules are read.
+        within: ids of rules; only rules with every path named by the given rules are read.
     """
     if within is None:
         rows = await connection.fetch(_queries.page, after, limit)
@@ -105,14 +105,14 @@ async def list_rules(
 
 
 async def is_within(connection: Connection, id: str, rules: Collection[str]) -> bool:
-    """Whether these rules name all paths of a rule."""
+    """Whether the rules with the ids `rules` name every path of a rule."""
     return bool(await connection.fetchval(_queries.is_within, id, list(rules)))
 
 
 async def first_paths(
     connection: Connection, ids: Collection[str], most: int
 ) -> dict[str, list[str]]:
-    """Read the first paths of each of some rules."""
+    """Read the first paths, at most `most`, of each of the given rules."""
     found: dict[str, list[str]] = {}
     for row in await connection.fetch(_queries.first_paths, list(ids), most):
         found.setdefault(row["rule"], []).append(row["path"])
@@ -120,7 +120,7 @@ async def first_paths(
 
 
 async def digest_paths(connection: Connection, ids: Collection[str]) -> bytes:
-    """A digest of all paths of some rules: another one once any of the paths has changed."""
+    """A digest of the paths of the given rules, which differs after every change of a path."""
     found: bytes = await connection.fetchval(_queries.digest_paths, list(ids))
     return found
 
@@ -128,7 +128,7 @@ async def digest_paths(connection: Connection, ids: Collection[str]) -> bytes:
 async def read_grants_for(
     connection: Connection, whos: Collection[str], most: int
 ) -> dict[str, list[Grant]]:
-    """Read what rules give that have exactly these conditions; of each rule, the first paths."""
+    """Read the grants of rules with exactly these conditions; of each rule, the first paths."""
     found: dict[str, list[Grant]] = {}
     for row in await connection.fetch(_queries.grants_for, list(whos), most):
         found.setdefault(row["who"], []).append(Grant(row["role"], row["path"]))
@@ -136,7 +136,7 @@ async def read_grants_for(
 
 
 async def read_grants_of(connection: Connection, who: str, most: int) -> list[Grant]:
-    """Read the first of what rules give that have exactly this condition."""
+    """Read the first grants of the rules with exactly the condition `who`."""
     rows = await connection.fetch(_queries.grants_of, who, most)
     return [Grant(row["role"], row["path"]) for row in rows]
 
@@ -144,12 +144,12 @@ async def read_grants_of(connection: Connection, who: str, most: int) -> list[Gr
 async def read_paths(
     connection: Connection, id: str, *, after: str = "", limit: int | None = None
 ) -> list[str]:
-    """Read a page of the paths of a rule, in their order."""
+    """Read a page of the paths of a rule, in order."""
     return [row["path"] for row in await connection.fetch(_queries.paths, id, after, limit)]
 
 
 async def count_rules(connection: Connection, by: str) -> tuple[int, int]:
-    """Count all rules, and those that somebody has made."""
+    """Count all rules, and the rules that the principal `by` has made."""
     row = await connection.fetchrow(_queries.count, by)
     return row["all_of_them"], row["own"]
 
@@ -160,7 +160,7 @@ async def read_access_revision(connection: Connection) -> int:
 
 
 async def read_known_rules(connection: Connection) -> list[tuple[str, RuleGrant]]:
-    """Read the condition of every rule, with what it gives."""
+    """Read the condition of every rule, with the rule's id and role."""
     rows = await connection.fetch(_queries.known)
     return [(row["who"], RuleGrant(row["id"], row["role"])) for row in rows]
 
@@ -168,7 +168,7 @@ async def read_known_rules(connection: Connection) -> list[tuple[str, RuleGrant]
 async def covered_groups(
     connection: Connection, rules: Collection[str], groups: Collection[str]
 ) -> frozenset[str]:
-    """Find those of some groups, given by xids, that at least one of these rules names now."""
+    """Find the groups among the xids `groups` that at least one of the given rules names now."""
     if not rules or not groups:
         return frozenset()
     rows = await connection.fetch(_queries.covered, list(rules), list(groups))
@@ -176,7 +176,7 @@ async def covered_groups(
 
 
 def _pattern(path: str) -> str:
-    """A path as a pattern of LIKE. Paths have no other characters that LIKE interprets."""
+    """A path as a pattern of LIKE, which interprets no other characters of a path."""
     return path.replace("_", r"\_").replace("*", "%")
 
 

@@ -1,4 +1,4 @@
-"""Stores the tokens of the node's own: their digests, and what they permit."""
+"""Stores the node's own access tokens: the digests of the secrets, and the grants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.model.roles import Grant
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-# A list of all of them is one answer.
+# A list of tokens has no pages: an answer holds every token.
 MOST_TOKENS = 1000
 _USE_NOTED = timedelta(minutes=1)
 _queries = Queries("accesstokens")
@@ -22,9 +22,9 @@ _queries = Queries("accesstokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token without its secret, which nobody has but its holder.
+    """A token without the secret, which only the holder has.
 
-    `expiresat` is `None` if it has no end, `usedat` until its first use.
+    `expiresat` is `None` if the token never expires, `usedat` is `None` until the first use.
     """
 
     id: str
@@ -39,7 +39,7 @@ class AccessToken:
 
 
 async def add_token(connection: Connection, token: AccessToken, digest: bytes) -> None:
-    """Keep a new token by the digest of its secret."""
+    """Store a new token by the digest of its secret."""
     await connection.execute(
         _queries.add,
         token.id,
@@ -62,26 +62,27 @@ async def find_token_by_id(connection: Connection, id: str) -> AccessToken | Non
 
 
 async def has_token(connection: Connection, id: str) -> bool:
-    """Whether there is a token of this id, valid or not."""
+    """Whether a token with the id exists, valid or not."""
     return bool(await connection.fetchval(_queries.exists, id))
 
 
 async def note_use(connection: Connection, token: AccessToken, now: datetime) -> None:
-    """Note that a token is used; within a minute, only once."""
+    """Store the time at which a token is used, at most once a minute."""
     before = now - _USE_NOTED
+    # The statement compares again, as another process may have stored a later use meanwhile.
     if token.usedat is None or token.usedat < before:
         await connection.execute(_queries.note_use, token.id, now, before)
 
 
 async def list_tokens(connection: Connection) -> list[AccessToken]:
-    """Read all tokens, the newest first."""
+    """Read all tokens, newest first."""
     return [_token_from(row) for row in await connection.fetch(_queries.page, MOST_TOKENS)]
 
 
 async def remove_token(connection: Connection, id: str) -> AccessToken | None:
-    """Forget a token, in a transaction; `None` if there is none of this id.
+    """Delete a token, in a transaction; `None` if no token has the id.
 
-    The subscriptions of its holder are suspended.
+    The subscriptions of the token's holder are suspended.
     """
     row = await connection.fetchrow(_queries.remove, id)
     if row is None:
@@ -91,12 +92,12 @@ async def remove_token(connection: Connection, id: str) -> AccessToken | None:
 
 
 async def suspend_subscriptions(connection: Connection, createdby: str, reason: str) -> None:
-    """Suspend the subscriptions of one caller, and announce them."""
+    """Suspend the subscriptions of a caller, and announce the suspensions."""
     await connection.execute(_queries.suspend_subscriptions, createdby, reason)
 
 
 async def count_tokens(connection: Connection, now: datetime) -> tuple[int, int]:
-    """Count the tokens that are kept, and those of them that are valid and give any role."""
+    """Count the stored tokens, and the tokens that are valid and give a role."""
     row = await connection.fetchrow(_queries.count, now)
     return int(row["kept"]), int(row["usable"])
 

@@ -1,4 +1,4 @@
-"""Stores sets: the entities in the documents that are applied under one name."""
+"""Stores sets: the entities in the documents that are applied under the same name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def members_of(connection: Connection, name: str) -> list[str]:
 async def claimed_by_others(
     connection: Connection, name: str, xids: Collection[str]
 ) -> frozenset[str]:
-    """The `xids` that are in another set than `name`."""
+    """The `xids` that belong to a set with a name other than `name`."""
     rows = await connection.fetch(_queries.claimed_by_others, name, list(xids))
     return frozenset(row["xid"] for row in rows)
 
@@ -29,5 +29,5 @@ async def add_members(connection: Connection, name: str, xids: Collection[str]) 
 
 
 async def keep_members(connection: Connection, name: str, xids: Collection[str]) -> None:
-    """Remove all entities from a set except these."""
+    """Remove all entities from a set except `xids`."""
     await connection.execute(_queries.keep_only, name, list(xids))

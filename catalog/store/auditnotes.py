@@ -1,4 +1,4 @@
-"""Writes the audit: rows about interactions, other requests, and attempts that were refused."""
+"""Writes the audit: rows about interactions, further requests, and refused attempts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST_TARGETS = 20
 def interaction_row(
     author: Author, interaction: str, at: datetime, changes: Sequence[Change]
 ) -> dict[str, Any]:
-    """The row about an interaction, for the statement that writes its changes.
+    """The row about an interaction, for the statement that writes the changes.
 
-    From now on, the author is noted: unless its transaction fails, no other row is needed.
+    Marks the author as noted: unless the author's transaction fails, no other row is needed.
     """
     author.is_noted = True
     first = changes[:_MOST_TARGETS]
@@ -42,10 +42,10 @@ def interaction_row(
 
 
 async def note_author(connection: Connection, author: Author, *, has_written: bool = False) -> None:
-    """Write the row about a request or a command that is no interaction, in its transaction.
+    """Write the row about a request or command other than an interaction, in its transaction.
 
-    It has none if the transaction has written nothing so far, unless it is known that something
-    `has_written` before.
+    No row is written if the transaction has written nothing so far, unless the caller knows of an
+    earlier write (`has_written`).
     """
     tag = await connection.execute(
         _queries.note,
@@ -63,7 +63,7 @@ async def note_author(connection: Connection, author: Author, *, has_written: bo
 
 
 async def note_refusals(connection: Connection, refusals: Sequence[RefusedAttempts]) -> None:
-    """Write the rows about attempts that were refused."""
+    """Write the rows about refused attempts."""
     authors = [each.author for each in refusals]
     await connection.execute(
         _queries.note_refusals,

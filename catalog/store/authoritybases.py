@@ -1,4 +1,4 @@
-"""Reads where the authorities of replicas can be reached."""
+"""Reads the base URLs of the authorities of replicas."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _queries = Queries("authoritybases")
 
 
 async def read_bases(connection: Connection, authorities: Collection[str]) -> dict[str, str]:
-    """Read the base URLs of those authorities that links of this node lead to."""
+    """Read the base URLs of the given authorities that links or handovers of this node lead to."""
     rows = await connection.fetch(_queries.read, list(authorities))
     return {row["authority"]: row["base"] for row in rows}

@@ -1,4 +1,4 @@
-"""Stores the keys by which this authority signs, and finds what they have yet to sign."""
+"""Stores the keys by which this authority signs, and finds the entities without a signature."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _queries = Queries("authoritykeys")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningState:
-    """The key that signs, and the progress of signing anew.
+    """The key that signs, and the progress of signing the existing entities.
 
     Args:
-        number: of the key that signs; `None` if none does.
-        after: what was there before is signed up to here; `None` if all of it is.
+        number: the number of the key that signs; `None` if nothing is signed.
+        after: the xid or origin up to which older entities are signed; `None` once all are signed.
     """
 
     number: int | None
@@ -36,10 +36,10 @@ class SigningState:
 
 @dataclass(slots=True, kw_only=True)
 class OwnSigners:
-    """The signers of this authority's keys, which are decrypted once.
+    """The signers of the authority's keys; each key is decrypted once.
 
     Args:
-        authority: this node's.
+        authority: the authority of this node.
         keys: encrypt the secrets.
     """
 
@@ -49,9 +49,9 @@ class OwnSigners:
     _unreadable: set[int] = field(init=False, default_factory=set)
 
     async def get(self, connection: Connection, number: int | None) -> EntitySigner | None:
-        """The signer of a key; `None` if there is none, or its secret cannot be read.
+        """The signer of a key; `None` if the key is gone or its secret cannot be read.
 
-        What is written meanwhile stays unsigned until it is signed again.
+        Entities written meanwhile stay unsigned until the catalog is signed again.
         """
         if number is None or number in self._signers:
             return None if number is None else self._signers[number]
@@ -69,12 +69,12 @@ class OwnSigners:
         return self._signers[number]
 
     def forget(self, number: int) -> None:
-        """Forget the secret of a key that signs nothing more."""
+        """Forget the secret of a key that no longer signs."""
         self._signers.pop(number, None)
 
 
 async def load_keys_of_own(connection: Connection) -> list[KeyEntry]:
-    """Read the keys that this authority has had, the first one first."""
+    """Read all past and present keys of this authority, oldest first."""
     return [
         KeyEntry(
             public=PublicKey(row["number"], row["publickey"]),
@@ -98,7 +98,7 @@ async def add_own_key(connection: Connection, keys: KeyRing, entry: KeyEntry, se
 async def retire_own_key(
     connection: Connection, number: int, at: datetime, *, revokes: bool
 ) -> None:
-    """Drop the secret of a key; with `revokes`, nothing is valid that it has signed."""
+    """Drop the secret of a key; with `revokes`, the signatures of the key become invalid."""
     await connection.execute(_queries.retire, number, at, at if revokes else None)
 
 
@@ -108,19 +108,22 @@ async def read_signing(connection: Connection) -> SigningState:
 
 
 async def sign_by(connection: Connection, number: int | None) -> None:
-    """Sign what is written from now on; the caller has locked the whole catalog."""
+    """Sign writes from now on; the caller has locked the whole catalog."""
     await connection.execute(_queries.sign_by, number)
 
 
 async def note_signed(connection: Connection, after: str | None) -> None:
-    """Note up to where what is there has been signed: "" to begin, `None` at the end."""
+    """Store the progress of signing older entities: "" at the beginning, `None` at the end."""
     await connection.execute(_queries.sign_after, after)
 
 
 async def lock_unsigned(
     connection: Connection, authority: str, after: str, revoked: Collection[str], limit: int
 ) -> list[Entity]:
-    """Lock and read up to `limit` entities that are to be signed, after an xid."""
+    """Lock and read up to `limit` entities to sign, after the xid `after`.
+
+    Entities in an open write are skipped, as the write itself signs them.
+    """
     arguments = authority, after, list(revoked), limit
     return await entities_from(await connection.fetch(_queries.unsigned_entities, *arguments))
 
@@ -128,7 +131,7 @@ async def lock_unsigned(
 async def lock_unsigned_tombstones(
     connection: Connection, authority: str, after: str, revoked: Collection[str], limit: int
 ) -> Sequence[Tombstone]:
-    """The same of deleted entities, after an origin."""
+    """Lock and read up to `limit` tombstones to sign, after the origin `after`."""
     arguments = authority, after, list(revoked), limit
     rows = await connection.fetch(_queries.unsigned_tombstones, *arguments)
     return [tombstone_from(row) for row in rows]

@@ -1,4 +1,4 @@
-"""A catalog as a dump: what it had when it was made, and how it comes into a database again."""
+"""A catalog as a dump: its contents at the time of the dump, and the load into a database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _queries = Queries("backups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogContents:
-    """The numbers of what a catalog has, and the fingerprint of all its entities."""
+    """The counts of a catalog's contents, and the fingerprint of all entities."""
 
     entities: int
     fingerprint: int
@@ -49,10 +49,10 @@ class CatalogContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedCatalog:
-    """The catalog that is dumped: its identity, what it has, and what made it.
+    """The catalog in a dump: its identity, contents and migrations.
 
-    `server` is the major version of PostgreSQL. `keys` are the ids of the keys that its secrets
-    are encrypted with, with the numbers of secrets; an empty id stands for damaged ones.
+    `server` is the major version of PostgreSQL. `keys` maps the ids of the keys that encrypt the
+    secrets to the numbers of secrets; an empty id stands for damaged secrets.
     """
 
     instance: UUID
@@ -65,28 +65,30 @@ class DumpedCatalog:
 
 
 class DatabaseInTheWay(Exception):
-    """A database is not one that a backup can be restored into; the text says why."""
+    """A backup cannot be made of or restored into a database; the text gives the reason."""
 
 
 async def dump(
     dsn: str, take: Callable[[bytes], None], *, begin: Callable[[DumpedCatalog], None]
 ) -> DumpedCatalog:
-    """Dump a catalog as it is now, while its node runs or not; return what was dumped.
+    """Dump the current catalog, while its node runs or not; return a description of the dump.
 
     Args:
         dsn: the database.
-        take: is given the parts of the dump.
-        begin: is told before what will be dumped.
+        take: receives the parts of the dump.
+        begin: receives the description before the first part.
 
     Raises:
-        DatabaseInTheWay: there is no catalog.
-        OfAnotherVersion: this version does not know all that the catalog has.
+        DatabaseInTheWay: the database has no catalog.
+        OfAnotherVersion: the catalog has migrations unknown to this version.
         DatabaseUnusable, ToolFailed
     """
     async with connected(dsn) as connection:
         relations = await connection.fetchrow(_queries.relations)
         if not relations["is_catalog"]:
             raise DatabaseInTheWay("there is no catalog in the database")
+        # `pg_dump` reads the same snapshot, so the counts of the description fit the rows of the
+        # dump.
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             snapshot = await connection.fetchval(_queries.export_snapshot)
             if not can_go_on_from(await applied_migrations(connection)):
@@ -99,9 +101,9 @@ async def dump(
 
 
 async def note_backup(dsn: str, at: datetime) -> None:
-    """Have a node know that a complete backup shows its catalog as of a time.
+    """Tell a node that a complete backup shows the node's catalog as of a time.
 
-    A database that an earlier version has migrated last has no room for that, and stays as it is.
+    A database at the schema of another version stays unchanged, as the schema may lack the column.
 
     Raises:
         DatabaseUnusable
@@ -116,7 +118,9 @@ async def check_target(dsn: str, catalog: DumpedCatalog, *, replaces: bool) -> N
     """Refuse a database that a catalog must not, or cannot, be restored into.
 
     Raises:
-        DatabaseInTheWay: there is something else than the same catalog, or a node uses it.
+        DatabaseInTheWay: the database has other tables, or the catalog of another authority, or a
+            catalog that must not be replaced; or a node uses the database; or the server is older
+            than the server of the backup.
         DatabaseUnusable
     """
     async with connected(dsn) as connection:
@@ -141,12 +145,12 @@ async def check_target(dsn: str, catalog: DumpedCatalog, *, replaces: bool) -> N
 async def load(
     dsn: str, chunks: Iterable[bytes], catalog: DumpedCatalog, *, awaits_recovery: bool
 ) -> None:
-    """Load the rows of a dump in one transaction in place of what the database has.
+    """Replace the contents of a database with the rows of a dump, in one transaction.
 
-    The migrations that made the catalog make its schema, so nothing that the dump says is executed:
-    it brings rows, by a role that may only add them. The catalog is another instance then, so that
-    its peers compare everything with it anew. One that `awaits_recovery` takes no writes until it
-    has its own later entities back.
+    The migrations of the catalog create the schema, so no statement of the dump is executed: the
+    dump only supplies rows, and a role that may only add rows inserts them. The catalog gets a new
+    instance id, so that peers compare the whole catalog again. With `awaits_recovery`, the catalog
+    takes no writes until the node has recovered its own later entities.
 
     Raises:
         RowsUnusable, ToolFailed: nothing was changed.
@@ -181,10 +185,11 @@ async def load(
 
 @contextlib.asynccontextmanager
 async def _adding_only(connection: Connection) -> AsyncIterator[None]:
-    """Do all within a context as a role that may only add rows, if the user is a superuser."""
+    """Run a context in a role that may only add rows, if the user is a superuser."""
     if not await connection.fetchval(_queries.is_superuser):
         yield
         return
+    # A failure in the context rolls back the transaction, and the role with it.
     await connection.execute(_queries.become_adder)
     yield
     await connection.execute(_queries.be_oneself)

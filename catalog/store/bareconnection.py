@@ -1,4 +1,4 @@
-"""A connection to the database of a node that is left as it is, and is not migrated."""
+"""A connection to the database of a node that is left unchanged, without migrations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONNECT_SECONDS = 10.0
 
 @contextlib.asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[Connection]:
-    """Connect to a database, whatever it has.
+    """Connect to a database with any contents.
 
     Raises:
         DatabaseUnusable

@@ -1,4 +1,4 @@
-"""Reads the change log, its bounds and the recent writes, and drops its oldest changes."""
+"""Reads the change log, its bounds and the recent writes, and drops the oldest changes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _MOST_WRITES = 10_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A position in the change log of one node. Later positions are greater."""
+    """A position in the change log of a node. Later positions are greater."""
 
     txid: int
     seq: int
 
     def __str__(self) -> str:
-        """Format as text of fixed width, whose order is the order of positions."""
+        """Format as text of fixed width, so that texts sort as positions do."""
         return f"{self.txid:019d}.{self.seq:019d}"
 
     @classmethod
     def end_of(cls, txid: int) -> Position:
-        """The position after all changes of one transaction."""
+        """The position after every change of a transaction."""
         return cls(txid, _LAST_SEQ)
 
     @classmethod
@@ -51,7 +51,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A change with its position in the log, its time, its interaction and its trace."""
+    """A change with its log position, time, interaction and trace."""
 
     position: Position
     interaction: str
@@ -61,17 +61,17 @@ class LoggedChange:
 
 
 def trace_attributes(logged: LoggedChange) -> Mapping[str, str]:
-    """The attributes of an event that tell the trace of its change (distributed-tracing.md)."""
+    """The attributes of an event that carry the trace of its change (distributed-tracing.md)."""
     return {} if logged.trace is None else logged.trace.headers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The changes that stay in the log: those within `age` that are among the last `count`.
+    """The changes that stay in the log: changes within `age` and among the last `count`.
 
     Ages are measured times: see `catalog/store/clockpoints.py`.
 
-    Those that a subscription has yet to deliver stay within `held_age` and `held_count`.
+    Changes that a subscription has yet to deliver stay within `held_age` and `held_count`.
     """
 
     age: timedelta
@@ -81,7 +81,7 @@ class Retention:
 
 
 class ChangesDropped(Exception):
-    """The log begins after the position that a reader goes on from, at `begin`."""
+    """The log begins after the position that a reader continues from, at `begin`."""
 
     def __init__(self, begin: Position) -> None:
         super().__init__(f"the change log begins after {begin}")
@@ -90,9 +90,9 @@ class ChangesDropped(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The bounds of the log: it begins after `dropped`, and can be read up to `now`.
+    """The bounds of the log: the log begins after `dropped`, and can be read up to `now`.
 
-    The catalog `is_complete` unless it has yet to recover entities of its own.
+    The catalog `is_complete` unless the node has yet to recover entities of its own.
     """
 
     now: Position
@@ -100,7 +100,7 @@ class Head:
     is_complete: bool
 
     def reaches(self, cursor: Position) -> bool:
-        """Whether a reader that continues from `cursor` misses nothing."""
+        """Whether a reader that continues from `cursor` misses no change."""
         return self.dropped <= cursor <= self.now
 
 
@@ -108,9 +108,9 @@ class Head:
 class LogPage:
     """The changes after a position, in log order, with the bounds of the log at the same time.
 
-    A change is shown only when no change before it can still appear, so the position of the
-    last one is a cursor that skips nothing. `newest` is the position of the last change that was
-    committed, shown or not; the least one if there is none.
+    A change is shown only when no earlier change can still appear, so the position of the last
+    change of a page is a cursor that skips no change. `newest` is the position of the last
+    committed change, shown or not; position 0 if the log is empty.
     """
 
     head: Head
@@ -121,7 +121,7 @@ class LogPage:
 async def read_page(connection: Connection, after: Position, limit: int) -> LogPage:
     """Read up to `limit` changes after a position.
 
-    A page that the head does not reach lacks changes that are no longer in the log.
+    If `head` does not reach the position, the page lacks changes that are no longer in the log.
     """
     rows = await connection.fetch(_queries.page, after.txid, after.seq, limit)
     return LogPage(
@@ -134,7 +134,7 @@ async def read_page(connection: Connection, after: Position, limit: int) -> LogP
 async def read_changes(
     connection: Connection, after: Position, limit: int
 ) -> Sequence[LoggedChange]:
-    """Read up to `limit` changes after a position, as a `LogPage` has them.
+    """Read up to `limit` changes after a position, in the order of a `LogPage`.
 
     Raises:
         ChangesDropped: changes after the position are no longer in the log.
@@ -170,9 +170,9 @@ def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
 
 
 async def drop_oldest(connection: Connection, retention: Retention, *, limit: int) -> int:
-    """Delete up to `limit` of the oldest changes that need not be kept; return how many.
+    """Delete up to `limit` of the oldest changes that need not be kept; return their number.
 
-    Readers see the log begin later in the same transaction. Tombstones stay.
+    The same transaction moves the beginning of the log for readers. Tombstones stay.
     """
     dropped: int | None = await connection.fetchval(
         _queries.drop_oldest,
@@ -186,8 +186,10 @@ async def drop_oldest(connection: Connection, retention: Retention, *, limit: in
 
 
 async def read_head(connection: Connection) -> Head:
-    """Read the bounds of the log. In a snapshot, `now` is the snapshot's cursor: the snapshot
-    contains everything up to it."""
+    """Read the bounds of the log.
+
+    In a snapshot, `now` is the snapshot's cursor: the snapshot contains everything up to `now`.
+    """
     row = await connection.fetchrow(_queries.head)
     assert row is not None, "there is one node"
     return _head_from(row)
@@ -202,14 +204,14 @@ def _head_from(row: Mapping[str, Any]) -> Head:
 
 
 async def read_newest(connection: Connection) -> Position:
-    """The position of the last change of all that the connection sees, or the least one."""
+    """The position of the last change that the connection sees, or position 0 without changes."""
     row = await connection.fetchrow(_queries.newest)
     return Position(0, 0) if row is None else Position(row["txid"], row["seq"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentWrites:
-    """A write of one entity."""
+    """A write of an entity."""
 
     xid: str
     kind: str
@@ -218,7 +220,7 @@ class RecentWrites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """The writes before `snapshot`; `None` if they are too many to list, or not all in the log."""
+    """The writes before `snapshot`; `None` if too many, or partly gone from the log."""
 
     snapshot: str
     written: Sequence[RecentWrites] | None
@@ -227,8 +229,9 @@ class Recent:
 async def read_written(connection: Connection, since: str | None) -> Recent:
     """Read the writes that were committed between the snapshot `since` and now.
 
-    Those of transactions that were open at `since` are included, wherever the log has them.
+    The writes of transactions that were open at `since` are included, at any position of the log.
     """
+    # The first part of a snapshot is the oldest transaction that was open at the time.
     first = int(since.partition(":")[0]) if since is not None else 0
     rows = await connection.fetch(_queries.written, since, first, _MOST_WRITES + 1)
     is_logged = rows[0]["dropped_txid"] < first

@@ -1,8 +1,9 @@
-"""The time that has passed for what is kept for a time.
+"""Measures the age of rows that are kept for a limited time.
 
-A clock that jumps ahead must not make everything old at once. So a node stores the position of its
-log and the clock every hour, measures the time in between with its monotonic clock, and counts no
-more than an hour where it could not measure: it did not run, or the clock jumped.
+A clock that jumps ahead must not make all rows old at once. A node therefore stores the position of
+its log and the clock every hour, and measures the time in between with the monotonic clock. An
+interval that could not be measured, because no node ran or the clock jumped, counts as an hour at
+most.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _LEAST_JUMP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Age:
-    """What is as old as asked for: transactions with a lower id, and rows from before `at`."""
+    """The rows of a given age: transactions with a lower id, and rows from before `at`."""
 
     txid: int
     at: datetime
@@ -38,18 +39,18 @@ _NOTHING = Age(txid=0, at=datetime.min.replace(tzinfo=UTC))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """The clock went `seconds` further by `at` than the time that was counted; back if negative."""
+    """The clock at `at` was `seconds` ahead of the counted time; behind if negative."""
 
     at: datetime
     seconds: float
 
 
 class PassedTime:
-    """Measures for one process how much time has passed since the last point.
+    """Measures the time since the last stored point, for a single process.
 
     Args:
-        interval: between two points.
-        kept: how long points are needed.
+        interval: the time between two points.
+        kept: the time for which points are needed.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class PassedTime:
         self._since = 0.0
 
     async def note(self, connection: Connection) -> None:
-        """Store a point if it is time for one; only one process may do so at a time."""
+        """Store a point if the interval is over; a single process may call this at a time."""
         row = await connection.fetchrow(_queries.last)
         assert row is not None, "the first table has one row"
         if row["txid"] is None:
@@ -74,6 +75,8 @@ class PassedTime:
             return
         clock = (row["now"] - row["at"]).total_seconds()
         if row["txid"] != self._last:
+            # This process did not measure the time since a point of another process. The clock of
+            # the database stands in, bounded by an interval, as the clock may have jumped.
             is_short = 0 <= clock <= self._interval
             self._since = self._monotonic() - (clock if is_short else self._interval)
             self._last = row["txid"]
@@ -97,12 +100,12 @@ class PassedTime:
 
 
 async def aged(connection: Connection, age: timedelta) -> Age:
-    """What is at least so old by the measured time; nothing before enough time was measured."""
+    """The rows as old as `age` or older by the measured time; none before enough was measured."""
     row = await connection.fetchrow(_queries.before, age.total_seconds())
     return _NOTHING if row is None else Age(txid=row["txid"], at=row["at"])
 
 
 async def read_jumps(connection: Connection, least: timedelta, within: timedelta) -> Sequence[Jump]:
-    """The jumps of at least `least` within the last measured time, the last one first."""
+    """The jumps of at least `least` within the last measured time, last first."""
     rows = await connection.fetch(_queries.jumps, least.total_seconds(), within.total_seconds())
     return [Jump(at=row["at"], seconds=row["jump"]) for row in rows]

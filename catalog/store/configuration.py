@@ -14,17 +14,17 @@ from catalog.store.entities import read_batches
 from catalog.store.queries import Queries
 
 CONFIGURATION_CHANNEL = "configuration"
-"""Announces that another configuration is in force."""
+"""Announces a new configuration in force."""
 _queries = Queries("configuration")
 _BATCH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConfiguration:
-    """The configuration as it is stored.
+    """The configuration in its stored form.
 
-    `resolved` is the model's source with its `$include`s resolved, `None` if it has none.
-    `capabilities` are `None` while all that the server offers are in force.
+    `resolved` is the model's source with every `$include` resolved, `None` if the source has none.
+    `capabilities` is `None` while every capability of the server is in force.
     """
 
     modelsource: Mapping[str, Any]
@@ -77,9 +77,9 @@ def resources_of_type(
 def unchecked_resources(
     connection: Connection, groups: str, resources: str, authority: str
 ) -> AsyncIterator[list[Entity]]:
-    """Read an authority's resources of a type of which some version could not be checked.
+    """Read an authority's resources of a type with at least one version that could not be checked.
 
-    They come in batches; the transaction must not end meanwhile.
+    Yields batches; the transaction must not end meanwhile.
     """
     arguments = (f"/{groups}/", f"/{groups}0", resources, authority)
     return read_batches(connection, _BATCH, _queries.unchecked_resources, *arguments)

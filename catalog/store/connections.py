@@ -1,4 +1,4 @@
-"""The connections of one process to its database, and whether the database can be reached."""
+"""The connections of a process to its database, and whether the database can be reached."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _queries = Queries("connections")
 
 Connection: TypeAlias = asyncpg.Connection
 PRIMARY: Literal["read-write"] = "read-write"
-"""Of the servers that a URL names, the one to use: a standby takes no writes."""
+"""Selects the primary among the servers of a URL, since a standby takes no writes."""
 
-# The errors of a database that is down, is restarted, or hangs.
+# The errors of a database that is down, restarts or hangs.
 DatabaseFailure = (OSError, PostgresError, InterfaceError, InternalClientError)
 
 _LOST = (
@@ -48,10 +48,11 @@ _LOST = (
     CrashShutdownError,
     DatabaseDroppedError,
     PostgresConnectionError,
-    # A server that became a standby: the primary is another one.
+    # The server became a standby, and another server the primary.
     ReadOnlySQLTransactionError,
 )
-# These mean a lost connection only if it is closed: an OSError may be about an HTTP client.
+# Signs of a lost connection only if the connection is closed: an OSError may be about an HTTP
+# client.
 _LOST_IF_CLOSED = (OSError, InterfaceError, InternalClientError)
 ACQUIRE_SECONDS = 30.0
 _RELEASE_SECONDS = 2.0
@@ -59,11 +60,11 @@ _CLOSE_SECONDS = 1.0
 
 
 class DatabaseUnusable(Exception):
-    """A node cannot start with this database, for the reason that the text gives."""
+    """A node cannot start with this database, for the reason in the text."""
 
 
 class EmbeddedPostgresError(DatabaseUnusable):
-    """The embedded server cannot run. The message says what to do about it."""
+    """The embedded server cannot run. The message gives the remedy."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -73,7 +74,7 @@ class EmbeddedPostgresError(DatabaseUnusable):
 
 
 class StatementsOutdated(DatabaseUnavailable):
-    """Another version of Concord has changed a table, so what is prepared does not fit any more.
+    """A different version of Concord has changed a table, so the prepared statements no longer fit.
 
     Nothing was written. asyncpg has forgotten all prepared statements, so the next try succeeds.
     """
@@ -82,8 +83,8 @@ class StatementsOutdated(DatabaseUnavailable):
 class Availability:
     """Whether the database can be reached, as far as this process knows.
 
-    The watch on the database sets it, and all users of the database read it. An outage is
-    logged once when it begins and once when it is over.
+    The watch on the database sets the state for all users of the database. An outage is logged once
+    at the beginning and once at the end.
     """
 
     def __init__(self) -> None:
@@ -105,7 +106,7 @@ class Availability:
             _log.error("the database is away", cause=cause)
 
     def complain(self, problem: str) -> None:
-        """Log why the database does not come back, unless that is the last problem logged."""
+        """Log why the database does not come back, unless the same problem was logged last."""
         if problem != self._last_problem:
             self._last_problem = problem
             _log.error("the database does not come back", problem=problem)
@@ -138,9 +139,9 @@ class Availability:
 class Connections:
     """A pool that raises the catalog's errors if the database is lost.
 
-    While the database is away, the pool does not try to connect, so that a server that comes
-    back is not flooded with connections. Of `limit` connections, `used` are lent, and so many tasks
-    are `waiting` for one. A client gets no more of them than it leaves free.
+    While the database is away, the pool does not try to connect, so that a server that comes back
+    is not flooded with connections. Of `limit` connections, `used` are lent, and `waiting` tasks
+    wait for a connection. A client gets no more connections than it leaves free.
     """
 
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
@@ -166,6 +167,7 @@ class Connections:
     async def lend(self, caller: Caller, timeout_seconds: float) -> Connection:
         """A connection for a caller; see `Database.acquire`."""
         if self._availability.is_away:
+            # A full disk of the server's log ends the server: callers then learn of the disk.
             raise StorageFull("/") if self._availability.is_full else DatabaseUnavailable("/")
         await self._places.take(caller.client, wait_seconds=timeout_seconds)
         try:
@@ -178,7 +180,7 @@ class Connections:
         return connection
 
     async def take_back(self, caller: Caller, connection: Connection, *, is_sound: bool) -> None:
-        """End a loan; a connection that is not sound goes back to the pool, which resets it."""
+        """End a loan; an unsound connection goes back to the pool, which resets it."""
         self._lent.discard(connection)
         try:
             if is_sound and not is_closed(connection) and not connection.is_in_transaction():
@@ -211,18 +213,18 @@ class Connections:
             _log.warning("the database failed", cause=f"{type(cause).__name__}: {cause}")
 
     async def _release(self, connection: Connection) -> None:
-        # A connection that cannot be used any more is terminated; its loss concerns nobody.
+        # A connection that is no longer usable is terminated; its loss is no error of the caller.
         with contextlib.suppress(*DatabaseFailure):
             await self._pool.release(connection, timeout=_RELEASE_SECONDS)
 
     async def leave_server(self) -> None:
-        """Terminate all connections, as they lead to a server that the node has left."""
+        """Terminate all connections, since they lead to a server that the node has left."""
         for connection in (*self._idle, *self._lent):
             cut(connection)
         await self._pool.expire_connections()
 
     async def close(self) -> None:
-        """Close all connections; terminate those that do not close in time."""
+        """Close all connections; terminate connections that do not close in time."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 while self._idle:
@@ -235,7 +237,7 @@ class Connections:
 class Loan:
     """The loan of a connection, for the time of a context.
 
-    It is a class since every request has one: generators as contexts would cost a tenth of a read.
+    A class, since every request has a loan: a generator as a context would cost a tenth of a read.
     """
 
     __slots__ = ("_caller", "_connection", "_pool", "_timeout")
@@ -263,14 +265,15 @@ class Loan:
 
 
 class RestrictedConnections(Connections):
-    """A pool whose connections show what the caller sees to whom they are lent, and no more.
+    """A pool whose connections show only the entities visible to the borrowing caller.
 
-    Their `search_path` begins with the schema `visible`, whose views fail without settings.
+    The `search_path` of the connections begins with the schema `visible`, whose views fail without
+    settings.
     """
 
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
         super().__init__(pool, availability)
-        # By the id of each connection that skips the pool, the rules that it was given.
+        # The rules in the settings of each connection that skips the pool, by the connection's id.
         self._given: dict[int, tuple[str, ...]] = {}
 
     async def lend(self, caller: Caller, timeout_seconds: float) -> Connection:
@@ -278,6 +281,8 @@ class RestrictedConnections(Connections):
         assert shown is not EVERYTHING, "only restricted callers are lent these"
         connection = await super().lend(caller, timeout_seconds)
         try:
+            # The rules are stored again only after success: a failed statement leaves the settings
+            # unknown.
             if self._given.pop(id(connection), None) != shown.rules:
                 await connection.execute(_queries.restrict, [*shown.rules])
         except BaseException as error:
@@ -291,13 +296,14 @@ class RestrictedConnections(Connections):
         return connection
 
     async def _release(self, connection: Connection) -> None:
+        # A later connection object may get the id of the released object.
         self._given.pop(id(connection), None)
         await super()._release(connection)
 
 
 @contextlib.asynccontextmanager
 async def seen_by(connection: Connection, caller: Caller) -> AsyncIterator[None]:
-    """Have a transaction read what a caller sees until the block ends, and then all again."""
+    """Restrict the reads of a transaction to what a caller sees, until the block ends."""
     if caller.sees is EVERYTHING:
         yield
         return
@@ -305,7 +311,7 @@ async def seen_by(connection: Connection, caller: Caller) -> AsyncIterator[None]
     try:
         yield
     except (PostgresError, InterfaceError, ServerBusy, TimeoutError, OSError):
-        # The transaction is lost, and with it the restriction.
+        # The failure ends the transaction, and the restriction with it.
         raise
     except Exception:
         await connection.execute(_queries.end_restriction, before)
@@ -315,9 +321,9 @@ async def seen_by(connection: Connection, caller: Caller) -> AsyncIterator[None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSizes:
-    """The most connections of one process for each purpose; see `Pools`.
+    """The most connections of a process for each purpose; see `Pools`.
 
-    The watch on the database has one more.
+    The watch on the database has a further connection.
     """
 
     requests: int = 10
@@ -329,9 +335,9 @@ class PoolSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """The connections of one process. One purpose cannot use up those of another.
+    """The connections of a process. No purpose can use up the connections of another purpose.
 
-    `requests` are for what ends soon, `restricted` for all that restricted clients read, `streams`
+    `requests` are for short requests, `restricted` for all reads of restricted clients, `streams`
     for snapshots that last as long as their readers take, `feed` for reading pages of the feed, and
     `tasks` for the node's own tasks, some of which keep a connection for ever.
     """
@@ -343,7 +349,7 @@ class Pools:
     tasks: Connections
 
     async def leave_server(self) -> None:
-        """Terminate all connections, as they lead to a server that the node has left."""
+        """Terminate all connections, since they lead to a server that the node has left."""
         for pool in self._all:
             await pool.leave_server()
 
@@ -358,13 +364,13 @@ class Pools:
 
 
 def _told(connection: Connection, error: BaseException) -> BaseException:
-    """The error that tells of the loss of a connection or of its statements, else `error` itself.
+    """Translate an error into the loss of a connection or of its statements, else return `error`.
 
-    It is DatabaseUnavailable if the connection was lost, StatementsOutdated if the caller has to
-    try again, StorageFull if the disk of the database is full.
+    The result is DatabaseUnavailable if the connection was lost, StatementsOutdated if the caller
+    has to try again, StorageFull if the disk of the database is full.
     """
     told = error
-    # Outside of transactions, asyncpg tries outdated statements again itself.
+    # Outside of transactions, asyncpg itself tries outdated statements again.
     if isinstance(error, InvalidCachedStatementError | OutdatedSchemaCacheError):
         told = StatementsOutdated("/")
     elif isinstance(error, DiskFullError):
@@ -382,12 +388,12 @@ def _told(connection: Connection, error: BaseException) -> BaseException:
 
 
 def is_servers_end(error: BaseException | None) -> bool:
-    """Whether an error of the server ended the server too, as a full disk of its log does."""
+    """Whether an error also ended the server, as a full disk of the server's log does."""
     return getattr(error, "severity_en", "") == "PANIC"
 
 
 def is_closed(connection: Connection) -> bool:
-    """Whether a connection is closed, or the pool has taken it back."""
+    """Whether a connection is closed, or the pool has taken the connection back."""
     try:
         return bool(connection.is_closed())
     except InterfaceError:
@@ -399,18 +405,21 @@ async def give_up(
 ) -> None:
     """Release a lock, a listener or a transaction in time, or close its connection.
 
-    The pool must not get the connection with it; the server releases those of a closed one.
+    The pool must not get the connection with a lock, listener or transaction; the server releases
+    them when the connection closes.
     """
     try:
         async with asyncio.timeout(timeout_seconds):
             await release()
     except BaseException as error:
         cut(connection)
+        # A TimeoutError is an OSError, hence a DatabaseFailure: a late release is no error of the
+        # caller.
         if not isinstance(error, DatabaseFailure):
             raise
 
 
 def cut(connection: Connection) -> None:
-    """Terminate a connection that is in an unknown state."""
+    """Terminate a connection in an unknown state."""
     with contextlib.suppress(InterfaceError):
         connection.terminate()

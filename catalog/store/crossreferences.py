@@ -1,4 +1,4 @@
-"""Reads cross references: resources that show another one, their target."""
+"""Reads cross references: resources that show a target resource."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BATCH = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossReference:
-    """A cross reference: its xid, the xid of its target, and its own group."""
+    """A cross reference: its xid, the xid of the target, and the group of the cross reference."""
 
     xid: str
     target: str
@@ -24,7 +24,7 @@ class CrossReference:
 
 
 async def load_sources(connection: Connection, targets: Iterable[str]) -> list[CrossReference]:
-    """Read all cross references to any of these resources."""
+    """Read the cross references to the given resources."""
     rows = await connection.fetch(_queries.sources, list(targets))
     return [
         CrossReference(xid=row["source"], target=row["target"], group=entity_from(row))
@@ -33,7 +33,7 @@ async def load_sources(connection: Connection, targets: Iterable[str]) -> list[C
 
 
 async def all_references(connection: Connection) -> AsyncIterator[list[tuple[str, str]]]:
-    """Read the xids of every cross reference and its target, in batches.
+    """Read the xid of every cross reference and of its target, in batches.
 
     The transaction must not end meanwhile.
     """

@@ -1,4 +1,4 @@
-"""The database of one node: its connections, its transactions, and the node's identity."""
+"""The database of a node: connections, transactions, and the node's identity."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The identity of this node, from its database.
+    """The identity of the node, from the database.
 
-    `instance` changes when the log may not continue the one that peers have read: the database
-    was restored from a backup, on this server or another one.
+    `instance` changes when the log may not continue the log that peers have read, because the
+    database was restored from a backup, on the same server or on another server.
     """
 
     instance: uuid.UUID
@@ -80,9 +80,9 @@ class Node:
 class Signal:
     """Wakes all tasks that wait for the change log to grow, or for links to read on.
 
-    `unannounced` is set until other processes are notified; `listeners` are called with the
-    changes of this process at once. `shared` tells the other processes of this host, if there is
-    a file for that.
+    `unannounced` is set until other processes are notified; `listeners` are called with the changes
+    of this process at once. `shared` tells the other processes of this host, if a file for shared
+    writes is set.
     """
 
     def __init__(self, shared: SharedWrites | None = None) -> None:
@@ -91,7 +91,7 @@ class Signal:
         self._progress = asyncio.Event()
         self.listeners: list[Callable[[Sequence[Change]], None]] = []
         self.unannounced = asyncio.Event()
-        # Set when the process stops serving: whoever waits for writes ends the wait.
+        # Set when the process stops serving: tasks that wait for writes then end the wait.
         self.is_ended = False
 
     def end(self) -> None:
@@ -100,7 +100,7 @@ class Signal:
         self.hear()
 
     def set(self, changes: Sequence[Change] = ()) -> None:
-        """Signal that this process has written, before it answers."""
+        """Signal a write of this process; called before the process answers."""
         if self.shared is not None:
             self.shared.count()
         for listener in self.listeners:
@@ -109,13 +109,15 @@ class Signal:
         self.hear()
 
     def hear(self) -> None:
-        """Signal that some process has written."""
+        """Signal a write of any process."""
+        # A set ticket stays set, even for a task that has yet to wait; later waits take the new
+        # event.
         self._event.set()
         self._event = asyncio.Event()
         self._hear_progress()
 
     def set_progress(self) -> None:
-        """Signal that a link of this process has read on at its source, and wrote nothing."""
+        """Signal that a link of this process has read on at the source without writing."""
         self.unannounced.set()
         self._hear_progress()
 
@@ -124,11 +126,11 @@ class Signal:
         self._progress = asyncio.Event()
 
     def progress_ticket(self) -> asyncio.Event:
-        """As `ticket`, for the progress of links."""
+        """The event to wait for the progress of links, as `ticket`."""
         return self._progress
 
     def ticket(self) -> asyncio.Event:
-        """The event to wait for. Take it before reading, to miss no change in between."""
+        """The event to wait for. Take the ticket before reading, to miss no change in between."""
         return self._event
 
 
@@ -142,12 +144,12 @@ async def wait_for(ticket: asyncio.Event, timeout_seconds: float) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class SharedDatabase:
-    """What all callers of a node's database share. Only a `Database` reads and writes.
+    """The shared state of all callers of a node's database. Only a `Database` reads and writes.
 
     Args:
-        servers_left: how often another server answered than before, or the same one after a
-            restart.
-        reconfigured: set when some process may have changed the configuration.
+        servers_left: the number of times that a different server answered, or the same server after
+            a restart.
+        reconfigured: set when a process may have changed the configuration.
     """
 
     dsn: str
@@ -160,7 +162,7 @@ class SharedDatabase:
     _parts: dict[type, Any] = field(init=False, default_factory=dict)
 
     def part(self, kind: type[T], make: Callable[[], T]) -> T:
-        """The one object of a class that all callers share: made when it is first asked for."""
+        """The shared object of a class for all callers: made on the first request."""
         if kind not in self._parts:
             self._parts[kind] = make()
         found: T = self._parts[kind]
@@ -168,9 +170,9 @@ class SharedDatabase:
 
 
 class Database:
-    """One node's database, as a caller may read and write it.
+    """A node's database, as a caller may read and write it.
 
-    Use `Database.open`, and `for_caller` for others.
+    Use `Database.open`, and `for_caller` for further callers.
     """
 
     __slots__ = ("caller", "has_committed", "shared")
@@ -178,7 +180,7 @@ class Database:
     def __init__(self, shared: SharedDatabase, caller: Caller) -> None:
         self.shared = shared
         self.caller = caller
-        # Whether anything was committed through this object.
+        # Whether a transaction was committed through this object.
         self.has_committed = False
 
     def for_caller(self, caller: Caller) -> Database:
@@ -216,20 +218,21 @@ class Database:
 
         Args:
             dsn: a PostgreSQL URL.
-            caller: for whom the database is read and written.
+            caller: the caller for whom the database is read and written.
             modelsource: the model of a fresh node.
-            resolved: the same with its `$include`s resolved, if it has any.
-            public_url: becomes the authority of a fresh node; without one it is
-                `urn:uuid:` and the instance id. An authority never changes afterwards.
-            authority: the one that the node is to be.
+            resolved: the model with every `$include` resolved, if it has includes.
+            public_url: the authority of a fresh node without `authority`; without both, the
+                authority is `urn:uuid:` and the instance id. An authority never changes afterwards.
+            authority: the authority that the node must have, and that a fresh node gets.
             awaits_recovery: a fresh node takes no writes until it has recovered.
             sizes: the most connections that are open at a time.
-            shared_writes: the file by which the processes of this host tell each other that they
-                have written; without it, they learn that from the database.
+            shared_writes: the file by which the processes of a host tell each other about writes;
+                without a file, the processes learn of writes from the database.
 
         Raises:
             DatabaseUnusable: the server cannot be reached or refuses the connection, another
-                version of Concord migrated the database, or it is that of another authority.
+                version of Concord migrated the database, or the database belongs to another
+                authority.
         """
         availability = Availability()
         pools = await _connect(dsn, sizes, availability)
@@ -266,8 +269,8 @@ class Database:
             pool: lends the connection, unless the caller is restricted.
 
         Raises:
-            DatabaseUnavailable: there is no connection, or it was lost meanwhile.
-            ServerBusy: none became free within `timeout` seconds.
+            DatabaseUnavailable: no connection can be made, or the connection was lost meanwhile.
+            ServerBusy: no connection became free within `timeout` seconds.
             StorageFull: the disk of the database is full.
         """
         if self.caller.is_restricted:
@@ -276,7 +279,7 @@ class Database:
 
     @property
     def _own(self) -> Connections:
-        """The pool that shows everything: that of requests if the caller is a client."""
+        """The pool that shows everything: the pool of requests if the caller is a client."""
         return self.pools.requests if self.caller.client else self.pools.tasks
 
     def _acquire_all(self) -> Loan:
@@ -284,16 +287,16 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, is_noted: bool = True) -> AsyncIterator[Connection]:
-        """Open the transaction of one interaction; it reads and writes everything.
+        """Open the transaction of an interaction, which reads and writes without restriction.
 
         Args:
-            is_noted: whether the audit gets a row about the request that it is for, if it writes
-                anything, and there is none yet.
+            is_noted: whether the audit gets a row about the caller's request, if the transaction
+                writes and the request has no row yet.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away; nothing was written.
-            OutcomeUnknown: the database was lost while it committed.
-            BadRequest: an id differs from a sibling's in case only.
+            OutcomeUnknown: the database was lost during the commit.
+            BadRequest: an id differs from a sibling's id in case only.
         """
         who, is_committing = self.caller.author, False
         try:
@@ -305,6 +308,7 @@ class Database:
                 yield connection
                 if is_noted and who.method and not who.is_noted:
                     await note_author(connection, who)
+                # On a closed connection, no commit reaches the server, so the outcome is known.
                 is_committing = not is_closed(connection)
             self.has_committed = True
         except UniqueViolationError as error:
@@ -340,7 +344,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def overview(self) -> AsyncIterator[Connection]:
-        """Open a `snapshot` that shows everything, whatever the caller sees.
+        """Open a `snapshot` that shows everything, also for a restricted caller.
 
         Raises:
             ServerBusy: as `snapshot`.
@@ -359,7 +363,7 @@ class Database:
 
         Raises:
             CancelledError: the task is cancelled already. A `finally` that met `ServerBusy` has put
-                that error in the place of the cancellation.
+                the error in place of the cancellation.
         """
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -385,7 +389,7 @@ def _open_shared(file: Path | None) -> Iterator[SharedWrites | None]:
 
 @contextlib.asynccontextmanager
 async def _forgotten_on_failure(who: Author) -> AsyncIterator[None]:
-    """Note an author again later if the transaction fails that would have noted it."""
+    """Unmark a noted author if the transaction fails: a later transaction then notes the author."""
     was_noted = who.is_noted
     try:
         yield
@@ -407,12 +411,13 @@ async def _in_transaction(connection: Connection, **options: Any) -> AsyncIterat
     try:
         await transaction.commit()
     except BaseException:
+        # An unanswered commit may have happened or not; only a closed connection ends the doubt.
         cut(connection)
         raise
 
 
 async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Pools:
-    """Open the pools, and one connection, which tells whether the database can be used."""
+    """Open the pools, and a first connection, which shows whether the database can be used."""
     try:
         return Pools(
             requests=Connections(await _pool(dsn, sizes.requests, 0), availability),
@@ -446,8 +451,9 @@ async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.P
 async def _leave_transaction(connection: Connection) -> None:
     """Reset a connection that returns to the pool.
 
-    Most do not: those whose user ended without an error are lent again as they are. The rest of
-    asyncpg's reset is not needed, as users release session locks and remove listeners themselves.
+    Most connections skip the reset: after a loan without an error, a connection is lent again
+    unchanged. The rest of asyncpg's reset is not needed, as users release session locks and remove
+    listeners themselves.
     """
     is_in_transaction = connection.is_in_transaction()
     await connection.execute(_queries.rollback if is_in_transaction else _queries.end_statement)
@@ -460,7 +466,7 @@ async def _create(
     authority: str | None,
     awaits_recovery: bool,
 ) -> None:
-    """Store the identity of this node, unless it has one."""
+    """Store the identity of this node, unless the database has an identity."""
     instance = uuid.uuid4()
     await connection.execute(
         _queries.create,
@@ -486,7 +492,7 @@ async def _identify(connection: Connection) -> Node:
 
 
 def _clash(error: UniqueViolationError) -> BadRequest:
-    """The error of two sibling ids, named as far as PostgreSQL's detail names them."""
+    """The error of two sibling ids, with the ids as far as PostgreSQL's detail has them."""
     found = _SIBLING.search(getattr(error, "detail", None) or "")
     which = f'An id "{found[2]}" below {found[1]}' if found else "An id"
     error_detail = f"{which} differs from that of a sibling only in upper and lower case"

@@ -1,4 +1,4 @@
-"""Watches the database on a connection of its own, and passes on its notifications."""
+"""Watches the database on a separate connection, and passes on notifications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _leadership = Queries("leadership")
 _ANNOUNCEMENT_SECONDS = 0.02
 _BEAT_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
-# A connection that holds for so long resets the back-off.
+# A connection of this duration resets the back-off.
 _STEADY_SECONDS = 10.0
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
 
@@ -30,17 +30,17 @@ Revive = Callable[[], Awaitable[None]]
 
 
 async def leave_alone() -> None:
-    """Do nothing: the server is not this node's own."""
+    """Do nothing: the node does not manage the server."""
 
 
 class Watch:
-    """Detects at once that the database is lost, and soon that it hangs or is back.
+    """Detects at once that the database is lost, and soon that the database hangs or is back.
 
     Args:
-        revive: starts the server again if it is this node's own and has ended; raises
-            `DatabaseUnusable`.
-        patience_seconds: a server that takes longer to answer the simplest statement counts
-            as away.
+        revive: starts the server again if this node manages the server and the server has ended;
+            raises `DatabaseUnusable`.
+        patience_seconds: a server that takes longer to answer the simplest statement counts as
+            away.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Watch:
             self._failures = 0 if loop.time() - began > _STEADY_SECONDS else self._failures + 1
 
     async def _connect(self) -> Connection:
-        """Connect, however long that takes; back off while that fails, or is soon lost again."""
+        """Connect, however long it takes; back off after a failure or an early loss."""
         while True:
             try:
                 connection: Connection = await connect(
@@ -100,10 +100,10 @@ class Watch:
                 self._availability.complain(str(error))
 
     async def _meet(self, connection: Connection) -> None:
-        """Leave the server that the node used before, if this is another one or was started anew.
+        """Leave the previous server, if a different server or a restarted server answers.
 
-        It may lack what the other one had, so what is read from now on has an incarnation of its
-        own.
+        The server may lack entries of the previous server, so reads from now on get a new
+        incarnation.
         """
         server: datetime = await connection.fetchval(_servers.server)
         if self._server not in (None, server):
@@ -116,9 +116,9 @@ class Watch:
     async def _follow(self, connection: Connection) -> None:
         """Send and receive notifications until the connection fails.
 
-        A NOTIFY inside the writing transaction would serialise all commits of the database, so
-        it is sent on its own, once for all commits since the last one. It is a commit itself,
-        so it is not sent too often.
+        A NOTIFY inside the writing transaction would serialise all commits of the database, so a
+        separate statement notifies once for all commits since the last NOTIFY. The statement is a
+        commit too, so the frequency is bounded.
         """
         database, own = self._database, connection.get_server_pid()
         woken = database.signal.unannounced
@@ -127,11 +127,11 @@ class Watch:
             if pid != own:
                 database.signal.hear()
 
-        # The end of the connection ends the wait below, too.
+        # The end of the connection also ends the wait below.
         connection.add_termination_listener(lambda _: woken.set())
         await connection.add_listener("changes", hear)
         await connection.add_listener("configuration", lambda *_: database.reconfigured.set())
-        # Notifications may have been lost while there was no connection.
+        # Notifications may have been lost while the connection was down.
         database.signal.hear()
         database.reconfigured.set()
         woken.set()
@@ -147,10 +147,10 @@ class Watch:
         raise ConnectionDoesNotExistError
 
     async def _seek_space(self, connection: Connection) -> None:
-        """Note that the disk of the database has space again, if it has.
+        """Note that the disk of the database has space again, if a write succeeds.
 
-        The statement writes to a temporary file, since a failed write to the server's own log
-        would end the server.
+        The statement writes to a temporary file, since a failed write to the server's own log would
+        end the server.
         """
         try:
             async with connection.transaction():

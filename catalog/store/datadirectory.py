@@ -1,6 +1,6 @@
-"""The directory of an embedded server: only its users may enter it and use its lock files.
+"""The directory of an embedded server: only users of the server may enter and use lock files.
 
-A lock file that others could open could be locked by them, and no node would start or stop.
+A user who could open a lock file could lock it, and no node could start or stop.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ _PASSABLE = 0o710
 
 
 class DirectoryUnusable(Exception):
-    """The directory is not the node's own; the text says what to do."""
+    """The directory is not the node's own; the text gives the remedy."""
 
 
 def make_private(directory: Path, account: Account | None) -> None:
-    """Create the directory, or close it to others if it is open to them.
+    """Create the directory, or close an open directory to other users.
 
-    One that holds anything else than a server keeps its mode.
+    A directory with contents other than a server's keeps its mode.
 
     Raises:
-        DirectoryUnusable: it belongs to another user, or others may write to it.
+        DirectoryUnusable: the directory belongs to another user, or other users may write there.
     """
     try:
         directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         found = directory.stat()
         _check_owner(directory, found, account)
         names = {entry.name for entry in os.scandir(directory)} - {KEY_FILE}
+        # The mode of a directory that the node shares with other programs is not the node's to
+        # change.
         if names and not names & {"data", *_LOCKS}:
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise DirectoryUnusable(
@@ -57,7 +59,7 @@ def make_private(directory: Path, account: Account | None) -> None:
 
 @contextmanager
 def temporary_directory(prefix: str) -> Iterator[Path]:
-    """A new directory that is removed in the end, for the directories of embedded servers.
+    """A new directory for the directories of embedded servers; removed at the end of the context.
 
     The accounts of the servers can enter the directory, but not list it.
     """
@@ -67,11 +69,12 @@ def temporary_directory(prefix: str) -> Iterator[Path]:
 
 
 def open_lock(path: Path, account: Account | None) -> IO[bytes]:
-    """Open a lock file, which is closed to others.
+    """Open a lock file, which is closed to other users.
 
     Raises:
-        DirectoryUnusable: it belongs to another user.
+        DirectoryUnusable: the file belongs to another user.
     """
+    # O_NOFOLLOW: through a link, the node would change the mode of a file elsewhere.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         file = os.fdopen(os.open(path, flags, 0o600), "ab")

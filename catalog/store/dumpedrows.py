@@ -1,8 +1,8 @@
-"""Loads the rows of a dump without executing anything that the dump says.
+"""Loads the rows of a dump without executing statements of the dump.
 
-pg_restore writes a dump as a script: what it copies into which table, and where sequences go on.
-Everything in it may have been crafted, so it is read here, compared with the tables that the
-catalog's own migrations have made, and only values of columns are passed on.
+pg_restore writes a dump as a script of COPY data and of values for sequences. The script may have
+been crafted in every part, so this module parses the script, compares the names with the tables
+from the catalog's own migrations, and passes on only values of columns.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ _END = b"\n\\.\n"
 
 
 class RowsUnusable(Exception):
-    """A dump has something else than rows of a catalog; the text says what."""
+    """A dump has contents other than rows of a catalog; the text describes the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRelations:
-    """The names of what rows may be loaded into."""
+    """The names of the tables and sequences that rows may be loaded into."""
 
     tables: frozenset[str]
     sequences: frozenset[str]
 
 
 async def load_rows(connection: Connection, stream: StreamReader, known: KnownRelations) -> None:
-    """Load what pg_restore writes, in the transaction of a connection.
+    """Load the output of pg_restore, in the transaction of a connection.
 
-    The rows of applied migrations are left out: whoever made the tables has noted them.
+    The rows of applied migrations are left out, since the migrations that made the tables have
+    recorded themselves.
 
     Raises:
         RowsUnusable
@@ -102,10 +103,10 @@ class _Script:
         self._buffer = b""
 
     async def read_line(self) -> str | None:
-        """The next line, without its end; `None` if there is none.
+        """The next line, without its end; `None` at the end of the script.
 
         Raises:
-            RowsUnusable: it is too long, or no text.
+            RowsUnusable: the line is too long, or not UTF-8.
         """
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > _LONGEST_STATEMENT:
@@ -120,10 +121,11 @@ class _Script:
 
     async def read_data(self) -> AsyncIterator[bytes]:
         """The lines up to the end of the data, in parts; the rest stays if the script ends."""
-        # The line before counts as the begin of the mark, which may be the first line.
+        # The end mark begins with a line break, and may be the first line of the data.
         self._buffer = b"\n" + self._buffer
         is_first = True
         while (end := self._buffer.find(_END)) < 0:
+            # The end of the buffer may hold the first part of the end mark.
             sure = max(len(self._buffer) - len(_END), 0)
             data, self._buffer = self._buffer[:sure], self._buffer[sure:]
             if data:

@@ -1,6 +1,6 @@
-"""A PostgreSQL server of the node's own, for when no database is configured.
+"""The node's own PostgreSQL server, for a node without a configured database.
 
-All processes with the same data directory share one server.
+All processes with the same data directory share a server.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from catalog.store.postgresprocess import PORT, WAIT_SECONDS, Server, until
 
 _log = structlog.get_logger(__name__)
 
-# A process that holds the start lock for longer is starting the server, so it is a user of the
-# server, and stops it later.
+# A process that holds the start lock for longer is starting the server, so the process is a user of
+# the server, and stops the server later.
 _LEAVE_SECONDS = 5
 _LIVENESS_SECONDS = 1
 
-# The errors that clients see of a server that is being killed and listens no more.
+# The errors of clients when a server is being killed and no longer listens.
 _GONE = (
     ConnectionRefusedError,
     ConnectionResetError,
@@ -36,7 +36,7 @@ _GONE = (
     asyncpg.ConnectionDoesNotExistError,
 )
 
-# Runs before any database with a schema exists. `format` quotes the name.
+# Runs before a database with a schema exists. `format` quotes the name.
 _CREATE_DATABASE = """
     SELECT format('CREATE DATABASE %I', $1::text)
      WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = $1::text)
@@ -45,35 +45,35 @@ _CREATE_DATABASE = """
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """A running server that its holder uses until `stop`; `dsn` is for asyncpg."""
+    """A running server that the holder uses until `stop`; `dsn` is for asyncpg."""
 
     dsn: str
     _shared: SharedServer
     _share: IO[bytes]
 
     async def stop(self) -> None:
-        """Stop using the server. It stops with its last user in any process.
+        """Stop using the server, which stops with its last user in any process.
 
         A second call does nothing.
         """
         await self._shared.leave(self._share)
 
     async def revive(self) -> None:
-        """Start the server again if it has ended, unless another user of it just did.
+        """Start the server again if it has ended, unless another user just did.
 
         Raises:
-            EmbeddedPostgresError: it does not start.
+            EmbeddedPostgresError: the server does not start.
         """
         await self._shared.revive()
 
 
 async def start_embedded(directory: Path, *, database: str = "concord") -> EmbeddedPostgres:
-    """Start the server in `directory`, or join the one that runs there already.
+    """Start the server in `directory`, or join the running server.
 
-    Creates the directory, the server's data and the database where they are missing. Processes
-    may share a directory; if one is killed, its server stays for the next ones. Only the node's
-    user may enter the directory. Root cannot run PostgreSQL: the server then has an account of its
-    own (`account_of`), which must be able to enter the directories above.
+    Creates the directory, the server's data and the database if missing. Processes may share a
+    directory; after a process is killed, its server stays for the next processes. Only the node's
+    user may enter the directory. Root cannot run PostgreSQL: the server then has a separate account
+    (`account_of`), which must be able to enter the directories above.
 
     Raises:
         EmbeddedPostgresError: the server does not start, or not within two minutes.
@@ -105,7 +105,8 @@ async def _ensure_database(dsn: str, database: str) -> None:
     try:
         statement = await connection.fetchval(_CREATE_DATABASE, database)
         if statement is not None:
-            # Another process may create it meanwhile; the error depends on how far that is.
+            # Another process may create the database meanwhile; the error depends on the progress
+            # there.
             with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
                 await connection.execute(statement)
     finally:
@@ -123,7 +124,7 @@ async def _connect(dsn: str) -> asyncpg.Connection:
 
 @dataclass(frozen=True, slots=True)
 class SharedServer:
-    """A server and the lock files by which processes share it.
+    """A server and the lock files by which processes share the server.
 
     A process that holds `start.lock` may start and stop the server. Every user holds a share of
     `users.lock`; the kernel drops the share of a process that dies.
@@ -143,7 +144,7 @@ class SharedServer:
         return cls(directory, server)
 
     async def join(self) -> tuple[IO[bytes], Path]:
-        """Become a user of the server, starting it first if it does not run.
+        """Become a user of the server, and start the server if it does not run.
 
         Returns the share for `leave`, and the directory of the server's socket. If the caller is
         cancelled while the server starts, no server is left behind.
@@ -179,6 +180,7 @@ class SharedServer:
 
     async def _leave(self, share: IO[bytes]) -> None:
         share.close()
+        # Only the last user gets the exclusive lock.
         with self._users() as users, suppress(BlockingIOError):
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self.server.is_alive():
@@ -207,6 +209,7 @@ class SharedServer:
 async def _lock(lock: IO[bytes]) -> None:
     """Wait for a file lock; cancellation ends the wait."""
 
+    # Polls, since a blocking `flock` could not be cancelled.
     def is_ours() -> bool:
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Reads entities, their documents, and the tombstones of deleted ones."""
+"""Reads entities, their documents, and the tombstones of deleted entities."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 _queries = Queries("entities")
 _FOLLOWED = ("xref", "defaultversionid")
-# The characters that take as long to parse as one small entity.
+# The number of characters that take as long to parse as a small entity.
 _LARGE_ATTRIBUTES = 2048
 
 
 @record
 class Shown:
-    """A resource as a GET shows it: with its default version, if that is here yet."""
+    """A resource as a GET shows it: with its default version, if already replicated."""
 
     resource: Entity
     default: Entity | None
@@ -32,7 +32,7 @@ class Shown:
 
 def entity_from(row: Mapping[str, Any]) -> Entity:
     attributes, damage = _read_attributes(row["attributes"], row["kind"])
-    # Rows that are for showing only come without this, and without a signature.
+    # Rows that are only for showing lack `replaced` and the signature.
     text, replaced = row.get("replaced"), None
     if text is not None:
         replaced, fault = _read_attributes(text, row["kind"])
@@ -56,10 +56,10 @@ def entity_from(row: Mapping[str, Any]) -> Entity:
 
 
 def _read_attributes(text: str, kind: str) -> tuple[dict[str, Any], str]:
-    """The stored attributes, and why they cannot be used; there are none then.
+    """The stored attributes; or none, and the reason why they cannot be used.
 
-    Reads follow the attributes of resources to other entities, so these are checked here; the
-    types of others matter only where one entity is shown.
+    Reads follow `xref` and `defaultversionid` of resources to further entities, so both attributes
+    are checked here; the types of the rest matter only where a single entity is shown.
     """
     try:
         attributes = orjson.loads(text)
@@ -81,7 +81,7 @@ async def entities_from(rows: Sequence[Mapping[str, Any]]) -> list[Entity]:
 async def _each(
     parse: Callable[[Mapping[str, Any]], T], rows: Sequence[Mapping[str, Any]]
 ) -> list[T]:
-    """Parse rows, of which many, or large ones, take long."""
+    """Parse rows, in a thread if there are many or large rows."""
     weight = sum([len(row["attributes"]) for row in rows]) // _LARGE_ATTRIBUTES
     return await aside(max(len(rows), weight), _all, parse, rows)
 
@@ -145,7 +145,7 @@ async def read_batches(
 
 
 async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]:
-    """Read entities without their documents, by xid; missing ones are left out."""
+    """Read entities without their documents, by xid; missing entities are left out."""
     rows = await connection.fetch(_queries.load, list(xids))
     return {entity.xid: entity for entity in await entities_from(rows)}
 
@@ -156,7 +156,7 @@ async def load_by_origin(connection: Connection, origins: Iterable[Origin]) -> d
 
 
 async def load_by_path_at_authority(connection: Connection, origin: str) -> list[Entity]:
-    """Read the entities that have a path at their authorities, whichever these are."""
+    """Read the entities with the given path at their authorities, for every authority."""
     rows = await connection.fetch(_queries.load_by_path_at_authority, origin)
     return [entity_from(row) for row in rows]
 
@@ -169,7 +169,7 @@ async def load_tombstones(
 
 
 async def load_subtrees(connection: Connection, xids: Iterable[str]) -> list[Entity]:
-    """Read entities with everything below each, parents before their children."""
+    """Read entities with everything below each entity, parents before their children."""
     roots = ["" if xid == "/" else xid for xid in xids]
     rows = await connection.fetch(_queries.load_subtrees, roots)
     return await entities_from(rows)
@@ -189,11 +189,11 @@ async def numbers_of_deleted_versions(
 
 
 async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]:
-    """Read the resources that exist, each as a GET shows it."""
+    """Read the existing resources among `xids`, each as a GET shows it."""
     wanted = list(xids)
     if len(wanted) == 1:
         row = await connection.fetchrow(_queries.load_one_shown, wanted[0])
-        # Two entities, however large, are soon parsed.
+        # Two entities of any size are soon parsed.
         return [] if row is None else [_shown_from(row)]
     rows = await connection.fetch(_queries.load_shown, wanted)
     return await _each(_shown_from, rows)
@@ -216,15 +216,15 @@ async def page_resources(
 
 
 async def count_fitting(connection: Connection, xids: Iterable[str], most_bytes: int) -> int:
-    """Count the entities, in order, that begin within so many bytes of metadata.
+    """Count the entities, in order, that begin within the first `most_bytes` bytes of metadata.
 
-    A resource is measured with its default version, and a cross reference as its target.
+    A resource is measured with the default version, and a cross reference as the target.
     """
     return int(await connection.fetchval(_queries.count_fitting, list(xids), most_bytes))
 
 
 async def measure_subtrees(connection: Connection, xids: Iterable[str]) -> int:
-    """Add up the bytes of metadata of some entities and everything below each."""
+    """Add up the bytes of metadata of the given entities and everything below them."""
     return int(await connection.fetchval(_queries.measure_subtrees, list(xids)))
 
 
@@ -235,13 +235,13 @@ async def load_ids(connection: Connection, collection: str) -> list[str]:
 
 
 async def find_by_key(connection: Connection, key: bytes) -> str | None:
-    """Find the xid of the group or resource whose short URL has this key."""
+    """Find the xid of the group or resource whose short URL has the given key."""
     xid: str | None = await connection.fetchval(_queries.find_by_key, key)
     return xid
 
 
 async def count_collections(connection: Connection, collections: Iterable[str]) -> dict[str, int]:
-    """Count the entities of each collection, by its path; empty ones are missing."""
+    """Count the entities of each collection, by its path; empty collections are left out."""
     rows = await connection.fetch(_queries.count_collections, list(collections))
     return {row["collection"]: row["count"] for row in rows}
 

@@ -1,9 +1,9 @@
 """Writes filters and sorts as jsonpath over the documents of the view `shown`.
 
-A condition is one text, bound as a parameter; clients' values are in its literals only. The
-statement lowers its case, like that of the documents, so strings compare without case. In strict
-mode, jsonpath does not unwrap arrays; a missing path is an error there, which makes its predicate
-false.
+A condition is a single text, bound as a parameter; clients' values are only in literals. The
+statement lowers the case of the condition and of the documents, so strings compare without case. In
+strict mode, jsonpath does not unwrap arrays, and a missing path is an error, which makes the
+predicate false.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ class JsonSource(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPart:
-    """The parts of documents that a condition needs: the attributes of these names (`None`: all),
-    the columns of rows, and meta entities."""
+    """The parts of documents that a condition needs.
+
+    The parts are the attributes of the given names (`None`: all), the columns of rows, and meta
+    entities.
+    """
 
     names: tuple[str, ...] | None = ()
     facts: bool = False
@@ -61,10 +64,10 @@ class PathPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A condition on the entities of one collection; without a `path` all meet it.
+    """A condition on the entities of a collection; every entity meets a condition without a `path`.
 
-    `part` is the part of their documents that it needs. `lookup` is a condition by which the
-    search index finds candidates; empty if it cannot.
+    `part` is the part of the documents that the condition needs. `lookup` is a condition by which
+    the search index finds candidates; empty if the index cannot.
     """
 
     path: str | None = None
@@ -77,7 +80,7 @@ class Condition:
 
 
 def condition_of(expressions: Iterable[FilterExpression]) -> Condition:
-    """The condition that all of these expressions hold."""
+    """The condition that every expression holds."""
     written = list(expressions)
     if not written:
         return Condition()
@@ -91,10 +94,11 @@ def condition_of(expressions: Iterable[FilterExpression]) -> Condition:
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition:
-    """The condition that one of these is met."""
+    """The condition that at least one of the given conditions holds."""
     if len(conditions) == 1:
         return conditions[0]
     paths = [condition.path.removeprefix("strict ") for condition in conditions if condition.path]
+    # A condition without a path always holds, and so does the disjunction.
     if len(paths) < len(conditions):
         return Condition()
     lookups = [condition.lookup.removeprefix("strict ") for condition in conditions]
@@ -106,10 +110,10 @@ def any_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def within(lookup: str, collection: str) -> str:
-    """Limit a `lookup` to a collection and everything below it.
+    """Limit a `lookup` to a collection and everything below the collection.
 
     Args:
-        collection: of groups or resources, or the versions of one resource.
+        collection: a collection of groups, of resources, or of the versions of a resource.
     """
     parts = collection.split("/")
     place = f'$."$in" == {_quoted("/".join(parts[:4]))}'
@@ -119,7 +123,7 @@ def within(lookup: str, collection: str) -> str:
 
 
 def sort_path(sort: Sort) -> tuple[str, PathPart]:
-    """The path of a sort's values, and the part of the document that has it."""
+    """The path of a sort's values, and the part of the document with the values."""
     steps, _ = _place(sort.reference)
     return f"strict ${''.join(map(_accessor, steps))}", _part(sort.reference)
 
@@ -154,7 +158,7 @@ def _part(reference: AttributeReference) -> PathPart:
 
 
 def _is_in_index(expression: FilterExpression) -> bool:
-    """Whether the search index finds its matches: equalities at plain paths."""
+    """Whether the search index finds the matches: equalities at plain paths."""
     steps, source = _place(expression.reference)
     is_minus = is_number(expression.pieces[0]) and expression.pieces[0].startswith("-")
     return (
@@ -193,7 +197,7 @@ def _readonly(expression: FilterExpression) -> str:
 
 
 def _is_readonly(expression: FilterExpression) -> str:
-    """The predicate for the value of `readonly`: true for another authority than this node's."""
+    """The predicate for the value of `readonly`: true unless this node is the authority."""
     fitting = [value for value in (False, True) if _fits(expression, value)]
     if len(fitting) != 1:
         return _TRUE if fitting else _FALSE
@@ -214,8 +218,11 @@ def _fits(expression: FilterExpression, value: bool) -> bool:
 
 
 def _exists(root: str, steps: Sequence[Step], test: str) -> str:
-    """The predicate that a value at a path passes a test. Below a wildcard, each item is tested
-    alone, so that an item without the path is no error for the others."""
+    """The predicate that a value at a path passes a test.
+
+    Below a wildcard, each item is tested alone, so that an item without the path is no error for
+    the rest of the items.
+    """
     path = root
     for number, step in enumerate(steps, 1):
         path += _accessor(step)
@@ -259,8 +266,8 @@ def _like(pieces: tuple[str, ...]) -> str:
 def _time(operator: Operator, value: str) -> str:
     """The test of a time. Times are stored as texts in UTC, without trailing zeros, ending in Z.
 
-    Texts have the order of times unless one has more digits than the other: so the shorter
-    times within the same second are compared one by one.
+    Texts sort as times unless one text has more digits than the other: so the shorter times within
+    the same second are compared individually.
     """
     try:
         exact = read_time(value)

@@ -21,7 +21,7 @@ _BEYOND_TEXTS = "\U0010ffff" * 257
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortKey:
-    """The position of an entity in an order; without a value it has rank 0, the lowest."""
+    """The position of an entity in an order; an entity without a value has rank 0, the lowest."""
 
     rank: int
     number: Decimal
@@ -33,13 +33,13 @@ BEFORE_ALL = SortKey(rank=-1, number=Decimal(0), text="", id="")
 AFTER_ALL = SortKey(rank=9, number=Decimal(0), text=_BEYOND_TEXTS, id=_BEYOND_IDS)
 
 
-# One entity of a page: its `xid`, and the columns that `key_of` reads.
+# A row of a page: the entity's `xid`, and the columns that `key_of` reads.
 Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entity that meets a condition, with its collection and its id (lower case)."""
+    """An entity that meets a condition, with the collection and the id (lower case)."""
 
     xid: str
     listing: str
@@ -48,9 +48,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """The collections `prefix…/<plural>` with so many segments; ids are between the others.
+    """The collections `prefix…/<plural>` with `segments` segments; ids are the segments between.
 
-    All of them are in or below the collection `within`, unless that is empty.
+    The collections are in or below the collection `within`, unless `within` is empty.
     """
 
     within: str
@@ -97,7 +97,7 @@ async def page_by_walking(
 ) -> list[Row]:
     """A page of the matches of a condition that much of the collection meets.
 
-    Groups and resources are read in the order of an index if `sort` has one. Otherwise all
+    Groups and resources are read in the order of an index if `sort` has an index. Otherwise all
     matches are sorted.
     """
     wanted = (condition.path, *_columns(condition.part))
@@ -114,7 +114,7 @@ async def page_by_walking(
 
 
 def _walk(sort: Sort | None, after: SortKey) -> tuple[str, tuple[str, ...]]:
-    """The statement that reads in an order, and the arguments where it starts."""
+    """The statement that reads in an order, and the arguments where the statement starts."""
     backwards = _is_descending(sort)
     if sort is None or sort.is_by_id:
         return (_queries.walk_by_id_desc if backwards else _queries.walk_by_id), (after.id,)
@@ -139,7 +139,7 @@ async def page_of_some(
     after: SortKey,
     limit: int,
 ) -> list[Row]:
-    """A page of the entities with these ids (lower case)."""
+    """A page of the entities with the given ids (lower case)."""
     statement = _queries.rank_some_desc if _is_descending(sort) else _queries.rank_some
     ranking = _ranking(listing, sort, after, limit)
     rows: list[Row] = await connection.fetch(statement, *ranking, list(ids))
@@ -177,7 +177,7 @@ async def look_up(
 async def match_in(
     connection: Connection, listings: Sequence[str], condition: Condition
 ) -> list[Match]:
-    """All matches of a condition in these collections."""
+    """All matches of a condition in the given collections."""
     rows = await connection.fetch(
         _queries.match, condition.path, *_columns(condition.part), listings
     )

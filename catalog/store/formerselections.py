@@ -1,4 +1,4 @@
-"""The selections that a link had before it was changed, in the form in which they are stored."""
+"""The selections that a link had before a change, in their stored form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormerSelection:
-    """The entities that a link selected until it was changed; `("*",)` are all authorities."""
+    """The entities that a link selected until a change; `("*",)` stands for all authorities."""
 
     authorities: tuple[str, ...]
     scope: tuple[str, ...] = ()
@@ -17,7 +17,7 @@ class FormerSelection:
 
 
 def write_former(selection: FormerSelection) -> str:
-    """A list of one selection; of none if it has no authority, so that nothing was brought."""
+    """A list of the selection; empty without an authority, since the link brought no entities."""
     return orjson.dumps([asdict(selection)] if selection.authorities else []).decode()
 
 

@@ -1,4 +1,4 @@
-"""Reads what a doctor wants to know of a node's database and of its server."""
+"""Reads the facts that a doctor checks about a node's database and server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def read_clock(connection: Connection) -> datetime:
 
 
 async def long_transactions(connection: Connection, least_seconds: float) -> Sequence[Facts]:
-    """The oldest transactions that have an id, of all databases of the server."""
+    """The oldest transactions with an id, in all databases of the server."""
     found: Sequence[Facts] = await connection.fetch(_queries.transactions, least_seconds)
     return found
 

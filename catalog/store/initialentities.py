@@ -1,4 +1,4 @@
-"""Reads what is in the catalog in the order of xids, for subscribers that begin with it."""
+"""Reads the entities of a catalog in the order of xids, for subscribers that begin with them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _queries = Queries("initialentities")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialEntity:
-    """An entity as the change that would create it as it is now."""
+    """An entity as the change that would create the entity in its current state."""
 
     change: Change
     modifiedat: datetime
 
 
 async def read_entities_after(connection: Connection, xid: str, limit: int) -> list[InitialEntity]:
-    """Up to `limit` groups, resources and versions whose xids come after one, in their order."""
+    """Up to `limit` groups, resources and versions whose xids come after `xid`, in order."""
     rows = await connection.fetch(_queries.page, xid, limit)
     return [
         InitialEntity(

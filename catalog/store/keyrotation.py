@@ -1,4 +1,4 @@
-"""Encrypts all secrets in a database anew, under the key that is in use."""
+"""Encrypts all secrets in a database again, under the key in use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column of secrets: its place, and the statements that read and replace its values.
+    """A column of secrets: the place, and the statements that read and replace values.
 
-    `page` reads the ids and values after an id; `replace` replaces a value that is the old one.
+    `page` reads the ids and values after an id; `replace` replaces a value if it is unchanged.
     """
 
     table: str
@@ -72,9 +72,9 @@ COLUMNS: Sequence[_Column] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """The result of encrypting everything anew: the numbers of secrets.
+    """The result of a rotation: the numbers of secrets.
 
-    `unreadable` are those that no key of the node opens; they stay as they are.
+    `unreadable` secrets, which no key of the node opens, stay unchanged.
     """
 
     encrypted: int
@@ -82,11 +82,11 @@ class Rotation:
 
 
 class RotationUnderWay(Exception):
-    """Another process encrypts everything anew at the moment."""
+    """Another process is encrypting the secrets at the moment."""
 
 
 async def count_secrets(connection: Connection) -> Counter[str]:
-    """The numbers of secrets by the id of their key; "" stands for damaged ones."""
+    """The numbers of secrets by the id of their key; "" stands for damaged secrets."""
     counts: Counter[str] = Counter()
     for column in COLUMNS:
         async for _, sealed in _values(connection, column):
@@ -98,10 +98,10 @@ async def count_secrets(connection: Connection) -> Counter[str]:
 
 
 async def encrypt_anew(connection: Connection, keys: KeyRing) -> Rotation:
-    """Encrypt every secret under the key in use; what has it already stays.
+    """Encrypt every secret under the key in use; secrets under the key already stay unchanged.
 
-    Afterwards no secret needs another key of the ring. Interrupted at any point, it can be
-    repeated: every secret has one key or the other.
+    Afterwards no secret needs another key of the ring. An interrupted rotation can be repeated:
+    every secret is under an older key or the key in use.
 
     Raises:
         RotationUnderWay
@@ -130,7 +130,7 @@ async def _encrypt_all(connection: Connection, keys: KeyRing) -> Rotation:
                 unreadable += 1
                 continue
             anew = keys.seal(secret, place)
-            # One that was replaced meanwhile has the key in use already.
+            # A secret that was replaced meanwhile has the key in use already.
             replaced = await connection.fetchval(column.replace, id, sealed, anew)
             encrypted += replaced is not None
     return Rotation(encrypted=encrypted, unreadable=unreadable)

@@ -1,4 +1,4 @@
-"""Roles that one process of a node has at a time, for as long as its connection lives."""
+"""Roles that a single process of a node has at a time, as long as its connection lives."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LEAVING_SECONDS = 1.0
 async def take_over(connection: Connection, role: str) -> AsyncIterator[bool]:
     """Yield whether this connection's process now has a role of the node.
 
-    It has the role until it leaves the context or the connection ends. A connection that may
-    have got the role in vain is closed.
+    The process has the role until the context or the connection ends. If the outcome of the request
+    is unknown, the connection is closed.
     """
     try:
         is_leader = await connection.fetchval(_queries.take_over, role)
     except BaseException:
-        # The server may have given the role, and the pool must not get the connection with it.
+        # The server may have given the role, and the pool must not get a connection with a role.
         cut(connection)
         raise
     if not is_leader:
@@ -67,7 +67,7 @@ async def run_heartbeat(
 
     Args:
         connection: used for nothing else meanwhile.
-        beat: is called again and again, and bounds its own time; without it, the server is asked
+        beat: called again and again; bounds its own time. By default, a statement asks the server
             for a sign of life.
         every_seconds: the time between two calls.
 

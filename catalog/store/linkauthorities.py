@@ -1,4 +1,4 @@
-"""Reads which links are pinned to which authorities, and where those are."""
+"""Reads the links that are pinned to authorities, and the authorities at a base URL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _queries = Queries("linkauthorities")
 class Claim:
     """The knowledge of this node about an authority that a source claims to be.
 
-    `rival` is the id of a link to another source that is pinned to it. It `is_shared` if another
-    link to the same source is, and `is_known` if entities here or definitions of links name it.
+    `rival` is the id of a link to another source that is pinned to the authority. `is_shared` tells
+    whether another link to the same source is pinned to the authority, `is_known` whether entities
+    here or definitions of links name the authority.
     """
 
     rival: str | None
@@ -33,23 +34,24 @@ async def following(connection: Connection, authority: str) -> list[str]:
 async def pinned_to(
     connection: Connection, authorities: Collection[str] | None
 ) -> list[tuple[str, LinkDefinition]]:
-    """Read the authorities and definitions of links that are pinned to some; `None` is to any."""
+    """Read the definitions of links pinned to the authorities, with the pin; `None` for any pin."""
     wanted = None if authorities is None else list(authorities)
     rows = await connection.fetch(_queries.pinned_to, wanted)
     return [(row["authority"], definition_from(row)) for row in rows]
 
 
 async def read_claim(connection: Connection, link: str, authority: str, source: str) -> Claim:
-    """Read what this node knows of an authority that the source of a link claims to be."""
+    """Read the knowledge of this node about an authority that the source of a link claims to be."""
     row = await connection.fetchrow(_queries.claim, link, authority, source)
     assert row is not None
     return Claim(rival=row["rival"], is_shared=row["is_shared"], is_known=row["is_known"])
 
 
 async def authorities_at(connection: Connection, base: str) -> list[str]:
-    """Read the authorities of the sources of links whose URLs begin with a base.
+    """Read the authorities of the sources of links whose URL is a base.
 
-    The base that a source names counts if no link leads there and no other source names it.
+    The base in a source's own URLs counts if no link leads there and no other source names the
+    base.
     """
     rows = await connection.fetch(_queries.authorities_at, base)
     return [row["authority"] for row in rows]

@@ -1,4 +1,4 @@
-"""Reads how far the links of a node have come in the logs of their sources."""
+"""Reads the progress of the links of a node in the logs of their sources."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _queries = Queries("linkprogress")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProgress:
-    """The progress of a link. `reached` is `None` until it has copied everything once.
+    """The progress of a link. `reached` is `None` until the link has copied everything once.
 
-    `instance` has the first 8 digits of its source's id, and is `None` before the first contact.
+    `instance` has the first 8 digits of the source's instance id, and is `None` before the first
+    contact.
     """
 
     id: str
@@ -28,17 +29,17 @@ class LinkProgress:
     state: str
 
     def is_at(self, cursor: LogCursor) -> bool:
-        """Whether it has brought everything up to a position of its source."""
+        """Whether the link has brought everything up to a position of its source."""
         reached = self.reached
         return reached is not None and reached.instance == cursor.instance and reached >= cursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeProgress:
-    """The progress of a node and of some of its links, at one moment.
+    """The progress of a node and of a selection of links, at the same moment.
 
-    Everything that is here has a position up to `newest`. The log has none of transactions from
-    `next_txid` on.
+    Everything in this catalog has a position up to `newest`. The log has no entries of transactions
+    from `next_txid` on.
     """
 
     links: Sequence[LinkProgress]
@@ -47,16 +48,16 @@ class NodeProgress:
     revision: int
 
     def following(self, instance: str) -> list[LinkProgress]:
-        """The links whose sources are an instance; if there is none, those that may turn out so."""
+        """The links whose source is the instance; else the links with an unknown instance."""
         found = [link for link in self.links if link.instance == instance]
         return found or [link for link in self.links if link.instance is None]
 
 
 async def read_progress(connection: Connection, instances: Collection[str]) -> NodeProgress:
-    """Read the progress of this node, and of its links that follow some instances, or may do so.
+    """Read the progress of the node, and of the links that follow the instances, or may do so.
 
     Args:
-        instances: the first 8 digits of their ids.
+        instances: the first 8 digits of the instance ids.
     """
     rows = await connection.fetch(_queries.read, list(instances))
     first = rows[0]
@@ -81,7 +82,7 @@ def _link_from(row: Mapping[str, Any]) -> LinkProgress:
 def _cursor_from(text: str | None) -> LogCursor | None:
     """The position in the source's log that a link's cursor begins with.
 
-    A source may give out cursors of another form, which nobody waits for.
+    A source may give out cursors of another form, which no client waits for.
     """
     try:
         return None if text is None else LogCursor.parse(text.partition("@")[0])

@@ -1,4 +1,4 @@
-"""Stores links: their definitions, their state and progress, and their conflicts."""
+"""Stores links: definitions, state, progress and conflicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
 LINK_CHANNEL = "links"
-"""Announces the id of a link to wake, or nothing when links were changed."""
+"""Announces the id of a link to wake, or an empty id when links were changed."""
 _HISTORY = timedelta(days=90)
 _queries = Queries("links")
 
@@ -34,21 +34,22 @@ class LinkDefinition:
     """The definition of a link by an operator.
 
     `authorities` are the authorities of the entities that the link brings: empty stands for the
-    one that the source is pinned to, and `("*",)` for all: the source is believed about each of
-    them. `scope` are the xids that it brings, each with everything below it, and `types` the types
-    of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. Of these,
-    it brings groups and resources that have all `labels`, as `name=value` or `name`. `prefix`
-    comes before the ids that groups get here, unless one of the pairs in `map`, as
-    `messagegroups/shop=messagegroups/eu-shop`, is about them. `addresses` has pairs as
-    `amqp://broker.a:5672=amqp://bridge.b:5673`, by which addresses of endpoints are rewritten.
-    `trust` has keys that were trusted with the link.
+    authority that the source is pinned to, `("*",)` for all authorities: the source is believed
+    about each of them. `scope` are the xids of the entities that the link brings, each with
+    everything below it, and `types` the types of groups (`endpoints`) or resources
+    (`messagegroups/messages`); empty stands for all. Within the selection, the link brings groups
+    and resources with all `labels`, as `name=value` or `name`. `prefix` comes before the ids of
+    groups in this catalog, unless a pair of `map`, as `messagegroups/shop=messagegroups/eu-shop`,
+    renames the group. `addresses` has pairs as `amqp://broker.a:5672=amqp://bridge.b:5673`, by
+    which addresses of endpoints are rewritten. `trust` has keys that were trusted with the link.
 
-    A link has the members of its mode (`MODE_TERMS`); the others are empty, and are not stored. One
-    that sends has a `target`, and no `source`: its source is this node. One of mode `accept` has
-    neither URL, since its source sends by itself. `kafka` follows a topic that another node
-    publishes to, `walk` and `write` lead to servers of other software. `dialect` is the API that a
-    link reads or writes there; without it, it is found out. `eventtopic` is the topic whose events
-    wake a link of mode `events`; without it, the source posts them.
+    A link has the members of its mode (`MODE_TERMS`); the other members are empty, and are not
+    stored. A link that sends has a `target`, and no `source`: its source is this node. A link of
+    mode `accept` has neither URL, since the source sends by itself. `kafka` follows a topic that
+    another node publishes to, `walk` and `write` lead to servers of other software. `dialect` is
+    the API that a link reads or writes there; without a dialect, the link detects the API.
+    `eventtopic` is the topic whose events wake a link of mode `events`; without a topic, the source
+    posts the events.
     """
 
     source: str = ""
@@ -67,12 +68,12 @@ class LinkDefinition:
 
     @property
     def peer(self) -> str:
-        """The URL of the other catalog, if there is one."""
+        """The URL of the other catalog; empty for a link without a URL."""
         return self.target or self.source
 
     @property
     def terms(self) -> ModeTerms:
-        """The facts that all links of its mode share."""
+        """The facts about links of the same mode."""
         return MODE_TERMS[self.mode]
 
     @property
@@ -83,23 +84,24 @@ class LinkDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link with the identity of its source, its state and its progress.
+    """A link with the identity of the source, the state and the progress.
 
-    `authority` is the one that the source is pinned to, `None` before the first contact. The next
-    copy drops the replicas of `drops` first, and if the link `doubts`, it replaces the copies of
-    `authority` here whatever their epochs; it compares digests first unless the link `copiesall`. A
-    link that `ends` is deleted once they are dropped. `cursor` is `None` until a copy was applied.
-    `currentat` is when the link last had applied everything that its source had. `history` has the
-    newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
-    attempt after a failure. `question` is what the link asks before it goes on, `errors` the
-    numbers of errors by class. `former` is what it selected before, until what is here was
-    reconsidered: what is no longer selected leaves, groups get other names and endpoints other
-    addresses. `sealed` is the credential that it shows to its peer, encrypted, and `credential`
-    what everybody may know. `loss` is the reason why its source may lack what it has brought, or
-    delete it, until it has caught up with the source.
+    `authority` is the authority that the source is pinned to, `None` before the first contact. The
+    next copy first drops the replicas of `drops`, and if the link `doubts`, the next copy replaces
+    the copies of `authority` here whatever their epochs; digests are compared first unless the link
+    `copiesall`. A link that `ends` is deleted after the replicas are dropped. `cursor` is `None`
+    until a copy was applied. `currentat` is the last time at which the link had applied everything
+    of the source. `history` has the newest event first. `paused` is the reason of a pause,
+    `nextattemptat` the time of the next attempt after a failure. `question` has to be answered
+    before the link goes on, `errors` has the numbers of errors by class. `former` has the previous
+    selections until the replicas are reconsidered: deselected replicas leave, groups get new names
+    and endpoints new addresses. `sealed` is the credential that the link shows to its peer,
+    encrypted, and `credential` the public part. `loss` is the reason why the source may lack or
+    delete entities that the link has brought, until the link has caught up with the source.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
-    the target's, `cursor` is a position in this node's own log, and `applied` counts there.
+    the target's, `cursor` is a position in this node's own log, and `applied` counts copies at the
+    target.
     """
 
     id: str
@@ -133,7 +135,7 @@ class Link:
 
 
 def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
-    """A link as it would begin, which is not stored."""
+    """A link as it would begin, without being stored."""
     return Link(
         id=id,
         revision=-1,
@@ -164,12 +166,14 @@ def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
 async def create(
     connection: Connection, id: str, definition: LinkDefinition, authority: str | None = None
 ) -> Link | None:
-    """Add a link; `None` if its id is taken.
+    """Add a link; `None` if the id is taken.
 
     Args:
-        authority: the one that the source is pinned to; `None` pins it at the first contact.
+        authority: the authority that the source is pinned to; `None` pins the source at the first
+            contact.
     """
     is_mapped = bool(definition.prefix or definition.map or definition.addresses)
+    # The notification leaves with the commit: no process looks for the link before it is visible.
     row = await connection.fetchrow(_queries.create, id, _text(definition), authority, is_mapped)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
@@ -183,11 +187,12 @@ async def replace(
     *,
     is_moved: bool = False,
 ) -> Link | None:
-    """Replace the definition of a link and its pin; `None` if there is no such link.
+    """Replace the definition of a link and its pin; `None` if the link does not exist.
 
-    A link with another source or other authorities begins anew. A link with another selection, or
-    with other names or addresses, compares with its source and reconsiders its replicas. A link
-    whose catalog `is_moved` to another URL goes on from its cursor.
+    A link with a different source or different authorities begins anew. A link with a different
+    selection compares with the source again. After a change of selection, names or addresses, a
+    link that brings entities reconsiders the replicas. A link whose catalog `is_moved` to a new URL
+    continues from the cursor.
     """
     is_other = _flow(before.definition) != _flow(definition) or before.authority != authority
     leads_elsewhere = is_other and not is_moved
@@ -218,12 +223,12 @@ async def restart(
     ends: bool = False,
     copiesall: bool = False,
 ) -> Link | None:
-    """Let a link begin anew; `None` if there is no such link.
+    """Let a link begin anew; `None` if the link does not exist.
 
     Args:
-        authority: the one that its source is pinned to.
+        authority: the authority that the source is pinned to.
         drops: the authorities whose replicas are dropped first; `*` stands for all.
-        ends: delete the link after that, instead.
+        ends: delete the link after dropping the replicas, instead.
         copiesall: copy everything, without comparing digests first.
     """
     row = await connection.fetchrow(
@@ -234,23 +239,23 @@ async def restart(
 
 
 async def note_reconsidered(connection: Connection, link: Link) -> None:
-    """Note that what a link selected before it was changed is reconsidered."""
+    """Note that the replicas of the link's former selections are reconsidered."""
     await connection.execute(_queries.has_reconsidered, link.id, link.revision)
 
 
 async def bringing_beside(connection: Connection, link: Link) -> list[tuple[str, LinkDefinition]]:
-    """Read the authorities and definitions of the other links that bring entities."""
+    """Read the authorities and definitions of further links that bring entities."""
     rows = await connection.fetch(_queries.bringing_beside, link.id)
     return [(row["authority"], definition_from(row)) for row in rows]
 
 
 async def note_dropped(connection: Connection, link: Link) -> None:
-    """Note that the replicas which a link was to drop are gone."""
+    """Note that the replicas in the link's `drops` are gone."""
     await connection.execute(_queries.has_dropped, link.id, link.revision)
 
 
 async def delete(connection: Connection, id: str) -> Link | None:
-    """Delete a link, and return it as it was."""
+    """Delete a link, and return its last state; `None` if the link does not exist."""
     row = await connection.fetchrow(_queries.delete, id)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
@@ -273,7 +278,7 @@ async def get_acceptance(connection: Connection, authority: str) -> Link | None:
 
 
 async def find_pushing(connection: Connection, instance: uuid.UUID, link: Link) -> str | None:
-    """Find another link that pushes to the same target, and did so before."""
+    """Find an earlier link that pushes to the same target."""
     id: str | None = await connection.fetchval(_queries.pushing_to, instance, link.revision)
     return id
 
@@ -297,16 +302,16 @@ async def meet(
     *,
     loss: str = "",
 ) -> str | None:
-    """Store the identity of the source, and return the cursor if it is of this instance.
+    """Store the identity of the source; return the cursor if it belongs to the instance.
 
     At the first contact, the source is pinned to its authority.
 
     Args:
-        base: the base of the URLs that the source gives out, if it names one.
-        loss: the reason why the source may lack what the link has brought, if there is one.
+        base: the base of the URLs that the source gives out, if the source names a base.
+        loss: the reason why the source may lack entities that the link has brought; "" for no loss.
 
     Raises:
-        LinkReplaced: there is no link of this revision.
+        LinkReplaced: no link has this revision.
     """
     row = await connection.fetchrow(
         _queries.meet, link.id, link.revision, instance, authority, base, loss or None
@@ -320,10 +325,10 @@ async def meet(
 async def forget_cursor(
     connection: Connection, link: Link, error: str | None = None, *, loss: str = ""
 ) -> None:
-    """Let a link read everything again; count an error of a class that is the reason.
+    """Let a link read everything again; `error` is the class of the error to count, if any.
 
     Args:
-        loss: the reason why its source may lack what the link has brought, if there is one.
+        loss: the reason why the source may lack entities that the link has brought; "" for no loss.
     """
     await connection.execute(_queries.forget_cursor, link.id, link.revision, error, loss or None)
 
@@ -344,13 +349,13 @@ async def save_progress(
     behind: int | None = None,
     settled: Sequence[Origin] = (),
 ) -> None:
-    """Store how far the link has come; the caller commits it with the applied entities.
+    """Store the progress of the link; the caller commits it with the applied entities.
 
     Args:
-        settled: the origins that are no longer in conflict: here, or at the link's target.
-        applied: how many of the `copies` that came, in `size` bytes, changed anything.
-        behind: the changes that are still to come, if that is known; with a cursor, the link is
-            current if there are none.
+        applied: the number of received `copies`, of `size` bytes together, that changed an entity.
+        behind: the number of changes still to come, `None` if unknown; with a cursor, the link is
+            current if the number is 0.
+        settled: the origins that are no longer in conflict, here or at the link's target.
 
     Raises:
         LinkReplaced: roll back, as the entities were meant for a link that is gone.
@@ -387,9 +392,9 @@ async def save_state(
     """Store the state of a link.
 
     Args:
-        error_class: under which the error is counted.
-        copies: as many are expected by a link that begins to copy.
-        too_many: how often the other side asked for fewer requests.
+        error_class: the class under which the error is counted.
+        copies: the number of copies that a link expects at the beginning of a copy.
+        too_many: the number of times that the peer asked for fewer requests.
     """
     await connection.execute(
         _queries.save_state,
@@ -407,14 +412,14 @@ async def save_state(
 
 
 async def expect(connection: Connection, link: Link, copies: int) -> None:
-    """Store how many copies a link that copies expects."""
+    """Store the number of copies that a copying link expects."""
     await connection.execute(_queries.expect, link.id, link.revision, copies)
 
 
 async def remember(
     connection: Connection, link: Link, at: datetime, event: str, detail: str
 ) -> None:
-    """Add an event to the link's history, and forget the old ones."""
+    """Add an event to the link's history, and drop old events."""
     since = format_time(at - _HISTORY)
     await connection.execute(
         _queries.remember, link.id, link.revision, format_time(at), event, detail, since
@@ -422,7 +427,7 @@ async def remember(
 
 
 async def wake(connection: Connection, id: str) -> None:
-    """Have the process that runs the link read its source now."""
+    """Have the process of the link read the source now."""
     await connection.execute(_queries.announce, id)
 
 

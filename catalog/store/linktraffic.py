@@ -1,4 +1,4 @@
-"""The traffic of a link: what it has brought or sent, how quickly, and how far a copy has come."""
+"""The traffic of a link: the copies brought or sent, their rate, and the progress of a copy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class CopyProgress:
     """The progress of a complete copy.
 
     Args:
-        copies: that have come.
-        expected: as many as there are, at most; `None` if the source does not tell.
-        seconds: the rest of its time at its speed so far, if that can be told.
+        copies: the number of copies so far.
+        expected: the most copies to come in total; `None` if the source does not tell.
+        seconds: the remaining time at the speed so far; `None` if unknown.
     """
 
     copies: int
@@ -27,7 +27,7 @@ class CopyProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTraffic:
-    """The counters of a link, as its row has them."""
+    """The counters of a link, as stored in the link's row."""
 
     bytes: int = 0
     behind: int | None = None
@@ -45,7 +45,8 @@ class LinkTraffic:
     def rate(self, now: datetime) -> float:
         """The copies per second in the minute before `now`.
 
-        Of the earlier of the two minutes that were counted, the part counts that is within it.
+        Of the earlier of the two counted minutes, only the part within the minute before `now`
+        counts.
         """
         if self.minuteat is None:
             return 0.0
@@ -57,7 +58,7 @@ class LinkTraffic:
         return copies / _MINUTE
 
     def progress(self, now: datetime) -> CopyProgress | None:
-        """The progress of the complete copy that began last, if there was one."""
+        """The progress of the last complete copy; `None` if no complete copy was begun."""
         if self.copyat is None:
             return None
         expected = None if self.copyof is None else max(self.copyof, self.copied)

@@ -18,20 +18,20 @@ from catalog.store.queries import Queries
 _queries = Queries("locks")
 
 Gate = Literal["open", "model", "closed"]
-"""The writes that a node admits: all, changes of the model alone, or none of clients."""
+"""The writes that a node admits: all writes, changes of the model only, or no client writes."""
 Refusal = Gate | Literal["reserved"]
-"""A position of the gate at which a write is refused, or a group that is to come by a handover."""
+"""A position of the gate at which a write is refused, or a group that a handover has reserved."""
 _RESERVED = "CC004"
-# What was changed while a write was planned is read again, up to so many entities.
+# Entities that changed while a write was planned are read again, up to this number.
 _MOST_CHANGED = 1000
 
 
 class MustBeginAgain(Exception):
-    """Touched entities changed while an interaction waited for its locks, or it waited too long."""
+    """Touched entities changed while an interaction waited for locks, or the wait was too long."""
 
 
 class ConfigurationChanged(Exception):
-    """The configuration in force is not the one that the interaction was read with."""
+    """The configuration in force is not the configuration that the interaction was read with."""
 
 
 _REASONS: Mapping[str, type[Exception]] = {
@@ -46,11 +46,11 @@ _REASONS: Mapping[str, type[Exception]] = {
 class Touched:
     """The entities that an interaction is about to write, to be locked and loaded.
 
-    `groups` and `resources` are xids. The exclusive flags name the entities that are known to
-    gain or lose children; the database finds the missing ones itself. `revision` is that of the
-    configuration that the interaction was read with; `None` fits any. While the node's gate is in a
-    position that is among `refused_at`, nothing may be written; with `reserved` among them, nor may
-    anything in groups that another authority is handing over to this node.
+    `groups` and `resources` are xids. The exclusive flags name the entities that are known to gain
+    or lose children; the database itself finds the missing ones. `revision` is the revision of the
+    configuration that the interaction was read with; `None` fits any revision. While the node's
+    gate is in a position among `refused_at`, every write is refused; `reserved` also refuses writes
+    in groups that another authority is handing over to this node.
     """
 
     groups: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class Touched:
         )
 
     def suffice_for(self, other: Touched) -> bool:
-        """Whether these locks protect everything that `other` touches."""
+        """Whether the locks of `self` protect everything that `other` touches."""
         if self.catalog_exclusive:
             return True
         by_resource = other.resources <= self.resources and not other.groups_exclusive
@@ -86,11 +86,11 @@ class Touched:
 
 @record
 class Locked:
-    """The touched entities as they are while the locks are held.
+    """The touched entities, in their state under the locks.
 
-    Where `is_referred` is false, no cross reference refers to a touched resource. Where
-    `has_lived` is false, no touched entity and no version of one left a tombstone. `signing_key` is
-    the number of the key that signs what is written; `None` if nothing does.
+    If `is_referred` is false, no cross reference refers to a touched resource. If `has_lived` is
+    false, neither a touched entity nor a version of a touched entity left a tombstone.
+    `signing_key` is the number of the key that signs writes; `None` if writes are not signed.
     """
 
     entities: dict[str, Entity]
@@ -102,15 +102,15 @@ class Locked:
 async def lock_and_load(
     connection: Connection, touched: Touched, *, patience_seconds: float = 0
 ) -> Locked:
-    """Lock, then load the registry, the groups, the resources and all versions of these.
+    """Lock, then load the registry, the groups, the resources and all versions of the resources.
 
     Args:
-        patience_seconds: the longest wait for a lock, here and in the rest of the
-            transaction; 0 is for ever.
+        patience_seconds: the longest wait for a lock, here and in the rest of the transaction; 0
+            waits without limit.
 
     Raises:
-        MustBeginAgain: roll back, and come again with everything exclusive.
-        ConfigurationChanged: roll back, and read the configuration anew.
+        MustBeginAgain: roll back, and come again with exclusive locks on everything.
+        ConfigurationChanged: roll back, and read the configuration again.
         CatalogRecovering: roll back, since the gate is closed to the caller.
         HandoverUnderWay: roll back, since one of the groups is reserved.
     """
@@ -144,9 +144,9 @@ async def lock_and_load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAt:
-    """The moment that a write is planned at, by the transactions whose writes are seen then.
+    """The moment of the plan of a write, by the transactions whose writes are visible.
 
-    `oldest` is the id of the first transaction that may not be seen. `signing_key` is as in
+    `oldest` is the id of the first transaction that may be invisible. `signing_key` is as in
     `Locked`.
     """
 
@@ -172,7 +172,7 @@ async def read_planned_at(connection: Connection, touched: Touched) -> PlannedAt
 
 
 async def load_touched(connection: Connection, touched: Touched) -> dict[str, Entity]:
-    """Read the registry, the groups, the resources and all versions of these, without locks."""
+    """Read the registry, the groups, and the resources with all versions, without locks."""
     rows = await connection.fetch(
         _queries.load_touched, list(touched.groups), list(touched.resources)
     )
@@ -191,18 +191,18 @@ async def lock_planned(
     """Lock groups for a write that was planned at a snapshot.
 
     Args:
-        touched: its groups are locked exclusive.
-        read: the xids of all groups and resources that the plan depends on.
-        read_whole: those of groups of which it depends on everything within.
-        absent: groups that were not there. They need no locks, since nobody else creates a group
-            while the registry is locked.
+        touched: the groups to lock, each exclusive.
+        read: the xids of every group and resource that the plan depends on.
+        read_whole: the xids of the groups whose whole contents the plan depends on.
+        absent: groups that did not exist. Absent groups need no locks, since no other writer
+            creates a group while the registry is locked.
 
     Returns:
-        what has changed of that since, as it is, by xid: resources with all their versions. `None`
-        stands for what is gone.
+        the current state of the entities that changed since, by xid: resources with all their
+            versions. `None` stands for a deleted entity.
 
     Raises:
-        MustBeginAgain: too much has changed, or another key signs.
+        MustBeginAgain: too many entities have changed, or another key signs.
         ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
     """
     await connection.execute(
@@ -211,6 +211,7 @@ async def lock_planned(
         touched.registry_exclusive or bool(absent),
         touched.catalog_exclusive,
     )
+    # The gate, the configuration and the reservations may have changed before the locks were held.
     held = await read_planned_at(connection, touched)
     rows = await connection.fetch(
         _queries.find_changed,
@@ -228,9 +229,10 @@ async def lock_planned(
         return {}
     found = replace(touched, groups=frozenset(), resources=frozenset(changed))
     current = await load_touched(connection, found)
+    # `load_touched` always reads the registry, which counts only if it has changed.
     return {xid: current.get(xid) for xid in {*changed, *(current.keys() - {"/"})}}
 
 
 async def is_awaited(connection: Connection) -> bool:
-    """Whether another transaction waits for a lock that this one holds."""
+    """Whether a second transaction waits for a lock of the connection's transaction."""
     return bool(await connection.fetchval(_queries.is_awaited))

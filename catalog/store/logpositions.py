@@ -1,4 +1,4 @@
-"""Positions in the log, as cursors and as subscribers name them: a beginning, an end, a time."""
+"""Positions in a log, as cursors and as subscribers name them: a beginning, an end, a time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 LogName = Literal["changes", "subscriptions", "audit"]
-"""The log of changes, that of what became of subscriptions, or the audit."""
+"""The log of changes, the log of the lives of subscriptions, or the audit."""
 MOST_DISORDER = timedelta(minutes=10)
-"""The most by which an entry may be earlier than one before it: clocks differ, and time passes
-between the decision on a change and its transaction."""
+"""The most by which an entry may be earlier than a previous entry.
+
+Clocks differ, and time passes between the decision on a change and its transaction.
+"""
 _queries = Queries("logpositions")
 ENTRY_SINCE: Mapping[LogName, str] = {
     "changes": _queries.change_since,
@@ -33,7 +35,7 @@ def check_position(text: str, subject: str, name: str = "config.from") -> None:
     """Check that a text, the attribute `name` of `subject`, can name a position.
 
     Raises:
-        InvalidAttribute: it is neither `now`, `earliest`, a position, nor a time.
+        InvalidAttribute: the text is neither `now`, `earliest`, a position, nor a time.
     """
     if text not in ("now", "earliest") and _position_from(text) is None:
         try:
@@ -51,12 +53,14 @@ async def find_position(
     subject: str = "/subscriptions",
     name: str = "config.from",
 ) -> Position:
-    """The position after which a reader goes on that begins at `now`, `earliest`, a position or
-    a time. A position is that of the last event that it has read, a time that of the first that
-    it is to read.
+    """The position after which a reader continues that begins at the position `text`.
+
+    Args:
+        text: `now`, `earliest`, the position of the last event that the reader has read, or the
+            time of the first event to read.
 
     Raises:
-        InvalidAttribute: `text` is none of these, or the log does not reach there.
+        InvalidAttribute: `text` is no position, or the log does not reach the position.
     """
     check_position(text, subject, name)
     bounds = await connection.fetchrow(_queries.bounds, log)
@@ -84,7 +88,7 @@ def _position_from(text: str) -> Position | None:
 
 
 def _has_all_since(moment: datetime, bounds: Mapping[str, Any]) -> bool:
-    """Whether a log has everything that happened from a time to now."""
+    """Whether a log has every entry from a time to now."""
     first = bounds["first_at"]
     is_whole = bounds["dropped_txid"] == 0
     return moment <= bounds["now"] and (is_whole or (first is not None and first <= moment))
@@ -97,7 +101,7 @@ async def _find_time(connection: Connection, moment: datetime, log: LogName) -> 
 
 
 def _description(bounds: Mapping[str, Any]) -> str:
-    """A sentence on what a log has."""
+    """A sentence on the entries of a log."""
     now = Position.end_of(bounds["txid"])
     dropped = Position(bounds["dropped_txid"], bounds["dropped_seq"])
     first = bounds["first_at"]
@@ -113,14 +117,13 @@ _FORM = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogCursor:
-    """A position with the instance of the node whose log it is in, by the first 8 digits of its id.
+    """A position in the log of a node, with the first 8 digits of the node's instance id.
 
-    Only cursors of one instance can be compared. Of these, later ones are greater, and so are
-    their texts.
+    Only cursors of the same instance can be compared. Later cursors are greater, as are the texts.
 
     Args:
-        checksum: of the change at the position, by which another past of the log is noticed; "" in
-            a cursor that stands for a position alone.
+        checksum: the checksum of the change at the position, by which a log with another past is
+            noticed; "" in a cursor that stands for a position alone.
         incarnation: the last start of the node when the cursor was given out, by the first 8 digits
             of its id.
     """
@@ -151,5 +154,5 @@ class LogCursor:
         return cls(found[1], Position.parse(found[2]), found[3] or "", found[4] or "")
 
     def is_of(self, instance: uuid.UUID) -> bool:
-        """Whether it is a position in the log of an instance."""
+        """Whether the cursor is a position in the log of an instance."""
         return self.instance == instance.hex[:8]

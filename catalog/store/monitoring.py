@@ -1,4 +1,4 @@
-"""Reads the figures by which a node is watched: sizes, subscriptions, links, reconciliations."""
+"""Reads the figures that monitor a node: sizes, subscriptions, links, reconciliations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _queries = Queries("monitoring")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFigures:
-    """The figures of a node that its database tells, as rows of `sql/monitoring.sql`.
+    """The figures of a node from its database, as rows of `sql/monitoring.sql`.
 
-    Of subscriptions and links, those that are furthest behind are told one by one, and all of them
-    by their states.
+    Subscriptions and links are counted by state; the ones furthest behind also have a row each.
     """
 
     log: Row
@@ -33,7 +32,7 @@ class StoredFigures:
 
 
 async def read_figures(connection: Connection, *, most: int) -> StoredFigures:
-    """Read all figures, and those of up to `most` subscriptions and as many links."""
+    """Read all figures, and a row each for up to `most` subscriptions and up to `most` links."""
     log = await connection.fetchrow(_queries.log)
     totals = await connection.fetchrow(_queries.totals)
     assert log is not None, "there is one node"

@@ -1,4 +1,4 @@
-"""Encrypts the credentials that this node shows to other catalogs, each for its place."""
+"""Encrypts the credentials of this node at other catalogs, each credential for its place."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from catalog.store.secrets import seal
 async def seal_credential(
     connection: Connection, keys: KeyRing, credential: PeerCredential, table: str, id: str
 ) -> bytes | None:
-    """Encrypt a credential for the column `sealed` of a row; see `seal`. `None` if it is empty."""
+    """Encrypt a credential for the column `sealed` of a row, as `seal`; `None` if it is empty."""
     if credential.is_empty:
         return None
     return await seal(connection, keys, credential.written(), _place(table, id))
 
 
 def seal_unsaved(keys: KeyRing, credential: PeerCredential, table: str, id: str) -> bytes | None:
-    """The same for a row that is not going to be stored."""
+    """Encrypt a credential for a row that is not going to be stored; `None` if it is empty."""
     if credential.is_empty:
         return None
     return keys.seal(credential.written(), _place(table, id))
 
 
 def open_credential(keys: KeyRing, sealed: bytes | None, table: str, id: str) -> PeerCredential:
-    """Decrypt a credential, which is empty if there is none.
+    """Decrypt a credential; without a sealed value, the credential is empty.
 
     Raises:
         SecretUnreadable

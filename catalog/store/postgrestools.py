@@ -28,7 +28,7 @@ _LONGEST_MESSAGE = 2000
 
 
 class ToolFailed(Exception):
-    """One of PostgreSQL's programs is missing or has failed; the text says why."""
+    """A program of PostgreSQL is missing or has failed; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class PostgresTools:
 
     @classmethod
     def for_server(cls, server: int) -> PostgresTools:
-        """The oldest programs that can dump a server: those of the wheel, or of the PATH.
+        """The oldest programs able to dump a server, from the wheel or the PATH.
 
         Raises:
-            ToolFailed: there are none, or all are older than the server.
+            ToolFailed: no programs are installed, or all are older than the server.
         """
         found: dict[int, Path] = {}
         for directory in _directories():
@@ -60,7 +60,7 @@ class PostgresTools:
         return cls(found[usable[0]], server)
 
     async def dump(self, dsn: str, snapshot: str, take: Callable[[bytes], None]) -> None:
-        """Dump what a snapshot shows, in parts.
+        """Dump the contents of a snapshot, in parts.
 
         Raises:
             ToolFailed
@@ -77,7 +77,7 @@ class PostgresTools:
         """The script that pg_restore makes of the rows of a dump, which is given in parts.
 
         Raises:
-            ToolFailed: it cannot read the dump.
+            ToolFailed: pg_restore cannot read the dump.
         """
         options = ("--format=custom", "--schema=public", "--data-only", "--file=-")
         owned = ("--no-owner", "--no-privileges")
@@ -85,6 +85,8 @@ class PostgresTools:
             "pg_restore", *options, *owned, stdin=PIPE, stdout=PIPE
         ) as process:
             assert process.stdout is not None
+            # Fed while the caller reads: a full output pipe stops pg_restore, and pg_restore the
+            # feeding.
             feeding = asyncio.create_task(_feed(process, dump))
             try:
                 yield process.stdout
@@ -100,18 +102,19 @@ class PostgresTools:
         dsn: str | None = None,
         **streams: int,
     ) -> AsyncIterator[Process]:
-        """Run a program as long as a context, which closes its input.
+        """Run a program as long as a context, which closes the program's input.
 
-        It is killed if the context ends with an error: a server then rolls back what it did.
+        If the context ends with an error, the program is killed: a server then rolls back its
+        changes.
 
         Raises:
-            ToolFailed: it has failed.
+            ToolFailed: the program has failed.
         """
         environment = {**os.environ, "LC_ALL": "C"}
         if dsn is not None:
             url, password, options = _apart(dsn)
             arguments = (*arguments, f"--dbname={url}")
-            # Everybody on the machine sees arguments.
+            # Arguments are visible to every user of the machine.
             environment |= {"PGPASSWORD": password} if password else {}
             environment["PGOPTIONS"] = options
         with tempfile.TemporaryFile("w+", errors="replace") as messages:
@@ -142,7 +145,7 @@ def _directories() -> list[Path]:
 
 
 def _version_in(directory: Path) -> int | None:
-    """The major version of the programs in a directory; `None` if one does not run."""
+    """The major version of the programs in a directory; `None` if a program is missing or fails."""
     if not all(os.access(directory / name, os.X_OK) for name in _NAMES):
         return None
     with suppress(OSError, subprocess.SubprocessError):
@@ -159,7 +162,7 @@ def _version_in(directory: Path) -> int | None:
 
 
 def _apart(dsn: str) -> tuple[str, str, str]:
-    """A PostgreSQL URL without its password and its session's options, and these two."""
+    """A PostgreSQL URL without password and session options, the password, and the options."""
     parts = urlsplit(dsn)
     query = parse_qsl(parts.query, keep_blank_values=True)
     given = dict(query)
@@ -180,7 +183,7 @@ async def _write(process: Process, data: bytes) -> None:
 
 
 async def _feed(process: Process, chunks: Iterable[bytes]) -> None:
-    """Write everything to a process, unless that ends before: it then says why."""
+    """Write the chunks to a process; the status of a process that ends early tells the reason."""
     with suppress(BrokenPipeError, ConnectionResetError):
         for chunk in chunks:
             await _write(process, chunk)
@@ -195,7 +198,7 @@ def _close(process: Process) -> None:
 async def _kill(process: Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
-    # It counts as ended once its pipes are, and one that is full is not read to its end by itself.
+    # A process counts as ended only after its pipes: a full pipe has to be read to its end.
     await process.communicate()
 
 

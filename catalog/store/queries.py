@@ -1,4 +1,4 @@
-"""Loads the SQL files of a store: every statement is a named block of a file in its `sql/`."""
+"""Loads the SQL files of a store: every statement is a named block of a file in `sql/`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ _BLOCK = re.compile(r"^-- name: (\w+)\n((?:-- .*\n)+)", re.MULTILINE)
 
 
 class Queries:
-    """The statements of one file, as attributes: `Queries("entities").load`.
+    """The statements of a file, as attributes: `Queries("entities").load`.
 
     Args:
+        file: the name of the file, without `.sql`.
         package: the store whose `sql/` has the file.
 
     Raises:
-        AttributeError: the file has no statement of that name.
+        AttributeError: the file has no statement of the name.
     """
 
     def __init__(self, file: str, package: str = "catalog.store") -> None:

@@ -1,4 +1,4 @@
-"""Generates schema.sql, which shows the schema that all migrations together produce.
+"""Generates schema.sql, which shows the schema after all migrations.
 
 `make schema` writes the file. No program reads it.
 """
@@ -25,7 +25,7 @@ _LONG_LITERAL = re.compile(r"'([^'\n]{40})[^'\n]{60,}'")
 
 
 async def dump_schema() -> str:
-    """Migrate an empty database on a server of its own, and return its schema as SQL."""
+    """Migrate an empty database on a separate server, and return the schema as SQL."""
     with tempfile.TemporaryDirectory() as directory:
         server = await start_embedded(Path(directory))
         try:
@@ -45,7 +45,7 @@ async def dump_schema() -> str:
 
 
 def _readable(dump: str) -> str:
-    """Remove what is the same in every dump, or differs between releases of pg_dump."""
+    """Remove lines that are the same in every dump, or differ between releases of pg_dump."""
     text = _NOISE.sub("", dump).replace("public.", "").replace('pg_catalog."C"', '"C"')
     text = _LONG_LITERAL.sub(r"'\1 ...'", text).replace("\x01", r"\x01")
     return _TITLE + "\n" + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

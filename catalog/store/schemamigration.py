@@ -20,7 +20,7 @@ class MigrationError(DatabaseUnusable):
 
 
 class OfAnotherVersion(DatabaseUnusable):
-    """A database has not the schema of this version; the text says which one."""
+    """A database does not have the schema of this version; the text names the difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedMigration:
-    """A migration that a database has; the checksum tells it from others of its number."""
+    """A migration in a database; the checksum distinguishes migrations of the same number."""
 
     number: int
     name: str
@@ -60,7 +60,7 @@ async def applied_migrations(connection: Connection) -> list[AppliedMigration]:
 
 
 def can_go_on_from(applied: Iterable[AppliedMigration]) -> bool:
-    """Whether this version knows all these migrations, so that it can add its own."""
+    """Whether this version knows every applied migration, and can therefore add its own."""
     known = {migration.number: migration.checksum for migration in migrations()}
     return all(known.get(one.number) == one.checksum for one in applied)
 
@@ -83,18 +83,19 @@ async def check_version(connection: Connection) -> None:
 
 
 async def migrate(connection: Connection, *, only: Collection[int] | None = None) -> list[str]:
-    """Apply the missing migrations in one transaction, and return their names.
+    """Apply the missing migrations in a single transaction, and return their names.
 
     Processes that start together wait for each other on an advisory lock.
 
     Args:
-        only: the numbers of those to apply; `None` stands for all.
+        only: the numbers of the migrations to apply; `None` stands for all.
 
     Raises:
-        MigrationError: a newer version migrated the database, or an applied file has changed
-            since. The database is left as it is.
+        MigrationError: a newer version migrated the database, or an applied file has changed since.
+            The database is left unchanged.
     """
     async with connection.transaction():
+        # CREATE TABLE IF NOT EXISTS can fail if two processes run it at once: the lock comes first.
         await connection.execute(_queries.lock)
         await connection.execute(_queries.create_table)
         checksums = {

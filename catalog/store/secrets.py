@@ -1,4 +1,4 @@
-"""Encrypts secrets that a transaction stores, so that a rotation of the keys misses none."""
+"""Encrypts the secrets of a transaction, so that no rotation of the keys misses a secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _queries = Queries("secrets")
 async def seal(connection: Connection, keys: KeyRing, secret: bytes, place: SecretPlace) -> bytes:
     """Encrypt a secret that the caller stores in the open transaction of the connection.
 
-    Until the transaction ends, no rotation drops the key that was used.
+    Until the transaction ends, no rotation drops the key of the encryption.
     """
+    # A rotation waits for the lock: it has to see the row, which is invisible before the commit.
     await connection.execute(_queries.share_keys)
     return keys.seal(secret, place)

@@ -1,4 +1,4 @@
-"""Connects to that one of several PostgreSQL servers which takes writes."""
+"""Connects to the server that takes writes, of several PostgreSQL servers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _FAILURES = (OSError, PostgresError, InterfaceError, InternalClientError)
 
 
 async def connect(dsn: str, **options: Any) -> Connection:
-    """Connect to the server that takes writes, of those that a URL names.
+    """Connect to the server that takes writes, of the servers in a URL.
 
-    All are asked at once, so one that hangs or is starting keeps nobody waiting.
+    All servers are asked at once, so a hanging or starting server delays no connection.
 
     Args:
         dsn: a PostgreSQL URL, with one host or several, as `postgresql://db1,db2:5433/concord`.
-        options: those of `asyncpg.connect`.
+        options: the options of `asyncpg.connect`.
 
     Raises:
-        the errors of `asyncpg.connect`; that of the last server if none takes writes.
+        the errors of `asyncpg.connect`; the error of the last server if no server takes writes.
     """
     asked = [
         asyncio.create_task(asyncpg.connect(server, target_session_attrs=PRIMARY, **options))
@@ -45,6 +45,7 @@ async def connect(dsn: str, **options: Any) -> Connection:
     finally:
         for each in asked:
             each.cancel()
+        # Another attempt may have connected at the same time; its connection is not leaked.
         for found in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(found, asyncpg.Connection):
                 cut(found)

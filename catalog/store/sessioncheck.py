@@ -1,4 +1,4 @@
-"""Checks that each connection is a session of its own at PostgreSQL, as a node needs it."""
+"""Checks that each connection is a separate session at PostgreSQL, as a node needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catalog.store.servers import connect
 _queries = Queries("database")
 _SEARCH_PATH = "visible, public"
 _CONNECT_SECONDS = 10.0
-# A connection meets the statements of another one, or misses its own.
+# A connection meets the statements of another session, or misses its own.
 _SHARED_SESSION = (DuplicatePreparedStatementError, InvalidSQLStatementNameError)
 _POOLER = (
     "a pooler answers there that keeps no sessions, and a node needs them for its locks, "
@@ -27,17 +27,17 @@ _POOLER = (
 
 
 async def check_sessions(own: Loan, dsn: str, settings: Mapping[str, str]) -> None:
-    """Check that two connections are two sessions, and that they keep their settings.
+    """Check that two connections are two sessions, and that a session keeps its settings.
 
-    A pooler that lends a server for a transaction gives one session to several connections. One
-    that ignores settings would show restricted clients everything.
+    A pooler that lends a server for a transaction gives the same session to several connections. A
+    pooler that ignores settings would show everything to restricted clients.
 
     Args:
         own: lends a connection to the same database.
-        settings: those of the connection.
+        settings: the settings of the connection.
 
     Raises:
-        DatabaseUnusable: they are not, or the server does not answer.
+        DatabaseUnusable: the check fails, or the server does not answer.
     """
     named = {**settings, "search_path": _SEARCH_PATH}
     try:
@@ -62,7 +62,7 @@ async def check_sessions(own: Loan, dsn: str, settings: Mapping[str, str]) -> No
 
 
 def why_unusable(error: BaseException) -> str:
-    """The reason why a connection failed, in words for the operator."""
+    """The reason of a failed connection, in words for the operator."""
     text = str(error)
     if isinstance(error, _SHARED_SESSION) or "startup parameter" in text:
         return _POOLER

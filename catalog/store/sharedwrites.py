@@ -1,4 +1,4 @@
-"""Tells the processes of one host that another one of them has written, before it answers."""
+"""Tells the other processes of a host about a write before the writing process answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _BYTES = 8
 
 
 class SharedWrites:
-    """Memory that the processes of one host share: each counts its writes in a cell of its own.
+    """Memory that the processes of a host share: each process counts writes in a separate cell.
 
-    A process counts a write before it answers. A process that answers from its cache looks first
-    whether other processes have written. No lock is needed, as each cell has one writer, and the
-    machine stores an aligned cell at once.
+    A process counts a write before it answers. Before an answer from the cache, a process looks for
+    writes of other processes. No lock is needed, as each cell has a single writer, and the machine
+    stores an aligned cell at once.
 
     Args:
-        file: is created if it is missing. The cell is locked in it as long as the process lives.
+        file: created if missing. The lock on the cell lasts as long as the process.
 
     Raises:
-        OSError: the file cannot be used, or more processes share it than it has cells.
+        OSError: the file cannot be used, or no cell is free.
     """
 
     def __init__(self, file: Path) -> None:
@@ -46,11 +46,11 @@ class SharedWrites:
         raise OSError(f"more than {_MOST_PROCESSES} processes share it")
 
     def count(self) -> None:
-        """Count a write of this process, which is committed and not answered yet."""
+        """Count a committed write of this process, before the answer."""
         self._cells[self._own] = (self._cells[self._own] + 1) % 2**64
 
     def others(self) -> bytes:
-        """A value that is another one after each write of another process."""
+        """A value that changes with each write of another process."""
         begin = self._own * _BYTES
         return self._memory[:begin] + self._memory[begin + _BYTES :]
 

@@ -1,4 +1,4 @@
-"""Stores the keys that sign deliveries, encrypted."""
+"""Stores the encrypted keys that sign deliveries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _queries = Queries("signingkeys")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKey:
-    """A key as it is stored: `sealed` is its secret, encrypted; the rest is shown to anyone."""
+    """A key in its stored form: `sealed` is the encrypted secret; every other field is public."""
 
     subscription: str
     id: str
@@ -48,7 +48,7 @@ async def save_key(
 async def load_keys(
     connection: Connection, subscriptions: Collection[str], now: datetime
 ) -> dict[str, tuple[StoredKey, ...]]:
-    """Read the keys of subscriptions that are in use, the newest first, by subscription."""
+    """Read the keys of subscriptions that are in use, newest first, by subscription."""
     found = defaultdict(list)
     for row in await connection.fetch(_queries.load, list(subscriptions), now):
         found[row["subscription"]].append(StoredKey(**{name: row[name] for name in _NAMES}))
@@ -58,7 +58,7 @@ async def load_keys(
 async def end_keys(
     connection: Connection, subscription: str, at: datetime, *, now: datetime
 ) -> None:
-    """Let the keys of a subscription end at a time, if they do not end before."""
+    """Let the keys of a subscription end at a time, if they do not end earlier."""
     await connection.execute(_queries.end_all, subscription, at, now)
 
 
@@ -75,7 +75,7 @@ def open_key(keys: KeyRing, stored: StoredKey) -> SigningKey:
     """Decrypt a key.
 
     Raises:
-        SecretUnreadable: the key that encrypted it is not there, or it was damaged.
+        SecretUnreadable: the encryption key is missing, or the secret was damaged.
     """
     return SigningKey(
         id=stored.id,

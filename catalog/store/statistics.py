@@ -19,9 +19,9 @@ _ANALYZE_SECONDS = 600
 
 
 class Statistics:
-    """Counts the changes of this process, and analyses the tables once there are enough.
+    """Counts the changes of this process, and analyses the tables after enough changes.
 
-    This happens after the commit, on a connection of its own, in one process at a time, so no
+    The analysis runs after the commit, on a separate connection, in one process at a time, so no
     request waits for it.
     """
 
@@ -45,7 +45,7 @@ class Statistics:
                 await self._database.recovered()
 
     async def analyze_once(self) -> None:
-        """Renew the statistics, unless another process does so."""
+        """Renew the statistics, unless another process is doing so."""
         async with self._database.acquire() as connection:
             async with take_over(connection, "statistics") as is_alone:
                 if is_alone:

@@ -1,4 +1,4 @@
-"""Reads subtrees of any size, in chunks: an entity comes right before all that is below it."""
+"""Reads subtrees of any size, in chunks: an entity comes right before the entities below."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalog.store.entities import read_batches
 from catalog.store.queries import Queries
 
 _queries = Queries("subtrees")
-# Entities have up to 272 KiB, and a stream holds a chunk of them.
+# Entities have up to 272 KiB, and a stream holds a chunk of entities.
 _CHUNK = 100
 
 
@@ -21,7 +21,7 @@ _CHUNK = 100
 class Selection:
     """The entities of a subtree to read, by kind and by type of resource.
 
-    `resources` has their plural names; `None` stands for all.
+    `resources` has the plural names of the types; `None` stands for all types.
     """
 
     kinds: Sequence[Kind]
@@ -32,7 +32,7 @@ class Selection:
 class Snapshot:
     """A connection on which every statement sees the same state, named `name`.
 
-    In one database, equal names mean equal states.
+    In the same database, equal names mean equal states.
     """
 
     connection: Connection
@@ -49,11 +49,12 @@ async def open_snapshot(database: Database) -> AsyncIterator[Snapshot]:
 
 def tree_key(path: str) -> str:
     """The key that orders the tree, for the path of an entity or a collection."""
+    # Ids have only characters above \x01, so an entity sorts right before everything below.
     return path.lower().replace("/", "\x01")
 
 
 def read_collection(connection: Connection, path: str) -> AsyncIterator[list[Entity]]:
-    """Read a collection without the entities below its own. Needs a transaction."""
+    """Read the entities of a collection, without the entities below. Needs a transaction."""
     return read_batches(connection, _CHUNK, _queries.collection, path)
 
 
@@ -68,15 +69,15 @@ def read_range(
 def read_parts(
     connection: Connection, alone: Sequence[str], whole: Sequence[str], selection: Selection
 ) -> AsyncIterator[list[Entity]]:
-    """Read some entities `alone`, and others `whole`, with all below. Needs a transaction.
+    """Read the entities `alone`, and the entities `whole` with everything below.
 
-    No entity may be named twice, nor lie below a whole one.
+    Needs a transaction. No entity may be named twice, nor lie below an entity of `whole`.
     """
     arguments = (alone, whole, selection.kinds, selection.resources)
     return read_batches(connection, _CHUNK, _queries.parts, *arguments)
 
 
 async def load_sizes(connection: Connection, xids: Iterable[str]) -> dict[str, int]:
-    """The sizes in bytes of the documents of these versions, without deleted ones."""
+    """The sizes in bytes of the documents of the given versions, without deleted versions."""
     rows = await connection.fetch(_queries.sizes, list(xids))
     return {row["xid"]: row["size"] for row in rows}

@@ -33,10 +33,11 @@ _TOMBSTONES_AT_ONCE = 2_000
 
 @record
 class Write:
-    """The rows that one interaction writes or removes.
+    """The rows that an interaction writes or removes.
 
-    `signed` stay as they are, and get another signature. The audit names the `author` of the
-    changes. `trace` is theirs, unless `traces` has another one for an xid.
+    Entities and tombstones in `signed` stay unchanged, and get another signature. The audit names
+    the `author` of the changes. `trace` is the trace of the changes, unless `traces` has a trace
+    for the xid.
     """
 
     interaction: str
@@ -54,7 +55,7 @@ class Write:
 
 @record
 class Rows:
-    """The rows of some writes as parameters of statements, made before any lock is taken."""
+    """The rows of some writes as parameters of statements, made before a lock is taken."""
 
     tombstones: Sequence[Sequence[Sequence[Any]]]
     revived: tuple[list[str], list[str]]
@@ -73,12 +74,12 @@ async def write(
     signer: EntitySigner | None = None,
     on_loop: bool = False,
 ) -> Position:
-    """Write the rows of some interactions, in their order; the caller commits.
+    """Write the rows of some interactions, in order; the caller commits.
 
     Args:
         signer: as in `rows_of`.
-        on_loop: make many rows on the event loop, too. That is quicker where the loop has work of
-            its own meanwhile, with which the thread for long work would compete.
+        on_loop: make even many rows on the event loop: quicker if the loop has work meanwhile, with
+            which the thread for long work would compete.
 
     Returns:
         as `write_rows`.
@@ -90,10 +91,11 @@ async def write(
 
 
 def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
-    """Make the rows of some interactions, in their order.
+    """Make the rows of some interactions, in order.
 
     Args:
-        signer: signs those of its authority. Others have the signatures that they came with.
+        signer: signs the entities of the signer's authority; the rest of the entities keep their
+            given signatures.
     """
     tombstones = [tombstone for write in writes for tombstone in write.tombstones]
     digests = {
@@ -102,6 +104,7 @@ def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
         for change in write.changes
         if change.action == "deleted"
     }
+    # A statement cannot upsert the same row twice, so only the last state of an entity is written.
     entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
     return Rows(
         tombstones=[
@@ -123,8 +126,8 @@ async def write_rows(connection: Connection, rows: Rows) -> Position:
     """Write rows; the caller commits.
 
     Returns:
-        the position of their last change in the log, or where they have none, that of the last
-        change that they may depend on.
+        the position of the last change of the rows in the log; without changes, the position of the
+            last change that the rows may depend on.
     """
     for columns in rows.tombstones:
         await connection.execute(_queries.bury, *columns)
@@ -169,7 +172,7 @@ async def _sign(connection: Connection, signed: Sequence[Entity | Tombstone]) ->
 def _signature_of(
     written: Entity | Tombstone, digest: bytes, signer: EntitySigner | None
 ) -> tuple[bytes | None, str | None]:
-    """The signature and the id of its key; the registry, which is not replicated, has none."""
+    """The signature and the id of the signing key; the registry, not being replicated, has none."""
     if signer is None or written.authority != signer.authority or written.kind == "registry":
         return written.signature, written.signedby or None
     return signer.sign_copy(digest), signer.id
@@ -183,10 +186,10 @@ def _entity_rows(entities: Sequence[Entity], signer: EntitySigner | None) -> str
 def _entity_row(
     entity: Entity, defaults: Mapping[str, str], signer: EntitySigner | None
 ) -> dict[str, Any]:
-    """A row, with the collection that its attributes are listed in, and whether they are.
+    """A row, with the collection that may list the attributes, and whether they are listed.
 
-    `is_listed` is `None`, for the database to look at the stored resource, of versions whose
-    resource has none in `defaults`.
+    `is_listed` is `None` for a version whose resource has no entry in `defaults`: the database then
+    looks at the stored resource.
     """
     collection, _, id = entity.xid.rpartition("/")
     owner = parent_of(entity.xid) if entity.kind == "version" else entity.xid
@@ -225,7 +228,7 @@ def _is_listed(entity: Entity, defaults: Mapping[str, str]) -> bool | None:
 
 
 def _relisted(entities: Sequence[Entity], writes: Sequence[Write]) -> list[Entity]:
-    """The resources with a version that is not written but may begin or cease to be listed."""
+    """The resources with an unwritten version that may begin or cease to be listed."""
     written = {entity.xid for entity in entities}
     created = {c.xid for write in writes for c in write.changes if c.action == "created"}
     return [
