@@ -1,1 +1,1 @@
-"""The CloudEvents Subscriptions API: handlers, routes, and what answers show."""
+"""The CloudEvents Subscriptions API: handlers, routes and the content of answers."""

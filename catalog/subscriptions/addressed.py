@@ -1,7 +1,8 @@
-"""The subscription that a request addresses: its lock, the conditions on it, and the answer.
+"""The subscription that a request addresses: the lock, the conditions and the answer.
 
-The tag of a subscription stands for its definition and for the commands on it, not for the
-progress of its delivery: a client that has read it can change it while events are delivered.
+The entity tag of a subscription stands for the definition and for the commands on the
+subscription, not for the progress of the delivery: a client can change a subscription after
+reading it, even while events are delivered.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from catalog.subscriptions.stored.subscriptioncommands import lock_subscription
 from catalog.subscriptions.stored.subscriptions import Subscription, get
 
 OVER: frozenset[State] = frozenset({"ended", "expired", "suspended"})
-"""The states of subscriptions that deliver nothing any more."""
+"""The states of subscriptions that no longer deliver."""
 
 
 async def lock_addressed(request: web.Request, connection: Connection) -> Subscription:
-    """Lock the subscription that a write is about, and check the conditions on it.
+    """Lock the subscription of a write, and check the conditions of the request.
 
     Raises:
         NotFound
@@ -39,7 +40,9 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
         PreconditionFailed
     """
     id = request.match_info["id"]
+    # Read after the lock, so that the conditions are checked on the row that the write changes.
     found = await get(connection, id) if await lock_subscription(connection, id) else None
+    # A hidden subscription looks missing: the answer must not reveal the existence.
     if found is None or not _may_address(request, found):
         raise NotFound(request.path)
     demand_log(request, found.log)
@@ -48,12 +51,12 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
 
 
 def path_of(subscription: Subscription) -> str:
-    """The path of a subscription itself, which errors name where a command was sent below it."""
+    """The path of a subscription, which errors name even if a command was sent below the path."""
     return f"/subscriptions/{subscription.id}"
 
 
 async def read_addressed(request: web.Request, connection: Connection) -> Subscription:
-    """The subscription that a read is about.
+    """The subscription of a read.
 
     Raises:
         NotFound
@@ -67,9 +70,9 @@ async def read_addressed(request: web.Request, connection: Connection) -> Subscr
 
 
 def only_of(request: web.Request) -> str | None:
-    """The principal whose subscriptions alone the caller may know; `None` if it may know all.
+    """The principal whose subscriptions alone the caller may know; `None` without a restriction.
 
-    Whoever may manage subscriptions in the whole catalog may know all.
+    Callers with the permission to manage subscriptions in the whole catalog are not restricted.
     """
     if Permission.SUBSCRIBE in identity_of(request).permissions:
         return None
@@ -83,7 +86,7 @@ def _may_address(request: web.Request, found: Subscription) -> bool:
 
 
 def demand_log(request: web.Request, log: LogName) -> None:
-    """Refuse a caller that may not have what the log of a subscription tells.
+    """Refuse a caller that may not read the log of a subscription.
 
     Raises:
         Unauthenticated, Forbidden
@@ -116,14 +119,14 @@ async def answer_write(
     """Answer a write with the subscription and its tag.
 
     Args:
-        done: the status; if the sink has yet to agree, it is 202 instead.
+        done: the status; 202 replaces the status if the sink has yet to agree.
     """
     status = 202 if subscription.state == "pending" else done
     return await answer_read(connection, subscription, status=status, headers=headers)
 
 
 def next_page(request: web.Request, limit: int, after: object) -> dict[str, str]:
-    """The header that names the page after one that ends at `after`."""
+    """The header with the URL of the page after `after`."""
     here = f"{request[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
     return {"Link": f"<{here}?limit={limit}&after={quote(str(after))}>;rel=next"}
 

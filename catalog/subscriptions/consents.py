@@ -1,4 +1,4 @@
-"""The consent of a sink: the state of a subscription by it, and the call that gives it.
+"""The consent of a sink: the resulting state of a subscription, and the call of the sink.
 
 Source: http-webhook.md 4.1.3.
 """
@@ -46,10 +46,10 @@ _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 async def first_state(
     connection: Connection, settings: Settings, id: str, definition: SubscriptionDefinition
 ) -> tuple[State, str | None]:
-    """The state and the reason to write a subscription with, in the same transaction.
+    """The state and the reason of a subscription that the caller writes in the same transaction.
 
-    It is pending while its sink has yet to consent. A consent stays with the origin of the sink:
-    another path needs no other.
+    The subscription is pending while its sink has yet to consent. A consent holds for the origin of
+    the sink: a change of the path needs no further consent.
     """
     if not needs_consent(definition, settings):
         await forget(connection, id)
@@ -65,16 +65,17 @@ CALLBACK_RATE: web.AppKey[Rate] = web.AppKey("callback_rate", Rate)
 
 
 def callback_rate() -> Rate:
-    """The rate of callbacks of each address, whether their keys are right or not."""
+    """The rate of callbacks of each address, with right and wrong keys alike."""
     return rate_in_a_minute(600)
 
 
 async def take_consent(request: web.Request, query: ConsentQuery) -> web.Response:
     """Take the consent of a sink that calls back.
 
-    A wrong key, one that was used or has ended, and a subscription that is not there are the same
-    404, so that nobody learns anything who does not have the key.
+    The answer is the same 404 for a wrong, used or ended key and for a missing subscription, so
+    that callers without the key learn nothing.
     """
+    # Counted before the key is checked, so that keys cannot be guessed at a high rate.
     quota = request.app[CALLBACK_RATE].take(source_of(client_address(request)))
     if quota.delay > 0:
         raise TooManyAttempts(request.path, seconds=math.ceil(quota.delay))
@@ -87,7 +88,7 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     context = request[CONTEXT]
     consent = SinkConsent(at=datetime.now(UTC), origin=request_origin(context), rate=rate)
     id, secret = request.match_info["id"], query.key
-    # A GET writes here.
+    # A GET writes here; the author of reads would be the node.
     caller = replace(context.caller, make_author=partial(author_of, request))
     async with context.for_caller(caller).database.transaction() as connection:
         if not await grant_by_callback(connection, id, secret, consent):

@@ -101,7 +101,7 @@ async def delete_dead_letters(request: web.Request) -> DeletedDeadLetters:
 
 async def _addressed(request: web.Request, connection: Connection) -> store.DeadLetter:
     text = request.match_info["number"]
-    # No other text can be the number of one.
+    # `int` also reads signs, spaces, underscores and digits of further scripts.
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LAST_NUMBER):
         raise NotFound(request.path)
     return await _find(request, connection, request.match_info["id"], int(text), request.path)
@@ -119,7 +119,7 @@ async def _find(
 async def _seen(
     request: web.Request, connection: Connection, letters: Sequence[store.DeadLetter]
 ) -> Sequence[store.DeadLetter]:
-    """Those about what the caller may see now."""
+    """The dead letters about entities that the caller may see at present."""
     shown = request[CONTEXT].caller.sees
     if shown is EVERYTHING:
         return letters

@@ -1,6 +1,6 @@
-"""The checks of a definition of a subscription that its model cannot make, and its secrets.
+"""Checks subscription definitions beyond the checks of the model, and keeps masked secrets.
 
-Answers mask secrets; clients may send masked values back, which keeps those that are stored.
+Answers mask secrets; a client may send masked values back to keep the stored values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def definition_of(wanted: NewSubscription, subject: str) -> SubscriptionDefiniti
     """The definition that a client gives, with the settings of its protocol.
 
     Raises:
-        XRegistryError: none repeats a secret.
+        XRegistryError: the definition is invalid; the error repeats no secret.
     """
     if wanted.config.start is not None:
         check_position(wanted.config.start, subject)
@@ -67,12 +67,12 @@ def _check_url(sink: str, subject: str) -> None:
         try:
             urlsplit(each)
         except ValueError:
-            # Its own message repeats the text.
+            # The message of the error repeats the URL, which may contain secrets.
             raise InvalidAttribute(subject, name="sink", error_detail="it is not a URL") from None
 
 
 def _settings(wanted: NewSubscription, subject: str) -> dict[str, object]:
-    """The settings, checked by the protocol, to which the sink and the credential have to fit."""
+    """The settings, checked by the protocol together with the sink and the credential."""
     protocol, credential = PROTOCOLS[wanted.protocol], credential_in(wanted)
     missing = why_missing(protocol)
     if missing is not None:
@@ -91,13 +91,13 @@ def _settings(wanted: NewSubscription, subject: str) -> dict[str, object]:
 def unmasked(
     definition: SubscriptionDefinition, stored: SubscriptionDefinition | None, subject: str
 ) -> SubscriptionDefinition:
-    """A definition with stored values in place of stars, as an answer shows them.
+    """A definition with stored values in place of the stars that answers show.
 
-    A stored value is kept for the sink that it was stored for only. A client that cannot read the
-    value could have it sent to a sink of its own otherwise.
+    A stored value is kept only for the sink to which the value belongs. Otherwise a client that
+    cannot read the value could have the value sent to its own sink.
 
     Raises:
-        InvalidAttribute: stars stand where no value is stored for this sink.
+        InvalidAttribute: stars stand where no value is stored for the sink.
     """
     masked = [
         (member, name)
@@ -127,13 +127,13 @@ def keeps_credential(
     *,
     is_same_sink: bool,
 ) -> bool:
-    """Whether a client gives a stored credential back as it is shown, which keeps it.
+    """Whether a client returns the stored credential as shown, to keep the credential.
 
-    It is kept for the sink that it was stored for only: nobody who does not know a secret can
-    have it sent elsewhere.
+    The credential is kept only for the sink to which it belongs: a client that does not know a
+    secret cannot have the secret sent elsewhere.
 
     Raises:
-        InvalidAttribute: stars stand where nothing is stored for this sink, or beside something
+        InvalidAttribute: stars stand where no credential is stored for the sink, or beside a value
             that would change the credential.
     """
     if wanted is None or MASK not in secrets_of(wanted):
@@ -152,7 +152,7 @@ def _check_unchanged(wanted: TokenCredential, stored: StoredCredential, subject:
         if masked_url(wanted.refresh.endpoint) != stored.endpoint:
             name = "sinkcredential.refreshtokenendpoint"
             raise InvalidAttribute(subject, name=name, error_detail=_CHANGED)
-        # A refresh may have changed the type and the expiry since the client read them.
+        # A refresh may have changed the type and the expiry since the client read the credential.
         return
     if wanted.scheme != stored.scheme:
         name = "sinkcredential.accesstokentype"

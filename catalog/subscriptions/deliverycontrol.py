@@ -1,6 +1,6 @@
 """Pauses, resumes and replays the delivery of a subscription, and shows its attempts.
 
-The process that delivers goes on from the row, whose revision each change raises.
+The delivering process goes on from the row, whose revision grows with each change.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _ADVICE = {
 async def change_subscription(request: web.Request, wanted: SubscriptionChanges) -> web.Response:
     """Pause or resume the delivery of a subscription, or move its place in the log.
 
-    A subscription whose sink has yet to consent is answered 202, and is paused, or delivers, after
-    the consent.
+    The answer for a subscription whose sink has yet to consent is 202; the pause, or the delivery,
+    follows the consent.
     """
     async with request[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
@@ -80,9 +80,9 @@ async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response
 
 
 def _check_delivery(stored: Subscription, *, is_moved: bool) -> None:
-    """Refuse to pause, resume or replay where nothing is delivered.
+    """Refuse to pause, resume or replay a subscription without delivery.
 
-    A pending subscription can be paused and resumed, and not moved.
+    A pending subscription can be paused and resumed, but not moved.
 
     Raises:
         UnresolvedConflict
@@ -100,6 +100,7 @@ async def _pause(connection: Connection, id: str, reason: str) -> Subscription |
 async def _resume(connection: Connection, stored: Subscription) -> Subscription | None:
     changed = await change_state(connection, stored.id, "active", of=["paused"])
     changed = changed or await pause_later(connection, stored.id, None)
+    # To resume a subscription that waits after a failure is to try again at once.
     if changed is None and stored.failures:
         await try_now(connection, stored.id)
         return await get(connection, stored.id)

@@ -1,4 +1,4 @@
-"""Sends an example event to a subscription's sink, and shows what the sink answers."""
+"""Sends an example event to a subscription's sink, and shows the sink's answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TEXT = "An example event, sent on request: nothing has changed in the catalog."
 async def send_example(request: web.Request) -> ExampleAnswer:
     """Send an example event now, and show the sink's answer.
 
-    The subscription stays as it is, whatever the answer.
+    The subscription stays the same, regardless of the answer.
     """
     context = request[CONTEXT]
     async with request.app[SINK_TESTS].hold(request[CLIENT], wait_seconds=0, path=request.path):
@@ -61,7 +61,7 @@ async def send_example(request: web.Request) -> ExampleAnswer:
 
 
 async def _check_consent(connection: Connection, subscription: Subscription) -> None:
-    """Refuse to send anything to a sink that has not consented, whatever became of it since.
+    """Refuse to send events to a sink without consent, in every state of the subscription.
 
     Raises:
         UnresolvedConflict
@@ -88,11 +88,12 @@ def _example_for(subscription: Subscription, base: str) -> CloudEvent:
 async def _answer_to(
     event: OutgoingEvent, subscription: Subscription, context: Context
 ) -> SinkAnswer:
-    """Send an event by a sink of its own, within the time that a delivery may take."""
+    """Send an event through a separate sink, within the time limit of a delivery."""
     settings = context.settings
     seconds = min(settings.delivery_timeout_seconds, settings.request_timeout_seconds / 2)
     try:
         async with (
+            # Bounds the closing as well, which the sink could delay.
             asyncio.timeout(seconds + _CLOSING_SECONDS),
             Sinks(settings, context.keys) as sinks,
         ):

@@ -83,7 +83,7 @@ async def list_subscriptions(request: web.Request, query: PageQuery) -> web.Resp
 async def create_subscription(request: web.Request, wanted: NewSubscription) -> web.Response:
     """Create a subscription, which receives changes from now on.
 
-    It is answered 202 if the sink has yet to agree.
+    The status is 202 if the sink has yet to agree.
     """
     context = request[CONTEXT]
     definition = unmasked(await _read_definition(request, wanted), None, request.path)
@@ -109,7 +109,7 @@ async def create_subscription(request: web.Request, wanted: NewSubscription) -> 
 
 
 async def _check_count(request: web.Request, connection: Connection) -> None:
-    """Refuse one subscription more than the node, or the caller, may have.
+    """Refuse a subscription beyond the limit of the node or of the caller.
 
     Raises:
         LimitReached
@@ -135,10 +135,10 @@ async def get_subscription(request: web.Request) -> web.Response:
 async def replace_subscription(request: web.Request, wanted: NewSubscription) -> web.Response:
     """Replace the whole of a subscription, its credential included.
 
-    A credential that is not given again is gone, so that it is never sent to a sink that it
-    was not meant for. What an answer masks can be given back as it is shown, a credential, too.
-    The cursor stays; a subscription that had ended is active again. One that is defined as it was
-    before stays as it is. It is answered 202 if the sink has yet to agree.
+    A credential is removed if the client does not give the credential again, so that no sink
+    receives a credential meant for a different sink. Masked values, credentials included, may be
+    given back as shown. The cursor stays; an ended subscription becomes active again. An unchanged
+    definition changes nothing. The status is 202 if the sink has yet to agree.
     """
     context = request[CONTEXT]
     given = await _read_definition(request, wanted)
@@ -173,9 +173,10 @@ async def delete_subscription(request: web.Request) -> web.Response:
 
 
 def _heir(request: web.Request, stored: Subscription) -> Heir | None:
-    """Whom a subscription belongs to after the caller has replaced it; `None` if to the same.
+    """The new owner of a subscription that the caller replaces; `None` to keep the owner.
 
-    Its creator's claims may have changed. Others take over only what is suspended.
+    The claims of the creator may have changed. Further callers take over only a suspended
+    subscription.
     """
     creator = creator_of(request)
     is_own = creator is not None and creator.principal == stored.createdby
@@ -184,7 +185,7 @@ def _heir(request: web.Request, stored: Subscription) -> Heir | None:
 
 
 def _opened(context: Context, subscription: Subscription) -> SinkCredential | None:
-    """The stored credential; `None` if there is none, or it cannot be decrypted."""
+    """The stored credential; `None` if missing or impossible to decrypt."""
     if subscription.stored is None:
         return None
     try:
@@ -196,13 +197,13 @@ def _opened(context: Context, subscription: Subscription) -> SinkCredential | No
 def _is_the_same(
     stored: Subscription, definition: SubscriptionDefinition, *, keeps_credential: bool
 ) -> bool:
-    """Whether a definition changes nothing: neither what is stored, nor what has become of it."""
+    """Whether a replacement would change neither the definition, the credential nor the state."""
     is_over = stored.state in OVER or stored.lostat is not None
     return keeps_credential and not is_over and definition == stored.definition
 
 
 async def _read_definition(request: web.Request, wanted: NewSubscription) -> SubscriptionDefinition:
-    """The definition that a client gives, as far as this node and this caller may have it."""
+    """The definition that a client gives, if the node and the caller's rights permit it."""
     context, settings = request[CONTEXT], request[CONTEXT].settings
     filters = [wanted.filter, wanted.filters]
     for number, most, things in (
@@ -243,7 +244,7 @@ async def _with_credential(
     subscription: Subscription,
     credential: SinkCredential | None,
 ) -> Subscription:
-    """A subscription with the credential that it has from now on."""
+    """A subscription with its new credential."""
     id = subscription.id
     if credential is None:
         await remove_credential(connection, id)

@@ -1,4 +1,4 @@
-"""The paths of the Subscriptions API, and those of ours below a subscription."""
+"""The paths of the Subscriptions API, and Concord's own paths below a subscription."""
 
 from __future__ import annotations
 

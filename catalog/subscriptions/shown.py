@@ -39,8 +39,8 @@ def subscription_answer(
 ) -> SubscriptionAnswer:
     """A subscription as clients see it, with defaults applied.
 
-    The secrets of its keys are left out. Stars stand for those of its credential, for the values in
-    the sink's query and for those of headers, which may be secrets.
+    The secrets of signing keys are left out. Stars stand for the secrets of the credential, for the
+    values in the sink's query, and for the values of headers, which may be secrets.
     """
     definition, stored = subscription.definition, subscription.stored
     config, masked = definition.config, PROTOCOLS[definition.protocol].masked
@@ -64,7 +64,7 @@ def subscription_answer(
 
 
 def key_answers(subscription: Subscription) -> list[SigningKeyAnswer]:
-    """The keys that sign deliveries, the current one first; secrets only of those just made."""
+    """The keys that sign deliveries, the current key first; only new keys come with secrets."""
     secrets = {key.id: shared_secret(key) for key in subscription.newkeys}
     return [
         SigningKeyAnswer(
@@ -91,7 +91,7 @@ def _credential(stored: StoredCredential) -> SinkCredentialAnswer:
 
 def _status(subscription: Subscription, letters: DeadLetterCounts, now: datetime) -> DeliveryStatus:
     creator, stored, oldestat = subscription.creator, subscription.stored, subscription.oldestat
-    # If the event that failed last has become a dead letter, and no other has come, it is past.
+    # `nextattemptat` stays in the past if the event became a dead letter and no event followed.
     nextat = subscription.nextattemptat
     owner = creator and SubscriptionOwner(
         kind=creator.kind, name=creator.name or None, issuer=creator.issuer or None

@@ -35,14 +35,14 @@ async def ensure_keys(
 ) -> tuple[SigningKey, ...]:
     """Make the key that a definition asks for; the caller writes the subscription.
 
-    The keys that are there stay while the kind of the signature and the origin of the sink do:
-    a key is known to one receiver only.
+    Existing keys stay while the signature scheme and the origin of the sink stay the same: each key
+    is known to one receiver only.
 
     Args:
-        former: what the subscription was before.
+        former: the previous definition of the subscription.
 
     Returns:
-        the keys that were made.
+        the new keys.
     """
     scheme = _scheme_of(definition)
     if former is not None:
@@ -59,7 +59,7 @@ async def ensure_keys(
 async def add_signing_key(request: web.Request, wanted: KeyExchange) -> web.Response:
     """Make a key that signs beside the old one, until the old one's end.
 
-    The answer has the new key, and shows its secret this once.
+    The answer has the new key, and is the only answer with the secret.
     """
     context, overlap = request[CONTEXT], wanted.overlapseconds
     async with context.database.transaction() as connection:

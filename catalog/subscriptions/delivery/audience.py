@@ -17,7 +17,7 @@ _REGISTRY = "/"
 
 
 class Audience:
-    """The rights of the creator, asked whenever events are due."""
+    """The rights of the creator, checked whenever events are due."""
 
     def __init__(
         self, subscription: Subscription, *, rights: CreatorRights, database: Database
@@ -28,12 +28,12 @@ class Audience:
         self._database = database
         whole = rights.in_all(self._creator).permissions
         self._reads_all = Permission.READ in whole
-        # Others' subscriptions are known to those who may manage all.
+        # Only callers that may manage every subscription know the subscriptions of further callers.
         self._manages_all = Permission.SUBSCRIBE in whole
         self._may_have_log = subscription.log != "audit" or Permission.ADMINISTER in whole
 
     async def told(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
-        """Entries of a log, of which those that the creator may not know have no events."""
+        """The entries of a log; entries that the creator may not know of get no events."""
         if not self._may_have_log:
             return [entry.untold() for entry in entries]
         if self._reads_all and self._manages_all:
@@ -45,7 +45,7 @@ class Audience:
         ]
 
     async def hidden(self, xids: Collection[str]) -> frozenset[str]:
-        """Those of some entities that the creator may not see."""
+        """The given entities that the creator may not see."""
         if self._reads_all:
             return frozenset()
         groups = {xid: group_path(xid) for xid in xids if xid != _REGISTRY}

@@ -1,4 +1,4 @@
-"""Renders the rows of the audit as CloudEvents, for admins who subscribe to them."""
+"""Renders the rows of the audit as CloudEvents for administrators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.subscriptions.delivery.logtail import LogEntry
 
 
 class AuditLogReader:
-    """Reads the audit; its events come from `source`."""
+    """Reads the audit; `source` is the source of the events."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -27,7 +27,7 @@ class AuditLogReader:
     async def read_initial(
         self, _: Connection, __: str, ___: Position, ____: str, _____: int
     ) -> list[LogEntry]:
-        """Nothing: what is in the catalog is not in this log."""
+        """No entries: the audit does not contain the entities of the catalog."""
         return []
 
     def _render(self, entry: AuditRow) -> list[CloudEvent]:

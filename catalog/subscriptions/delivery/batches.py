@@ -1,4 +1,4 @@
-"""Divides the events that are due into batches, and says when each is sent."""
+"""Divides due events into batches, and determines the time to send each batch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class DueEvent:
     """An event that is to be delivered.
 
     Args:
-        entry: the entry of the log that it belongs to.
-        before: the entry before that one, if it was read with it.
-        number: its number among the events of its entry.
-        is_last: whether it is the last one of its entry that is to be delivered.
+        entry: the log entry of the event.
+        before: the entry before `entry`; `None` if `entry` is the first after the cursor.
+        number: the number of the event among the events of the entry.
+        is_last: whether no later event of the entry is to be delivered.
     """
 
     entry: LogEntry
@@ -31,7 +31,7 @@ class DueEvent:
 
     @property
     def interaction(self) -> str | None:
-        """The write that caused the event, with which other events may have come."""
+        """The write that caused the event; further events may come from the same write."""
         return self.event.texts.get("xregcorrelationid")
 
     @property
@@ -40,12 +40,12 @@ class DueEvent:
 
 
 class BatchSizes:
-    """Decides how many events of one subscription are sent at a time, and how long they wait.
+    """Decides how many events of one subscription are sent at a time, and how long events wait.
 
-    After a failure, events are sent one by one, as are those of a batch that was refused for good.
+    After a failure, and after the final refusal of a batch, events are sent singly.
 
     Args:
-        most_events: the most events that the sink takes at a time.
+        most_events: the largest number of events that the sink takes at a time.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class BatchSizes:
         self._batch = config.batch
         self._record = record
         self._most_events = most_events
-        # How many of the next events are sent one by one.
+        # The number of events to send singly.
         self._singly = 0
 
     @property
     def most(self) -> int:
-        """The most events that are sent at a time now."""
+        """The largest number of events to send at a time now."""
         if self._record.failures or self._singly:
             return 1
         most = self._most_events
@@ -72,42 +72,43 @@ class BatchSizes:
 
     @property
     def most_bytes(self) -> int | None:
-        """The most bytes that they have together."""
+        """The largest size of a batch in bytes; `None` without a limit."""
         return None if self._batch is None else self._batch.bytes
 
     def next(self, due: Sequence[DueEvent]) -> Sequence[DueEvent]:
-        """The first of the events that are due, which are sent now."""
+        """The due events to send now, from the first on."""
         return next_batch(due, self.most, self.most_bytes)
 
     def is_short(self, due: Sequence[DueEvent]) -> bool:
-        """Whether these are fewer events than a batch takes that is to wait for more."""
+        """Whether a batch is configured to wait for more events than are due."""
         if self._batch is None or not self._batch.wait or self._record.initial is not None:
             return False
         return 0 < len(due) < self.most and len(self.next(due)) == len(due)
 
     def waits_until(self, due: Sequence[DueEvent], now: datetime) -> datetime:
-        """The time until which a batch of these may wait for more events."""
+        """The time until which a batch of due events may wait for more events."""
         if self._batch is None or not due:
             return now
-        # What was logged before the clock was set back waits no longer than what is logged now.
+        # After the clock was set back, older entries wait no longer than new entries.
         return min(due[0].entry.at, now) + timedelta(seconds=self._batch.wait)
 
     def refused(self, count: int) -> None:
-        """Send so many events one by one, to find the one that the sink never takes."""
+        """Send the next events singly, to find the event that the sink never takes."""
         self._singly = count
 
     def settled(self, count: int) -> None:
-        """Note that so many of the next events need no more delivery."""
+        """Note how many of the next events need no more delivery."""
         self._singly = max(0, self._singly - count)
 
 
 def next_batch(due: Sequence[DueEvent], most: int, most_bytes: int | None) -> Sequence[DueEvent]:
-    """The first of the events that are due, at least one.
+    """The first batch of due events, with at least one event.
 
-    Those of one interaction stay together, unless they are too many for any batch.
+    The events of an interaction stay together, unless the interaction is larger than a batch.
 
     Args:
-        most_bytes: the most bytes of their JSON as one array.
+        most: the largest number of events.
+        most_bytes: the largest size in bytes of the events as a JSON array.
     """
     count = min(most, len(due))
     if most_bytes is not None:

@@ -1,4 +1,4 @@
-"""Reads the change log, and what is in the catalog, as entries in one dialect of events."""
+"""Reads the change log, and the existing entities, as entries in one dialect of events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class ChangeLogReader:
     """Reads the change log.
 
     Args:
-        dialect: renders the events, from `source`.
+        dialect: renders the events.
+        source: the source of the events.
     """
 
     def __init__(self, dialect: EventDialect, source: str) -> None:
@@ -46,7 +47,7 @@ class ChangeLogReader:
     async def read_initial(
         self, connection: Connection, subscription: str, cursor: Position, after: str, limit: int
     ) -> list[LogEntry]:
-        """Up to `limit` entities after an xid, each as the change that creates it as it is now."""
+        """Up to `limit` entities after an xid, each as a change that creates its present state."""
         changes = [
             LoggedChange(
                 position=cursor,
@@ -76,7 +77,7 @@ def _no_events(_: LoggedChange) -> list[CloudEvent]:
 def _rendered(
     render: Callable[[LoggedChange], list[CloudEvent]], logged: LoggedChange
 ) -> list[CloudEvent]:
-    """The events of an entity that is there: with ids of their own, since no change has them."""
+    """The events of an existing entity, with separate ids, since no change has the ids."""
     return [
         CloudEvent({**event.get_attributes(), "id": _id(logged, event.get_id())}, event.get_data())
         for event in render(logged)
@@ -84,6 +85,6 @@ def _rendered(
 
 
 def _id(logged: LoggedChange, id: str) -> str:
-    """The same whenever the same state of the same entity is told to the same subscriber."""
+    """The same id whenever the same state of an entity is sent to the same subscriber."""
     change = logged.change
     return str(uuid.uuid5(_NAMESPACE, f"{id} {change.xid} {change.epoch}"))

@@ -43,11 +43,11 @@ _LONGEST_SLEEP_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResources:
-    """The objects that all deliveries of a process share, and their limits.
+    """The objects that the deliveries of a process share, and their limits.
 
     Args:
-        timeout_seconds: the longest time that a sink may take to answer.
-        most_dead_letters: the most that one subscription keeps.
+        timeout_seconds: the longest time for the answer of a sink.
+        most_dead_letters: the largest number of dead letters per subscription.
     """
 
     database: Database
@@ -66,9 +66,9 @@ class DeliveryResources:
 class Delivery:
     """Delivers to one revision of a subscription.
 
-    It is synced while its cursor is within the tail's window, behind while it reads from the
-    database, and blocked while it waits after a failure. A blocked delivery keeps nothing in
-    memory.
+    A delivery is synced while its cursor is within the tail's window, behind while the delivery
+    reads from the database, and blocked while waiting after a failure. A blocked delivery keeps no
+    events in memory.
     """
 
     def __init__(self, subscription: Subscription, resources: DeliveryResources) -> None:
@@ -108,7 +108,7 @@ class Delivery:
         return compile_filters(definition.filters, types=definition.types, source=definition.source)
 
     async def run(self) -> None:
-        """Deliver until nothing more is to be delivered."""
+        """Deliver until the subscription ends."""
         try:
             await self._wait_for_start()
             while not self._has_ended:
@@ -117,7 +117,7 @@ class Delivery:
             await self._calls.close()
 
     async def _wait_for_start(self) -> None:
-        """Wait for `startsAt` if events from before are to be delivered then."""
+        """Wait for `startsAt` if earlier events are to be delivered then."""
         config = self._config
         if config.startsat is None or not (config.start or config.initialevents):
             return
@@ -130,7 +130,7 @@ class Delivery:
         # The node's own fault is not counted against the sink.
         except ServerBusy:
             await self._resources.database.recovered()
-        # An unexpected error of one subscription must not stop the others.
+        # An unexpected error of one subscription must not stop further deliveries.
         except Exception as error:
             _log.exception("delivery failed unexpectedly", subscription=self.id)
             self._wait_after(f"internal error: {type(error).__name__}")
@@ -142,7 +142,7 @@ class Delivery:
             await self._timing.sleep(self._pause)
 
     async def advance_once(self) -> int:
-        """Deliver the next changes up to the first failure; return how many were seen."""
+        """Deliver the next changes up to the first failure; return the number of changes seen."""
         self._pause = 0.0
         if await self._is_over():
             return 1
@@ -162,8 +162,7 @@ class Delivery:
         return seen
 
     async def _is_over(self) -> bool:
-        """Whether the subscription wants nothing more. The row of one that expires says so by
-        itself (`expire`)."""
+        """Whether the subscription got its last event or expired. `expire` updates the row."""
         config = self._config
         if config.maxevents is not None and self.record.delivered >= config.maxevents:
             self.record.end(f"{config.maxevents} events were delivered, as many as it wanted")
@@ -183,6 +182,7 @@ class Delivery:
             due = due[await self._settle_next(due) :]
             if await self._is_over():
                 break
+            # The rest is collected again, to wait for a full batch.
             if self._sizes.is_short(due):
                 return 1
         if not due:
@@ -191,7 +191,7 @@ class Delivery:
         return 1
 
     async def _advance_to_latest(self, interval: float | None) -> int:
-        """Deliver only the latest of the events that match, then pause."""
+        """Deliver only the latest matching event, then pause."""
         latest, last, seen = None, None, 0
         position = self.record.cursor
         while entries := await self._after(position, _BATCH):
@@ -213,11 +213,12 @@ class Delivery:
         return self._has_ended or self._pause > 0
 
     async def _collect(self) -> tuple[Sequence[DueEvent], LogEntry | None]:
-        """Read what is due next, and wait for as many events as a batch takes, if that is wanted.
+        """Read the due events, and wait until a batch is full, if the subscription asks for that.
 
         Returns:
             the events, and the last entry that was read.
         """
+        # After a failure, events are sent one by one: further entries would be read in vain.
         limit = 1 if self.record.failures else max(_BATCH, self._sizes.most)
         entries = await self._read(limit)
         if not entries:
@@ -250,7 +251,7 @@ class Delivery:
         return await self._audience.told(await self.tail.after(position, limit))
 
     async def _grows_within(self, seconds: float, last: LogEntry) -> bool:
-        """Whether an event that is to be delivered comes after an entry in so many seconds."""
+        """Whether an event to deliver comes after an entry within so many seconds."""
         waiter = self._waiter(lambda _: None)
         waiting = [
             asyncio.ensure_future(self.tail.growth(last.position, waiter)),
@@ -268,7 +269,7 @@ class Delivery:
         """The events of entries that are still to be delivered.
 
         Args:
-            before: the entry that they come after; without it, the cursor.
+            before: the entry before the first of `entries`; `None` stands for the cursor.
         """
         due: list[DueEvent] = []
         settled = self.record.settled if before is None else 0
@@ -288,7 +289,7 @@ class Delivery:
         return due
 
     def _wanted(self, entry: LogEntry) -> list[tuple[int, OutgoingEvent]]:
-        """The events of an entry that are to be delivered, with their numbers."""
+        """The events of an entry to deliver, with their numbers."""
         if self._is_before_start(entry):
             return []
         return [(number, event) for number, event in enumerate(entry.events) if self._wants(event)]
@@ -302,14 +303,14 @@ class Delivery:
     def _wants(self, event: OutgoingEvent) -> bool:
         if not self._matches(event.texts):
             return False
-        # A subscription to what becomes of subscriptions is not told of itself.
+        # A subscription to the events of subscriptions gets no events about itself.
         return not (
             self._subscription.log == "subscriptions"
             and event.texts.get("subject") == subscription_subject(self.id)
         )
 
     def _waiter(self, passed: Callable[[Position], None]) -> Waiter:
-        """One wait for events that are to be delivered."""
+        """A waiter for events to deliver."""
         definition = self._subscription.definition
         return Waiter(required=required_of(definition), concerns=self._concerns, passed=passed)
 
@@ -318,7 +319,7 @@ class Delivery:
         return any(self._wanted(entry) for entry in entries if entry.position > cursor)
 
     def _pass(self, position: Position) -> None:
-        """Move the cursor past changes that are not to be delivered."""
+        """Move the cursor past changes without events to deliver."""
         if position > self.record.cursor:
             self.record.cursor = position
             progress, _ = self.record.take()
@@ -327,10 +328,10 @@ class Delivery:
     # One step: a batch is sent, or kept behind dead letters
 
     async def _settle_next(self, due: Sequence[DueEvent]) -> int:
-        """Send the first of the events that are due, or keep them if they have to wait.
+        """Send the first due events, or keep the events if they have to wait.
 
         Returns:
-            how many of the first need no more delivery.
+            the number of first events that need no more delivery.
         """
         is_blocked = self._undelivered.is_blocked(due[0].subject)
         count = 1
@@ -369,11 +370,12 @@ class Delivery:
                 assert_never(answer)
 
     async def _refused(self, due: Sequence[DueEvent], answer: SinkRefused) -> int:
-        """Decide what becomes of the first event after a refusal; whether that is settled."""
+        """Handle the refusal of the first due event; return the number of settled events."""
+        # Read before `pause_after`, which counts the attempt unless the refusal is final.
         attempts = self.record.tried + 1
         self._pause = self._retries.pause_after(answer)
         if len(due) > 1:
-            # Each may be the one that the sink does not take.
+            # Each event of the batch may be the cause of the refusal.
             if answer.is_final:
                 self._sizes.refused(len(due))
             return 0
@@ -382,7 +384,7 @@ class Delivery:
         return await self._give_up(due[0], attempts, answer.reason)
 
     async def _give_up(self, due: DueEvent, attempts: int, reason: str) -> int:
-        """Keep an event as a dead letter; whether there was room for it."""
+        """Keep an event as a dead letter; return the number of kept events, 0 without room."""
         now = self._timing.now()
         kept = await self._undelivered.keep(due, at=now, attempts=attempts, reason=reason)
         if not kept:
@@ -393,7 +395,7 @@ class Delivery:
         return 1
 
     def _settled(self, due: Sequence[DueEvent]) -> None:
-        """Move the cursor to the last of some events that need no more delivery."""
+        """Move the cursor to the last of the events that need no more delivery."""
         self._sizes.settled(len(due))
         last = due[-1]
         if last.is_last:
@@ -403,10 +405,10 @@ class Delivery:
             self.record.pass_entry(last.before)
         self.record.settled = last.number + 1
 
-    # Dead letters that are to be delivered again
+    # Dead letters to deliver again
 
     async def _redeliver(self) -> int:
-        """Send the first of them; return how many were seen."""
+        """Send the first due dead letters; return the number of dead letters read."""
         letters = await self._undelivered.next_due(self._sizes.most, self._sizes.most_bytes)
         if not letters:
             return 0
@@ -427,14 +429,14 @@ class Delivery:
         await self._save()
         return len(letters)
 
-    # What lets the subscription wait or end
+    # Causes for the subscription to wait or end
 
     def _wait_for_room(self) -> None:
         most = self._resources.most_dead_letters
         self._wait_after(f"it has {most} dead letters, the most that are kept: deal with some")
 
     def _wait_after(self, reason: str) -> None:
-        """Pause for a reason that is not a sink's answer."""
+        """Pause for a reason other than a sink's answer."""
         self._pause = self._retries.pause_because(reason)
 
     def _end(self, answer: SinkGone) -> None:

@@ -1,4 +1,4 @@
-"""The state of one delivery in memory, and what of it has yet to be saved."""
+"""The state of one delivery in memory, including unsaved progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.subscriptions.stored.subscriptions import Subscription
 
 @dataclass(slots=True)
 class _Unsaved:
-    """The counts since the last save, as `Progress` counts it."""
+    """The counts since the last save, with the meaning of `Progress`."""
 
     delivered: int = 0
     deliveredat: datetime | None = None
@@ -26,10 +26,10 @@ class _Unsaved:
 
 
 class DeliveryRecord:
-    """The place and the failures of a delivery.
+    """The position and the failures of a delivery.
 
-    `settled` is the number of events of the change after the cursor that need no more delivery;
-    the other members are those of `Subscription`. `delivered` includes what is not saved yet.
+    `settled` is the number of events of the change after the cursor that need no more delivery; the
+    remaining members are members of `Subscription`. `delivered` includes unsaved deliveries.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -52,8 +52,9 @@ class DeliveryRecord:
         self._is_due = False
 
     def continue_from(self, earlier: DeliveryRecord) -> None:
-        """Take over what an earlier delivery of this subscription reached and has not saved."""
+        """Take over the unsaved progress of an earlier delivery of the subscription."""
         self.delivered = max(self.delivered, earlier.delivered)
+        # A command moved the cursor in between, so the earlier position no longer counts.
         if self._course != earlier._course:
             return
         self.cursor = max(self.cursor, earlier.cursor)
@@ -61,7 +62,7 @@ class DeliveryRecord:
             self.initial = earlier.initial
 
     def pass_entry(self, entry: LogEntry) -> None:
-        """Move on past an entry, of which nothing is left to deliver."""
+        """Move on past an entry without undelivered events."""
         self.settled = 0
         if entry.initial is None:
             self.cursor = entry.position
@@ -69,15 +70,17 @@ class DeliveryRecord:
             self.initial = entry.initial
 
     def finish_initial(self) -> None:
-        """Note that all that was there has been delivered."""
+        """Note that every initial event has been delivered."""
         self.initial = None
         self._is_due = True
 
     def accepted(self, count: int, now: datetime, *, is_next: bool = True) -> None:
-        """Note that the sink accepted some events.
+        """Note that the sink accepted events.
 
         Args:
-            is_next: they were next in the log, so that the one after them has not been tried.
+            count: the number of events.
+            is_next: whether the events were next in the log, so that the following event is
+                untried.
         """
         self.delivered += count
         self._unsaved.delivered += count
@@ -88,10 +91,10 @@ class DeliveryRecord:
         self._is_due = True
 
     def refused(self, cause: str, now: datetime, *, is_next: bool = True) -> None:
-        """Note that an attempt failed, after which another one is made.
+        """Note that an attempt failed and will be repeated.
 
         Args:
-            is_next: the attempt was with the event that is next in the log.
+            is_next: whether the attempt was with the next event of the log.
         """
         self.waits(cause, now)
         self.attempt_failed(cause, now)
@@ -100,37 +103,37 @@ class DeliveryRecord:
             self.triedsince = self.triedsince or now
 
     def attempt_failed(self, cause: str, now: datetime) -> None:
-        """Note that an attempt failed for which the sink's other events need not wait."""
+        """Note a failed attempt for which further events of the sink need not wait."""
         self._unsaved.failedattempts += 1
         self._unsaved.failedat, self._unsaved.failedcause = now, cause
         self._is_due = True
 
     def waits(self, cause: str, now: datetime) -> None:
-        """Note why nothing is sent for a while."""
+        """Note the cause of a pause in sending."""
         self.failures += 1
         self.failingsince = self.failingsince or now
         self.error = cause
         self._is_due = True
 
     def gave_up(self, count: int) -> None:
-        """Note that some events became dead letters; the next one has not been tried."""
+        """Note that events became dead letters; the following event has not been tried."""
         self._unsaved.failed += count
         self.tried, self.triedsince = 0, None
         self._is_due = True
 
     def lost(self, begin: Position, now: datetime) -> None:
-        """Go on where the log begins now: what came before was not delivered."""
+        """Go on where the log begins; earlier changes are lost without delivery."""
         self.cursor, self.settled = begin, 0
         self._unsaved.lostat = now
         self._is_due = True
 
     def end(self, reason: str) -> None:
-        """Note that nothing more is to be delivered."""
+        """Note that the subscription has ended."""
         self.state, self.reason = "ended", reason
         self._is_due = True
 
     def take(self) -> tuple[Progress, bool]:
-        """The progress since this was called last, and whether it is due soon."""
+        """The progress since the last call, and whether to save it soon."""
         is_due, self._is_due = self._is_due, False
         unsaved, self._unsaved = self._unsaved, _Unsaved()
         progress = Progress(

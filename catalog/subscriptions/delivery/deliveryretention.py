@@ -27,18 +27,18 @@ _RECENT = timedelta(hours=1)
 
 
 class KeptAttempts(NamedTuple):
-    """The attempts to deliver that are kept of each subscription: the last ones, for a time."""
+    """The retention of delivery attempts: the last `most` of each subscription, up to an age."""
 
     most: int
     age: timedelta
 
 
-# Enough to see what a sink has answered over a weekend.
+# Enough to see the answers of a sink over a weekend.
 KEPT_ATTEMPTS = KeptAttempts(100, timedelta(days=7))
 
 
 async def run_delivery_retention(context: Context) -> None:
-    """Drop what need not be kept, for ever, in one process of the node at a time."""
+    """Drop dead letters and attempts beyond the retention, for ever, in one process at a time."""
     while True:
         try:
             await trim_once(context.database, context.settings, datetime.now(UTC))
@@ -51,10 +51,10 @@ async def run_delivery_retention(context: Context) -> None:
 async def trim_once(
     database: Database, settings: Settings, now: datetime, *, kept: KeptAttempts = KEPT_ATTEMPTS
 ) -> tuple[int, int]:
-    """Drop attempts and dead letters, unless another process does so.
+    """Drop attempts and dead letters, unless a second process is doing so.
 
     Returns:
-        how many attempts and how many dead letters were dropped.
+        the number of dropped attempts, and the number of dropped dead letters.
     """
     async with (
         database.acquire() as connection,

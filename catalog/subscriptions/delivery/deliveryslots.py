@@ -1,4 +1,4 @@
-"""Limits how many requests to sinks are under way, in all and for each host."""
+"""Limits the number of concurrent requests to sinks, in all and for each host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.load.limiter import Share
 # Sending a request and reading its answer takes a fraction of a millisecond each. With a few
 # requests at a time, clients of the same process wait a few milliseconds at most.
 _SLOTS = 4
-# An eighth of the connections that there may be: one host in trouble leaves most to the others.
+# An eighth of the default connections: a host in trouble leaves most of the connections free.
 _PER_HOST = 32
 _HOLD_SECONDS = 0.005
 
@@ -19,18 +19,18 @@ _HOLD_SECONDS = 0.005
 class DeliverySlots:
     """Limits the requests to sinks that are in flight.
 
-    Each has one of the `connections` that there may be, of which its host may have some. Sinks
-    whose last answer was no acceptance, or that never gave one, have no more than half of either,
-    so that they hold back nobody who accepts events however many of them never answer.
+    Each request takes a connection, out of `connections` in all and `per_host` for the host.
+    Unproven sinks, whose last answer was not an acceptance or which have not answered yet, take at
+    most half of either limit, so that unresponsive sinks never hold back sinks that accept events.
 
-    A few requests at a time are sent or have their answers read, so that clients of the process
-    wait less. Such a slot is given back as soon as the sink has answered, or after a few
-    milliseconds in which it has not: waiting for a sink costs a connection and nothing else.
+    Only a few requests at a time are being sent or have their answers read, so that clients of the
+    process wait less. A request releases its slot as soon as the sink has answered, or after a few
+    milliseconds without an answer: waiting for a sink costs only a connection.
 
     Args:
-        connections: the most requests that are in flight.
-        per_host: the most of them that go to one host.
-        count: the slots.
+        connections: the largest number of requests in flight.
+        per_host: the largest number of requests in flight to one host.
+        count: the number of slots.
         hold_seconds: the longest time in a slot.
     """
 
@@ -50,17 +50,17 @@ class DeliverySlots:
         """A context to enter when a connection and a slot are free.
 
         Args:
-            host: what `host_of` makes of the sink's URL.
-            is_proven: whether the sink accepted what it was sent last.
+            host: the result of `host_of` for the sink's URL.
+            is_proven: whether the sink accepted the last events.
         """
         return _Held(self, host, is_proven=is_proven)
 
 
 class _Held:
-    """A connection and a slot; the slot may be given back before the connection.
+    """A connection and a slot; the slot may be released before the connection.
 
-    It is entered for each event and each sink: nested contexts of contextlib take several times
-    as long.
+    The context is entered for each event and each sink: nested contexts of contextlib take several
+    times as long.
     """
 
     __slots__ = ("_early", "_has_slot", "_host", "_slots", "_within_half")
@@ -95,5 +95,5 @@ class _Held:
 
 
 def host_of(url: str) -> str:
-    """The host and port of a sink's URL, under which its requests count: the first of several."""
+    """The host and port of a sink's URL, to which requests count: the first host of several."""
     return urlsplit(split_hosts(url)[0]).netloc.rpartition("@")[2].lower()

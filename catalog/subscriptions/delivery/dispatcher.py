@@ -53,6 +53,7 @@ async def _serve(
 ) -> None:
     try:
         await _deliver(context, timing, leases, connection)
+    # Only after the deliveries have stopped and saved: the next process resumes from the cursors.
     finally:
         await leases.end(context.database)
 
@@ -102,7 +103,7 @@ async def _deliver(
             dispatcher.announce(id)
             validation.wake()
 
-        # The leases use the connection, so they end before it listens no longer.
+        # The leases use the connection, so sharing ends before the connection stops listening.
         async with (
             listening(connection, SUBSCRIPTION_CHANNEL, announce),
             asyncio.TaskGroup() as sharing,
@@ -125,7 +126,7 @@ async def _run_expiry(database: Database, timing: LoopTiming) -> None:
 
 
 class Dispatcher(Supervisor[Delivery]):
-    """Keeps one delivery running for each active subscription of this process's shards."""
+    """Keeps one delivery running for each active subscription in the shards of the process."""
 
     row = "subscription"
 
@@ -139,7 +140,7 @@ class Dispatcher(Supervisor[Delivery]):
         super().__init__(database, group)
         self._resources = resources
         self._leases = leases
-        # How many deliveries read each tail.
+        # The number of deliveries that read each tail.
         self._readers: Counter[Tail] = Counter()
 
     async def read_revisions(self, connection: Connection) -> dict[str, int]:
@@ -151,14 +152,14 @@ class Dispatcher(Supervisor[Delivery]):
         return [Delivery(each, self._resources) for each in found if each.state == "active"]
 
     def shards_in_use(self) -> set[int]:
-        """The shards for which this process delivers."""
+        """The shards for which the process delivers."""
         return {shard_of(id) for id in self.children}
 
     def _is_ours(self, id: str) -> bool:
         return shard_of(id) in self._leases.held
 
     async def prepare(self, leaving: Sequence[Delivery], coming: Sequence[Delivery]) -> None:
-        """Let only those tails read the log that some delivery reads."""
+        """Let a tail read the log only while a delivery reads the tail."""
         readers = self._readers.copy()
         readers.subtract(each.tail for each in leaving)
         readers.update(each.tail for each in coming)

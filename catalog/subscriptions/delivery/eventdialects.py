@@ -1,4 +1,4 @@
-"""Assigns each subscription to the tail of the log, in the dialect, that it asks for."""
+"""Assigns each subscription to the tail of its log in its dialect of events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from catalog.subscriptions.stored.subscriptions import (
 
 
 class Tails:
-    """A tail for each source and dialect of events; only those with subscribers read the log.
+    """A tail for each source and dialect of events; only tails with subscribers read the log.
 
     Args:
-        base: the URL that subscribers know the node by.
-        dialects: those with events of their own, beside the native API.
+        base: the URL by which subscribers know the node.
+        dialects: the dialects besides the native API.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Tails:
         return iter((self._native, self._subscriptions, self._audit, *self._others.values()))
 
     def of(self, definition: SubscriptionDefinition) -> Tail:
-        """The tail of a subscription, by the log that it reads and the `source` that it names."""
+        """The tail of a subscription, by its log and its `source`."""
         log = log_of(definition)
         if log != "changes":
             return self._subscriptions if log == "subscriptions" else self._audit
@@ -73,11 +73,10 @@ class Tails:
 
 
 def wants_dialect(definition: SubscriptionDefinition, dialect: EventDialect, base: str) -> bool:
-    """Whether a subscription is to receive the events of a dialect, not the native ones.
+    """Whether a subscription is to receive the events of a dialect rather than native events.
 
-    It may name the node's root as its source, as the request in section 5.5 of the message
-    catalog does. Then its types, or the subjects that it filters by, decide: no other event
-    could match them.
+    The source may be the node's root, as in the request in section 5.5 of the message catalog. Then
+    the types, or the subjects in filters, decide: only events of the dialect could match.
     """
     if definition.source == base + dialect.root:
         return True

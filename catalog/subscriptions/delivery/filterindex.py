@@ -1,4 +1,4 @@
-"""Finds the few subscribers whose filters an event can match, without trying all filters."""
+"""Finds the few subscribers whose filters an event can match, without trying every filter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Subscriber = TypeVar("_Subscriber")
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """Texts, one of which an attribute has to be, or to begin with, in every event that matches."""
+    """The texts that an attribute of every matching event equals, or begins with."""
 
     attribute: str
     texts: frozenset[str]
@@ -22,10 +22,10 @@ class Required:
 
 
 def required_of(definition: SubscriptionDefinition) -> Required | None:
-    """The requirement of a subscription that the fewest events meet; `None` if it has none.
+    """The requirement of a subscription that the fewest events meet; `None` without requirements.
 
-    Only subjects and types tell events apart: ids and times are of one event, which nobody can
-    name before it occurs, and the source is the same for all.
+    Only subjects and types tell events apart: an id or a time belongs to a single event, unknown in
+    advance, and the source is the same for every event.
     """
     found = [*_all_required(definition.filters)]
     if definition.types:
@@ -34,7 +34,7 @@ def required_of(definition: SubscriptionDefinition) -> Required | None:
 
 
 def _rank(required: Required) -> tuple[bool, bool, int]:
-    """The order of requirements, those that the fewest events meet first."""
+    """The order of requirements, with the rarest matches first."""
     return required.attribute != "subject", required.is_prefix, len(required.texts)
 
 
@@ -55,7 +55,7 @@ def _all_required(filters: Iterable[Mapping[str, Any]]) -> Iterator[Required]:
 
 
 def _any_required(filters: Sequence[Mapping[str, Any]]) -> Iterator[Required]:
-    """The requirements that filters share of which only one has to match."""
+    """The requirements common to alternative filters."""
     first, *others = ([*_all_required([expression])] for expression in filters)
     for required in first:
         texts = [required.texts]
@@ -75,16 +75,16 @@ def _any_required(filters: Sequence[Mapping[str, Any]]) -> Iterator[Required]:
 
 @dataclass(slots=True)
 class _Texts(Generic[_Subscriber]):
-    """The subscribers that require a text of one attribute."""
+    """The subscribers that require a text of an attribute."""
 
     whole: dict[str, set[_Subscriber]] = field(default_factory=lambda: defaultdict(set))
     prefixes: dict[str, set[_Subscriber]] = field(default_factory=lambda: defaultdict(set))
-    # How many prefixes have each length.
+    # The number of prefixes of each length.
     lengths: Counter[int] = field(default_factory=Counter)
 
 
 class FilterIndex(Generic[_Subscriber]):
-    """Subscribers by what they require of events."""
+    """Subscribers by the requirements on events."""
 
     def __init__(self) -> None:
         self._by_attribute: dict[str, _Texts[_Subscriber]] = {
@@ -121,10 +121,10 @@ class FilterIndex(Generic[_Subscriber]):
     def candidates(self, event: Mapping[str, str]) -> Iterator[_Subscriber]:
         """The subscribers whose requirement an event meets, each once or more often.
 
-        Those without a requirement are `unconditional`, and are left out.
+        Subscribers without a requirement are `unconditional`, and are left out.
 
         Args:
-            event: its context attributes as text.
+            event: the context attributes of the event as text.
         """
         for attribute, texts in self._by_attribute.items():
             text = event.get(attribute, "")

@@ -18,14 +18,14 @@ _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]{1,64}")
 
 
 class FilterError(ValueError):
-    """A filter that is malformed, too deep, or of a dialect that is not supported."""
+    """A filter that is malformed, too deep, or of an unsupported dialect."""
 
 
 def count_conditions(filters: Any) -> int:
-    """The number of expressions in filters, and of attributes that they compare.
+    """The number of expressions in filters, plus the number of compared attributes.
 
     Args:
-        filters: JSON of any form, no deeper than a request's body may be.
+        filters: JSON of arbitrary form, no deeper than the body of a request may be.
     """
     if isinstance(filters, Mapping):
         return sum(1 + count_conditions(value) for value in filters.values())
@@ -40,9 +40,9 @@ def compile_filters(
     """A predicate that tells whether an event is to be delivered.
 
     Args:
-        filters: filter expressions, all of which must hold; without any, all events pass.
-        types: the event types that pass; without any, all types pass.
-        source: the event source that passes; `None` lets all sources pass.
+        filters: filter expressions that an event has to match; if empty, every event passes.
+        types: the event types that pass; if empty, every type passes.
+        source: the event source that passes; `None` lets every source pass.
 
     Raises:
         FilterError: the reason, as a sentence for the user.

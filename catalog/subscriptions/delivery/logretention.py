@@ -1,5 +1,6 @@
 """Keeps the logs bounded: drops the oldest changes, and entries about subscriptions, by age and
-number."""
+number.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ _LEAST_POINTS = 12
 
 
 async def run_log_retention(context: Context) -> None:
-    """Drop what need not be kept, for ever, in one process of the node at a time.
+    """Drop log entries beyond the retention, for ever, in one process of the node at a time.
 
-    A link of another node whose cursor is dropped with it copies everything again.
+    A link of a remote node whose cursor is dropped as well copies everything again.
     """
     retention = retention_from(context.settings)
     passed = passed_time_for(context.settings)
@@ -44,7 +45,7 @@ async def run_log_retention(context: Context) -> None:
 async def drop_once(
     database: Database, retention: Retention, passed: PassedTime, *, limit: int = _BATCH
 ) -> int:
-    """Drop a batch of each log, unless another process does so; return the number of changes."""
+    """Drop a batch of each log, unless a second process does so; return the number of changes."""
     async with (
         database.acquire() as connection,
         take_over(connection, "log retention") as is_alone,
@@ -60,9 +61,9 @@ async def drop_once(
 def passed_time_for(
     settings: Settings, *, monotonic: Callable[[], float] = time.monotonic
 ) -> PassedTime:
-    """The measure of time for all that the settings keep for a time.
+    """The clock for every retention in the settings.
 
-    Points are closer together than an hour only where something is kept for less than half a day.
+    Points are closer together than an hour only if a retention is shorter than half a day.
     """
     days = settings.log_days, settings.log_held_days, settings.audit_days, settings.dead_letter_days
     ages = *(timedelta(days=each) for each in days), KEPT_ATTEMPTS.age
@@ -71,7 +72,7 @@ def passed_time_for(
 
 
 def retention_from(settings: Settings) -> Retention:
-    """The retention that the settings ask for; that for subscriptions is no less than the other."""
+    """The retention in the settings; undelivered changes stay longer than delivered changes."""
     return Retention(
         age=timedelta(days=settings.log_days),
         count=settings.log_changes,

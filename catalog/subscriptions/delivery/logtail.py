@@ -1,4 +1,4 @@
-"""Reads the end of a log once for all subscribers that are synced."""
+"""Reads the end of a log once for all synced subscribers."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from catalog.subscriptions.delivery.filterindex import FilterIndex, Required
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 _READ_LIMIT = 1000
-# After so many subscribers or changes, other tasks of the event loop have a turn.
+# After so many subscribers or changes, other tasks of the event loop get a turn.
 _AT_ONCE = 16
-# So many idle subscribers a second are told that changes did not concern them.
+# The number of idle subscribers per second that learn of changes without interest to them.
 _PASSED_PER_SECOND = 1000
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
 class LogEntry:
-    """An entry of a log whose events are rendered when they are first needed.
+    """An entry of a log, whose events are rendered on first use.
 
     Args:
-        at: when it was logged.
-        xid: the entity that it is about, if it is about one.
-        createdby: the principal that the subscription belongs to, if it is about one.
-        initial: the xid of an entity that is not in the log: what was there is told as if it had
-            been created.
+        at: the time of the entry.
+        xid: the entity of the entry, if the entry is about an entity.
+        createdby: the owner's principal, if the entry is about a subscription.
+        initial: the xid of an existing entity, reported as if just created; `None` for an entry of
+            the log.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class LogEntry:
         self.initial = initial
 
     def untold(self) -> LogEntry:
-        """The entry without events, for a subscriber that may not know of them."""
+        """The entry without events, for a subscriber that may not know of the events."""
         return LogEntry(self.position, self.at, tuple, xid=self.xid, initial=self.initial)
 
     @cached_property
     def events(self) -> Sequence[OutgoingEvent]:
-        """The events; none if they cannot be rendered, since the log goes on after them."""
+        """The events; no events if rendering fails, since the log goes on after the entry."""
         found = shown_or_none(
             f"the change at {self.position}",
             lambda: tuple(OutgoingEvent(event) for event in self._render()),
@@ -71,20 +71,20 @@ class LogEntry:
 
 
 class LogReader(Protocol):
-    """Reads one log, whose entries it renders in one dialect."""
+    """Reads one log, and renders the entries in one dialect."""
 
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
         """Up to `limit` entries after a position, in the order of the log.
 
         Raises:
-            ChangesDropped: entries after the position are no longer there.
+            ChangesDropped: entries after the position are no longer in the log.
         """
         ...
 
     async def read_initial(
         self, connection: Connection, subscription: str, cursor: Position, after: str, limit: int
     ) -> list[LogEntry]:
-        """Up to `limit` entities after an xid, for a subscriber that begins with what is there.
+        """Up to `limit` entities after an xid, for a subscriber that begins with present entities.
 
         Args:
             cursor: the position in the log from which the subscriber goes on afterwards.
@@ -97,10 +97,11 @@ class Waiter:
     """A subscriber that waits for changes.
 
     Args:
-        required: what every event that concerns it has to meet; `None` if that is not known.
-        concerns: whether any of these changes concerns it. Is asked if an event meets `required`.
-        passed: is called with a position up to which no change has concerned it, before it is
-            woken or within seconds.
+        required: the condition that every event for the subscriber meets; `None` if unknown.
+        concerns: whether changes include an event for the subscriber; called when an event meets
+            `required`.
+        passed: receives a position up to which no change concerns the subscriber, before the waiter
+            is woken or within seconds.
     """
 
     required: Required | None
@@ -115,10 +116,10 @@ class Tail:
     """A bounded window on the newest changes, kept in memory.
 
     Args:
-        database: the log is read there.
+        database: the database with the log.
         log: reads the entries and renders their events.
-        start: the window begins after this position.
-        size: the least number of changes in the window, once there were that many.
+        start: the position after which the window begins.
+        size: the least number of changes in the window, once there were as many.
     """
 
     def __init__(
@@ -136,12 +137,12 @@ class Tail:
         self._entries: list[LogEntry] = []
         self._begin = start
         self._end = start
-        # The subscribers that wait have been asked about the changes up to here.
+        # The waiting subscribers have been asked about the changes up to here.
         self._asked = start
         self._is_asked = asyncio.Event()
         self._waiting: set[Waiter] = set()
         self._index: FilterIndex[Waiter] = FilterIndex()
-        # Subscribers that are behind share a few connections, whatever their number.
+        # Subscribers that are behind share a few connections, regardless of their number.
         self._readers = asyncio.Semaphore(3)
 
     async def want(self, is_wanted: bool) -> None:
@@ -157,20 +158,21 @@ class Tail:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Follow the log for ever, while it is wanted."""
+        """Follow the log for ever, while the tail is wanted."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_reading())
             group.create_task(self._run_passing())
 
     async def _run_reading(self) -> None:
-        """Read what is new for ever.
+        """Read new changes for ever.
 
-        A commit can stay hidden behind an older transaction that ends without a signal, so the
-        log is read again after each signal, less and less often.
+        A commit can stay hidden behind an older transaction that ends without a signal, so the log
+        is read again after each signal, at growing intervals.
         """
         pause = _FIRST_PAUSE_SECONDS
         while True:
             await self._wanted.wait()
+            # Taken before the read, so that a commit during the read is not missed.
             ticket = self._database.signal.ticket()
             try:
                 is_more = await self.read_once() or await wait_for(ticket, pause)
@@ -192,6 +194,7 @@ class Tail:
         try:
             entries = await self._read(end, _READ_LIMIT)
         except ChangesDropped as dropped:
+            # `want` may have moved the window during the read.
             if end == self._end:
                 self._begin_at(dropped.begin)
                 for waiter in self._waiting:
@@ -201,6 +204,7 @@ class Tail:
             self._entries += entries
             self._end = entries[-1].position
             surplus = len(self._entries) - self._size
+            # Trimmed at twice the size, so that the cost of a trim is spread over many changes.
             if surplus > self._size:
                 self._begin = self._entries[surplus - 1].position
                 del self._entries[:surplus]
@@ -215,11 +219,13 @@ class Tail:
         """Wait until the window holds a change after `seen` that concerns the caller.
 
         Args:
-            seen: how far the caller has read. It returns at once if the window has grown since.
+            seen: the position up to which the caller has read. The wait ends at once if the window
+                has grown since.
             waiter: the caller, not used before.
         """
         if self._entries and self._entries[-1].position > seen:
             return
+        # No `await` since the check: a change in between would not wake the waiter.
         self._waiting.add(waiter)
         self._index.add(waiter, waiter.required)
         try:
@@ -229,10 +235,11 @@ class Tail:
             self._index.remove(waiter, waiter.required)
 
     async def _ask(self, entries: Sequence[LogEntry]) -> None:
-        """Wake those that new changes concern, few at a time: thousands may be waiting."""
+        """Wake the waiters that new changes concern, few at a time: thousands may be waiting."""
         for number, waiter in enumerate(await self._candidates(entries)):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
+            # The waiter may have left while other tasks had their turn.
             if waiter in self._waiting:
                 waiter.passed(self._asked)
                 if _is_concerned(waiter, entries):
@@ -253,7 +260,7 @@ class Tail:
         return found
 
     async def pass_once(self) -> None:
-        """Tell those who wait how far no change has concerned them."""
+        """Tell waiting subscribers the position up to which no change concerns them."""
         position = self._asked
         for number, waiter in enumerate([*self._waiting]):
             if number % _AT_ONCE == 0:
@@ -284,7 +291,7 @@ class Tail:
 def _is_concerned(waiter: Waiter, entries: Sequence[LogEntry]) -> bool:
     try:
         return waiter.concerns(entries)
-    # The subscriber meets the error again when it reads the changes. The others are woken, too.
+    # The subscriber meets the error again when reading the changes; the rest have to be woken.
     except Exception:
         return True
 

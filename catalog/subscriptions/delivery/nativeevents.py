@@ -15,7 +15,7 @@ from catalog.store.changes import LoggedChange, trace_attributes
 from catalog.store.database import Connection
 
 _TYPE = "io.xregistry"
-# Parts of the registry whose updates have events of their own.
+# Parts of the registry whose updates have separate events.
 _REGISTRY_PARTS = ("model", "modelsource", "capabilities")
 
 # The edition of the types of events: 1.0-rc4, or its successor.
@@ -23,16 +23,16 @@ EventNames = Literal["rc4", "next"]
 
 
 def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -> list[CloudEvent]:
-    """The events of one change, in the order in which they are to be delivered.
+    """The events of one change, in the order of delivery.
 
-    `data` is always an object, since a web hook request must carry a payload
-    (http-webhook.md 2.1); it has `changed` only where core/events.md permits that.
-    An event that is rendered again has the same id.
+    `data` is always an object, since a web hook request must carry a payload (http-webhook.md 2.1);
+    `data` has `changed` only where core/events.md permits. An event that is rendered again has the
+    same id.
 
     Args:
         logged: the change with its place in the log.
         source: absolute URL of the registry's root.
-        names: with `next`, a deprecation that is removed has an event type of its own.
+        names: with `next`, the removal of a deprecation has a separate event type.
     """
     return [
         CloudEvent(
@@ -92,7 +92,7 @@ def _deprecation(change: Change, names: EventNames) -> str:
 
 
 def _split_changed(change: Change) -> tuple[list[str], list[str]]:
-    """The names of changed attributes, and those of changed capabilities."""
+    """The names of changed attributes, and the names of changed capabilities."""
     prefix = "capabilities."
     if change.kind != "registry":
         return list(change.changed), []

@@ -27,11 +27,11 @@ _LAST_SAVE_SECONDS = 2
 class ProgressWriter:
     """Saves the cursors and the attempts of a process's deliveries.
 
-    After a crash, events that were acknowledged within the last save interval are delivered
-    again, a bounded number of them for each subscription.
+    After a crash, events that were acknowledged within the last save interval are delivered again,
+    a bounded number for each subscription.
 
     Args:
-        most_attempts: the most attempts that are kept of a subscription.
+        most_attempts: the largest number of attempts to keep per subscription.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class ProgressWriter:
         self._saving = asyncio.Lock()
 
     async def record(self, progress: Progress) -> None:
-        """Save soon; wait first while too much of this subscription is not saved yet."""
+        """Save soon; first wait while the subscription has too many unsaved deliveries."""
+        # Taken before `skip`: a save of the progress must not be missed.
         saved = self._saved.ticket()
         self.skip(progress)
         self._recorded.add(progress.id)
@@ -62,7 +63,7 @@ class ProgressWriter:
         self._unsaved[progress.id] = progress if earlier is None else _merged(earlier, progress)
 
     def attempted(self, attempt: Attempt) -> None:
-        """Save an attempt within seconds; the oldest that wait for this give way to it."""
+        """Save an attempt within seconds; drop the oldest attempt when too many are unsaved."""
         self._attempts.append(attempt)
 
     async def run(self) -> None:
@@ -77,7 +78,7 @@ class ProgressWriter:
                     await self.save_once()
 
     async def save_once(self) -> int:
-        """Save everything that is not saved yet; return the number of subscriptions."""
+        """Save all unsaved progress; return the number of subscriptions."""
         count = await self._save(list(self._unsaved))
         await self._save_attempts()
         return count
@@ -94,7 +95,7 @@ class ProgressWriter:
             await self._try_to_save(self._unsaved, with_attempts=True)
 
     async def _try_to_save(self, ids: Iterable[str], *, with_attempts: bool = False) -> None:
-        """Save, or leave it for later while the database is away."""
+        """Save, or leave the progress for later while the database is away."""
         try:
             await self._save(list(ids))
             if with_attempts:
@@ -103,6 +104,7 @@ class ProgressWriter:
             await self._database.recovered()
 
     async def _save(self, ids: Iterable[str]) -> int:
+        # One save at a time, so that an earlier state cannot overwrite a later state.
         async with self._saving, asyncio.timeout(_SAVE_TIMEOUT_SECONDS):
             due = [self._unsaved.pop(id) for id in sorted(ids) if id in self._unsaved]
             self._recorded.difference_update(progress.id for progress in due)
@@ -113,6 +115,7 @@ class ProgressWriter:
                     async with self._database.acquire() as connection:
                         await save_progress(connection, due)
             except BaseException:
+                # Put back before the progress that was recorded during the failed save.
                 for progress in due:
                     later = self._unsaved.get(progress.id)
                     self._unsaved[progress.id] = _merged(progress, later) if later else progress

@@ -1,4 +1,4 @@
-"""Decides when a delivery goes on after a failure, and when an event was tried enough."""
+"""Decides when a delivery goes on after a failure, and when to give an event up."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = structlog.get_logger(__name__)
 
 
 class RetryPolicy:
-    """The policy of one subscription, which notes the failures in the record of its delivery.
+    """The policy of one subscription, which notes failures in the record of the delivery.
 
-    Each of its pauses is the number of seconds for which nothing is sent.
+    Each pause is the number of seconds without sending.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class RetryPolicy:
         self._timing = timing
 
     def pause_after(self, answer: SinkRefused, *, is_next: bool = True) -> float:
-        """Note a refusal; return the pause after it. One that is final is about its event alone.
+        """Note a refusal; return the pause. A final refusal only concerns its event: no pause.
 
         Args:
-            is_next: what was refused is next in the log.
+            is_next: whether the refused event is next in the log.
         """
         now = self._timing.now()
         if answer.is_final:
@@ -59,19 +59,19 @@ class RetryPolicy:
         return self._back_off(answer.retry_after)
 
     def pause_because(self, reason: str) -> float:
-        """Note a reason to wait that is not a sink's answer; return the pause."""
+        """Note a reason to wait other than a sink's answer; return the pause."""
         self._record.waits(reason, self._timing.now())
         return self._back_off()
 
     def gives_up(self, answer: SinkRefused) -> bool:
-        """Whether the event that is next, which was refused, is not tried again."""
+        """Whether the refused next event is not tried again."""
         if answer.is_withheld:
             return False
         return answer.is_final or self._is_exhausted
 
     @property
     def _is_exhausted(self) -> bool:
-        """Whether it was tried as often, or as long, as is wanted."""
+        """Whether the event was tried as often, or for as long, as `retry` asks for."""
         retry, since = self._retry, self._record.triedsince
         if retry is None or since is None:
             return False
@@ -82,7 +82,7 @@ class RetryPolicy:
         return self._timing.now() - since >= timedelta(seconds=retry.seconds)
 
     def _back_off(self, at_least: float = 0.0) -> float:
-        """Pause no longer than the event that is next is tried."""
+        """Return the pause, which ends no later than the time for trying the next event."""
         now, retry, since = self._timing.now(), self._retry, self._record.triedsince
         pause = self._backoff.delay(self._record.failures, self._timing.random, at_least=at_least)
         if retry is not None and retry.seconds is not None and since is not None:

@@ -1,4 +1,4 @@
-"""The shards of subscriptions that this process delivers to, leased for a few seconds at a time."""
+"""The shards of subscriptions that a process delivers to, leased for a few seconds at a time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LEAVING_SECONDS = 2.0
 
 
 class ShardLeases:
-    """Keeps this process's share of the shards, as other processes come and go.
+    """Keeps the process's share of the shards, as processes come and go.
 
     Args:
-        process: tells this process apart from the others of its node.
+        process: the id that distinguishes the processes of a node.
     """
 
     def __init__(self, process: uuid.UUID) -> None:
@@ -45,18 +45,18 @@ class ShardLeases:
         """Renew the leases for ever.
 
         Args:
-            connection: used for nothing else meanwhile.
-            changed: is called when this process holds other shards than before.
-            in_use: the shards for which this process delivers at the moment.
+            connection: a connection without further users in the meantime.
+            changed: called when the set of held shards has changed.
+            in_use: the shards for which the process delivers at the moment.
 
         Raises:
-            DatabaseUnavailable: the connection is lost, and with it the leases.
+            DatabaseUnavailable: the connection is lost, and the leases with it.
         """
 
         async def renew(connection: Connection) -> None:
             async with asyncio.timeout(_RENEWING_SECONDS):
                 leased, share = await renew_leases(connection, self._process, _LEASE)
-                # Deliveries of what was to be left at the last time have stopped and are saved.
+                # Released one renewal later, once the deliveries have stopped and are saved.
                 if left := self._leaving & {*leased[share:]}:
                     await release_leases(connection, self._process, left.difference(in_use()))
             self._leaving = frozenset(leased[share:])
@@ -70,7 +70,7 @@ class ShardLeases:
         await run_heartbeat(connection, renew, every_seconds=_RENEW_SECONDS)
 
     async def end(self, database: Database) -> None:
-        """Give all leases back; nothing is delivered any more."""
+        """Release all leases after the end of deliveries."""
         self.held = frozenset()
         with contextlib.suppress(ServerBusy, TimeoutError, *DatabaseFailure):
             async with asyncio.timeout(_LEAVING_SECONDS), database.acquire() as connection:

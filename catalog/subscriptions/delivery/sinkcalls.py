@@ -1,4 +1,4 @@
-"""Calls the sink of one subscription, within its time and its turn, and records the attempts."""
+"""Calls the sink of one subscription, within limits of time and rate, and records the attempts."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from catalog.telemetry.tracing import Tracing
 _log = structlog.get_logger(__name__)
 
 _UNTOLD = Tracing()
-# Successes that are recorded are so far apart; failures are all recorded.
+# Recorded successes are at least so far apart; every failure is recorded.
 _BETWEEN_SUCCESSES = timedelta(seconds=10)
 _LONGEST_REASON = 500
-# The slowest rate is one in a minute.
+# The slowest rate is one request in a minute.
 _LONGEST_PAUSE = 60.0
 
 
 class SinkCalls:
-    """Sends events to one sink; the answer to each call is a complete one."""
+    """Sends events to one sink; a time-out or an error counts as an answer."""
 
     def __init__(
         self,
@@ -70,11 +70,12 @@ class SinkCalls:
         return self._sink.most_events
 
     async def send(self, events: Sequence[OutgoingEvent]) -> tuple[int, SinkAnswer]:
-        """Send events, or the first of them, as far as one call of the sink goes.
+        """Send events, or the first of the events, as far as one call of the sink goes.
 
         Returns:
-            how many of the first were accepted, and the last answer.
+            the number of first events that were accepted, and the last answer.
         """
+        # The rate is awaited without a slot, which other sinks can use in the meantime.
         if self._rate is not None:
             await self._rate.turn(sleep=self._timing.sleep)
         async with self._slots.hold(self._host, is_proven=self._is_proven):
@@ -93,7 +94,7 @@ class SinkCalls:
         await self._sink.close()
 
     async def _traced_call(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
-        """Call the sink in a span of each trace that the events have."""
+        """Call the sink in a span of each trace of the events."""
         traces = [
             trace
             for each in events
@@ -119,7 +120,7 @@ class SinkCalls:
             return [SinkRefused(reason="the sink did not answer in time")]
         except ServerBusy:
             raise
-        # An error that one event causes must count as an attempt, or it would come for ever.
+        # An error caused by an event counts as an attempt, or the event would be sent for ever.
         except Exception as error:
             _log.exception("sink failed unexpectedly", subscription=self._id)
             return [SinkRefused(reason=f"internal error: {type(error).__name__}")]

@@ -41,19 +41,19 @@ _MOST_AT_ONCE = 32
 _MOST_OF_ORIGIN = 4
 _SECRET_BYTES = 32
 _LONGEST_WAIT_SECONDS = 5.0
-# A sink that takes its time to consent is not asked every few minutes.
+# A sink that is slow to consent is not asked every few minutes.
 _CAP_SECONDS = 3600.0
 
 
 class SinkValidation:
-    """Seeks the consents that are missing, a bounded number at a time.
+    """Seeks missing consents, with a bound on concurrent requests.
 
-    Sinks that were never asked come first, and no origin has more than a few requests, so that
-    sinks which do not answer hold back no others. Who is asked when is in the database: another
-    process, or this one when it is started again, goes on.
+    Sinks that were never asked come first, and each origin has no more than a few requests, so that
+    unresponsive sinks do not hold back further sinks. The schedule is in the database: after a
+    restart, or in place of a failed process, a process goes on from the schedule.
 
     Args:
-        session: guarded, as `open_session` returns one.
+        session: a guarded session, as `open_session` returns.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SinkValidation:
         self._is_due.set()
 
     async def run(self) -> None:
-        """Ask for ever; or nobody, if no consent is needed any more."""
+        """Ask for ever; return at once if consents are no longer needed."""
         if not self._context.settings.validate_sinks:
             async with self._context.database.transaction() as connection:
                 await release(connection)
@@ -92,7 +92,7 @@ class SinkValidation:
                     await self._context.database.recovered()
 
     async def claim_once(self) -> list[DueConsent]:
-        """Take sinks that are due now, as many as may be asked at the same time."""
+        """Claim the due sinks, as many as may be asked at the same time."""
         free = _MOST_AT_ONCE - self._busy.total()
         if free <= 0:
             return []
@@ -118,7 +118,7 @@ class SinkValidation:
             at = await next_at(connection)
         if at is None:
             return _LONGEST_WAIT_SECONDS
-        # What is due, and was not claimed, waits for an origin that is busy.
+        # Due but unclaimed sinks wait for a busy origin.
         seconds = (at - self._timing.now()).total_seconds()
         return _LONGEST_WAIT_SECONDS if seconds <= 0 else min(_LONGEST_WAIT_SECONDS, seconds)
 
@@ -126,7 +126,7 @@ class SinkValidation:
         try:
             await self.ask_once(due)
         except (ServerBusy, TimeoutError):
-            # It is due again when its claim ends.
+            # The sink is due again when the claim ends.
             await self._context.database.recovered()
         except Exception:
             _log.exception("a sink could not be asked for its consent", subscription=due.id)
@@ -135,8 +135,9 @@ class SinkValidation:
             self.wake()
 
     async def ask_once(self, due: DueConsent) -> None:
-        """Ask one sink, and store what becomes of it."""
+        """Ask one sink, and store the outcome."""
         context, secret = self._context, secrets.token_urlsafe(_SECRET_BYTES)
+        # Stored before the request: the sink may call back before answering.
         async with context.database.transaction() as connection:
             if not await offer(connection, due, secret):
                 return
@@ -168,7 +169,7 @@ class SinkValidation:
             if again < due.endsat:
                 await postpone(connection, due, answer.reason, again)
             elif now < due.endsat:
-                # A callback may still come until then.
+                # A callback may still come until the end.
                 await postpone(connection, due, answer.reason, due.endsat)
             else:
                 await give_up(connection, due, _ended(answer, context.settings.consent_hours))

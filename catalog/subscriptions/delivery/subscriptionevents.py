@@ -1,4 +1,4 @@
-"""Renders what became of subscriptions as CloudEvents, for those who subscribe to that."""
+"""Renders the log of subscriptions as CloudEvents for its subscribers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catalog.subscriptions.stored.subscriptions import SUBSCRIPTION_TYPES
 
 
 class SubscriptionLogReader:
-    """Reads the log of subscriptions; its events come from `source`."""
+    """Reads the log of subscriptions; `source` is the source of the events."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -31,7 +31,7 @@ class SubscriptionLogReader:
     async def read_initial(
         self, _: Connection, __: str, ___: Position, ____: str, _____: int
     ) -> list[LogEntry]:
-        """Nothing: what is in the catalog is not in this log."""
+        """No entries: the log does not contain the entities of the catalog."""
         return []
 
     def _render(self, logged: LoggedSubscription) -> list[CloudEvent]:
@@ -48,5 +48,5 @@ class SubscriptionLogReader:
 
 
 def subscription_subject(id: str) -> str:
-    """The subject of events about one subscription, which is its path."""
+    """The subject of events about a subscription: the path of the subscription."""
     return f"/subscriptions/{id}"

@@ -1,6 +1,6 @@
-"""Refreshes the access tokens of sinks before they end, or when a sink has refused one.
+"""Refreshes the access tokens of sinks before expiry, or when a sink has refused a token.
 
-One process of a node does it at a time.
+One process of a node refreshes tokens at a time.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _MOST_AT_ONCE = 32
 _MOST_PER_ENDPOINT = 4
 # An announcement can be lost.
 _LOOK_SECONDS = 5.0
-# Tokens that end at once are refreshed no more often.
+# A token with no lifetime left is refreshed no more often.
 _LEAST_SECONDS = 1.0
-# The time before the end of a token that is not refreshed at which an event warns of it.
+# The time before the end of a token without a refresh at which an event warns of the end.
 _WARNED_BEFORE = timedelta(days=1)
 # An answer may hold the only refresh token that is still valid.
 _LAST_ANSWERS_SECONDS = 3.0
@@ -70,11 +70,11 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
 
 
 class TokenRefresher:
-    """Refreshes tokens that are due, a bounded number at a time in all and of an endpoint.
+    """Refreshes due tokens, with a bound on concurrent refreshes, in all and per endpoint.
 
     A token is claimed for longer than its refresh can take. So two processes do not refresh the
-    same one, even while one takes over from the other: an endpoint may take a refresh token that
-    it sees twice for a stolen one.
+    same token, even while one process takes over: an endpoint may take a refresh token for stolen
+    when it sees the token twice.
     """
 
     def __init__(
@@ -100,9 +100,10 @@ class TokenRefresher:
         self._is_announced.set()
 
     async def run(self) -> None:
-        """Refresh for ever; when cancelled, wait for answers that are under way first."""
+        """Refresh for ever; when cancelled, wait for outstanding answers first."""
         try:
             while True:
+                # Cleared before the look, so that an announcement in between causes a further look.
                 self._is_announced.clear()
                 try:
                     pause = await self._start_due()
@@ -152,7 +153,7 @@ class TokenRefresher:
             try:
                 await self._store(stored, answer)
                 return
-            # The answer is not given up, since no other one may come for the same refresh token.
+            # Keep the answer: the endpoint may answer a refresh token only once.
             except ServerBusy:
                 await self._database.recovered()
 

@@ -1,4 +1,4 @@
-"""The dead letters of one subscription: keeps what cannot be delivered, and delivers it again."""
+"""The dead letters of one subscription: keeps undeliverable events, and delivers them again."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FORMAT = JSONFormat()
 class UndeliveredEvents:
     """The events that the sink of one subscription did not take.
 
-    With the order `wait`, later events of a subject are kept here behind an earlier one, and are
-    delivered after it.
+    With the order `wait`, later events of a subject are kept behind an earlier dead letter, and are
+    delivered afterwards.
 
     Args:
-        most: the most events that are kept.
+        most: the largest number of events to keep.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class UndeliveredEvents:
         self._is_ordered = subscription.definition.config.order == "wait"
         self._most = most
         self._blocked: frozenset[str] = frozenset()
-        # Up to this number, each is sent alone, since a batch of them was refused.
+        # Dead letters up to this number are sent one by one, after the refusal of a batch.
         self._singly_to = 0
         self.may_have_due = True
 
     def is_blocked(self, subject: str) -> bool:
-        """Whether events of a subject have to wait behind one that is kept here."""
+        """Whether events of a subject have to wait behind a dead letter."""
         return subject in self._blocked
 
     async def keep(self, due: DueEvent, *, at: datetime, attempts: int, reason: str) -> bool:
-        """Keep an event that cannot be delivered; whether there was room for it."""
+        """Keep an undeliverable event; return whether there was room."""
         failed = _failed(due, at=at, attempts=attempts, reason=reason, waits=False)
         is_kept = await self._add([failed]) == 1
         if is_kept and self._is_ordered:
@@ -63,22 +63,23 @@ class UndeliveredEvents:
         return is_kept
 
     async def keep_waiting(self, due: Sequence[DueEvent], *, at: datetime) -> int:
-        """Keep events of blocked subjects; return how many of the first found room."""
+        """Keep events of blocked subjects; return how many of the first events found room."""
         reason = "an earlier event of its subject could not be delivered"
         kept = await self._add(
             [_failed(each, at=at, attempts=0, reason=reason, waits=True) for each in due]
         )
-        # What they would wait for may have been deleted meanwhile.
+        # The dead letter before the events may have been deleted in the meantime.
         self.may_have_due = True
         return kept
 
     async def next_due(self, most: int, most_bytes: int | None) -> dict[int, OutgoingEvent]:
-        """The first of what is to be delivered again, as many as are sent at a time.
+        """The first dead letters to deliver again, as many as are sent at a time.
 
         Returns:
-            the events by their numbers, in their order; without any, nothing is left.
+            the events by number, in order; empty if no dead letter is due.
         """
         letters = await self._read_due(most)
+        # Withheld dead letters give way to further dead letters, which have to be checked too.
         while hidden := await self._audience.hidden({each.xid for each in letters if each.xid}):
             await self._withhold([each for each in letters if each.xid in hidden])
             letters = await self._read_due(most)
@@ -93,12 +94,13 @@ class UndeliveredEvents:
     async def _read_due(self, most: int) -> list[DeadLetter]:
         async with self._database.acquire() as connection:
             letters = await read_due(connection, self._id, most)
+            # Read just before new events are sent, which have to wait behind dead letters.
             if not letters and self._is_ordered:
                 self._blocked = await blocked_subjects(connection, self._id)
         return letters
 
     async def _withhold(self, letters: Sequence[DeadLetter]) -> None:
-        """Deliver nothing that the creator of the subscription may not see any more."""
+        """Mark dead letters as dead again that the subscription's creator may no longer see."""
         async with self._database.transaction() as connection:
             for each in letters:
                 await set_dead(
@@ -114,17 +116,17 @@ class UndeliveredEvents:
     async def settle(
         self, numbers: Sequence[int], accepted: int, answer: SinkAnswer, *, at: datetime
     ) -> None:
-        """Note what became of events that were sent again, after which others are next.
+        """Note the outcome of sending dead letters again.
 
         Args:
-            accepted: how many of the first were delivered.
+            accepted: the number of first dead letters that were delivered.
             answer: the last answer of the sink.
         """
         delivered, left = numbers[:accepted], numbers[accepted:]
         failed, reason = None, ""
         if isinstance(answer, SinkRefused) and not answer.is_withheld:
             if len(left) > 1:
-                # Each may be the one that the sink does not take.
+                # Each dead letter of the batch may be the cause of the refusal.
                 self._singly_to = left[-1]
             else:
                 failed, reason = left[0], answer.reason

@@ -1,1 +1,1 @@
-"""Sinks: one file per protocol sends events of subscriptions and tells what became of them."""
+"""Sinks: each protocol module sends the events of subscriptions and reports the answers."""

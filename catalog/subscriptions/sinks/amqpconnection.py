@@ -22,12 +22,12 @@ from catalog.subscriptions.sinks.connectfailure import connect_failure
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 
 _SHUTDOWN_SECONDS = 2.0
-# After which a server that says nothing counts as dead; it gets as many signs of life from here.
+# A server counts as dead after a silence of this length; proton announces half of the time.
 _SILENT_SECONDS = 30.0
 _FRAME_BYTES = 65_536
 _MOST_LINKS = 255
 _CONDITION = re.compile(r"[A-Za-z0-9:._-]{1,64}")
-# The conditions under which a rejected event may succeed later, unlike all others.
+# The conditions under which a rejected event may succeed later; every further condition is final.
 _PASSING = {
     "amqp:internal-error",
     "amqp:resource-limit-exceeded",
@@ -39,16 +39,16 @@ _PASSING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmqpServer:
-    """The part that the links of one connection share.
+    """The part that the links of a connection share.
 
     Args:
-        host: its name or IP address.
-        port: its port.
-        is_tls: whether the connection is made with TLS.
-        cacertificate: the certificates to trust, as PEM; those of the system if there is none.
-        credential: for SASL PLAIN; ANONYMOUS without one.
-        owner: the subscription that alone uses the connection. Names of links are unique within
-            a connection, so a link whose name a subscription chooses has one of its own.
+        host: the name or IP address of the server.
+        port: the port of the server.
+        is_tls: whether the connection uses TLS.
+        cacertificate: the certificates to trust, as PEM; `None` for the certificates of the system.
+        credential: the credential for SASL PLAIN; ANONYMOUS without a credential.
+        owner: the subscription that does not share the connection. Link names are unique within a
+            connection, so a link whose name a subscription chooses needs a separate connection.
     """
 
     host: str
@@ -71,7 +71,7 @@ async def connect(server: AmqpServer, settings: Settings) -> AmqpConnection:
     """Open a connection; the caller bounds the time.
 
     Raises:
-        AmqpFailed: the server cannot be reached, or does not let this node in.
+        AmqpFailed: the server cannot be reached, or refuses this node.
     """
     connection = AmqpConnection(server)
     try:
@@ -110,7 +110,7 @@ async def _open_transport(
 class AmqpConnection(asyncio.Protocol):
     """A connection and its links. The engine does no input or output itself.
 
-    Its events call the methods `on_…`; these only note what happened and wake who waits.
+    The engine's events call the methods `on_…`, which only record the event and wake waiting tasks.
     """
 
     def __init__(self, server: AmqpServer) -> None:
@@ -128,7 +128,7 @@ class AmqpConnection(asyncio.Protocol):
             self._connection.user = server.credential.identifier
             self._connection.password = server.credential.secret
             sasl.allowed_mechs("PLAIN")
-            # The engine knows of no TLS, which asyncio provides.
+            # The engine does not see the TLS layer, which asyncio provides.
             sasl.allow_insecure_mechs = True
         self._engine.idle_timeout = _SILENT_SECONDS
         self._engine.max_frame_size = _FRAME_BYTES
@@ -142,21 +142,21 @@ class AmqpConnection(asyncio.Protocol):
         self._is_open = asyncio.Event()
         self._ended = asyncio.Event()
         self.failure: SinkRefused | None = None
-        # The links by their sessions, those first that were used least lately.
+        # The links by their sessions, least recently used first.
         self._links: dict[proton.Session, AmqpLink] = {}
 
     async def opened(self) -> None:
         """Wait until the server has opened its side.
 
         Raises:
-            AmqpFailed: it did not.
+            AmqpFailed: the connection ended instead.
         """
         await self._is_open.wait()
         if self.failure is not None:
             raise AmqpFailed(self.failure)
 
     def attach(self, name: str, address: str, settings: AmqpSettings) -> AmqpLink:
-        """Begin a link of its own session, since servers end the session of a link that fails.
+        """Begin a link in its own session, since servers end the session of a link that fails.
 
         Raises:
             AmqpFailed: as many links as possible are in use.
@@ -170,7 +170,7 @@ class AmqpConnection(asyncio.Protocol):
         session.open()
         sender = session.sender(name)
         sender.target.address = address
-        # RabbitMQ 3 makes queues that do not exist, and durable ones only if they are asked for.
+        # RabbitMQ 3 creates missing queues, and durable queues only at the request of the client.
         sender.target.durability = proton.Terminus.CONFIGURATION
         is_settled = settings.sendersettlementmode == "settled"
         sender.snd_settle_mode = sender.SND_SETTLED if is_settled else sender.SND_UNSETTLED
@@ -183,7 +183,7 @@ class AmqpConnection(asyncio.Protocol):
         return link
 
     def used(self, link: AmqpLink) -> None:
-        """Note that a link is used now."""
+        """Note that a link is in use."""
         self._links[link.session] = self._links.pop(link.session)
 
     def detached(self, link: AmqpLink) -> None:
@@ -214,7 +214,7 @@ class AmqpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio tells.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -251,7 +251,7 @@ class AmqpConnection(asyncio.Protocol):
         self._is_paused = False
         self.flush()
 
-    # What the engine tells.
+    # Events of the engine.
 
     def on_connection_remote_open(self, _: proton.Event) -> None:
         self._is_open.set()
@@ -281,6 +281,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def on_link_flow(self, event: proton.Event) -> None:
         if link := self._links.get(event.session):
+            # Credit left over from a drain request has to go back to the server.
             event.link.drained()
             link.wake()
 
@@ -289,13 +290,13 @@ class AmqpConnection(asyncio.Protocol):
             link.settle(event.delivery)
 
     def flush_soon(self) -> None:
-        """Flush once for all who ask for it now."""
+        """Flush once for all callers in the same turn of the loop."""
         if not self._is_flushing:
             self._is_flushing = True
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Handle what the engine has to tell, and send what it has to send."""
+        """Handle the events of the engine, and send its output."""
         self._is_flushing = False
         self._dispatch()
         deadline = self._engine.tick(self._loop.time())
@@ -324,7 +325,7 @@ class AmqpConnection(asyncio.Protocol):
         return "the sink does not speak AMQP 1.0"
 
     def _end(self, failure: SinkRefused) -> None:
-        """Note why the connection is of no use any more; the first reason is the cause."""
+        """Note why the connection is unusable; the first reason is the cause."""
         if self.failure is None:
             self.failure = failure
         if self._timer is not None:
@@ -336,7 +337,7 @@ class AmqpConnection(asyncio.Protocol):
 
 
 class AmqpLink:
-    """A link that sends for one sink."""
+    """A link for the events of a sink."""
 
     def __init__(
         self, connection: AmqpConnection, session: proton.Session, sender: proton.Sender
@@ -353,17 +354,17 @@ class AmqpLink:
 
     @property
     def is_usable(self) -> bool:
-        """Whether events can be sent over it; if not, it has to be made anew."""
+        """Whether the link can send events; if not, the sink needs a new link."""
         return self._failure is None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being sent over it."""
+        """Whether no message is being sent."""
         return not self._sending
 
     @property
     def fault(self) -> str:
-        """The meaning of an end of the link now."""
+        """The meaning of an end of the link in its present state."""
         is_attached = self._sender.state & self._sender.REMOTE_ACTIVE
         return (
             "the sink ended the link"
@@ -401,7 +402,7 @@ class AmqpLink:
         self._connection.detached(self)
 
     def end(self, failure: SinkRefused) -> None:
-        """Note why the link is of no use any more; the first reason is the cause."""
+        """Note why the link is unusable; the first reason is the cause."""
         if self._failure is None:
             self._failure = failure
         for answer in self._unsettled.values():
@@ -411,11 +412,11 @@ class AmqpLink:
         self.wake()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Let waiting senders look again."""
         self._changed.set()
 
     def settle(self, delivery: proton.Delivery) -> None:
-        """Note what became of a message."""
+        """Note the outcome of a message."""
         outcome = _outcome(delivery)
         if outcome is None:
             return
@@ -445,7 +446,7 @@ class AmqpLink:
 
 
 def _outcome(delivery: proton.Delivery) -> SinkAnswer | None:
-    """The server's decision on a message; `None` while there is none."""
+    """The server's decision on a message; `None` while undecided."""
     match delivery.remote_state:
         case proton.Delivery.ACCEPTED:
             return Delivered(detail="accepted")
@@ -462,7 +463,7 @@ def _outcome(delivery: proton.Delivery) -> SinkAnswer | None:
 
 
 def _refusal(condition: proton.Condition | None, reason: str) -> SinkRefused:
-    """The condition that the server named for an end; its text is for the log."""
+    """The refusal for the condition that a server gives; the server's text is for the log only."""
     if condition is None:
         return SinkRefused(reason=reason)
     name = condition.name if _CONDITION.fullmatch(condition.name or "") else "unknown condition"

@@ -49,7 +49,7 @@ class AmqpSettings(ProtocolSettings):
 
 
 def address_of(url: str, settings: AmqpSettings) -> str:
-    """The address of the node that events are sent to; empty if none is named."""
+    """The address of the node that receives the events; empty if not named."""
     return settings.address or unquote(urlsplit(url).path[1:])
 
 

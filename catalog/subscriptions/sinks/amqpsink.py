@@ -50,7 +50,7 @@ def open_connections(settings: Settings, _: Callable[[], datetime]) -> AmqpConne
 
 
 class AmqpConnections:
-    """The connections that AMQP sinks share: one to each server with one credential."""
+    """The connections that AMQP sinks share, by server and credential."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -108,7 +108,7 @@ class AmqpSink:
         except TimeoutError:
             return [_LATE]
         finally:
-            # A message may be under way on this link. On a new link, nothing precedes the next one.
+            # The old link may still transfer a message; a new link starts empty.
             if not is_delivered:
                 await self.close()
 
@@ -125,7 +125,7 @@ class AmqpSink:
             return _LATE
 
     def _link_on(self, connection: AmqpConnection) -> AmqpLink:
-        """The sink's link; another one after the connection or the server has ended it."""
+        """The sink's link; a new link after the connection or the server has ended the old link."""
         if self._link is None or not self._link.is_usable:
             name = self._settings.linkname or str(uuid.uuid4())
             self._link = connection.attach(name, self._address, self._settings)

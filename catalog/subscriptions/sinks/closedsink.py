@@ -1,4 +1,4 @@
-"""The sink of a subscription whose secrets cannot be decrypted: nothing is sent without them."""
+"""The sink of a subscription whose secrets cannot be decrypted: such a sink sends nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused
 
 
 class ClosedSink:
-    """Refuses each event for now, and says why."""
+    """Refuses each event for now, with a reason."""
 
     most_events = 1
 

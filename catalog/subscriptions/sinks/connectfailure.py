@@ -1,4 +1,4 @@
-"""The answer of a sink whose server could not be connected to."""
+"""The answer of a sink when its server could not be connected to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from catalog.subscriptions.sinks.sink import SinkRefused
 
 
 class ConnectionRefusedByServer(OSError):
-    """A server was reached, and said that it does not accept the connection.
+    """A server was reached, and refused the connection.
 
     Args:
-        reason: what it said, in words of the protocol and without secrets.
-        is_unauthorized: it did not accept the credential.
+        reason: the answer of the server, in words of the protocol and without secrets.
+        is_unauthorized: the server did not accept the credential.
     """
 
     def __init__(self, reason: str, *, is_unauthorized: bool = False) -> None:

@@ -38,7 +38,7 @@ class ConsentGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentMissing:
-    """The sink has not consented in its answer; it may still do so by the callback.
+    """The answer of the sink gives no consent; the sink may still consent by the callback.
 
     Args:
         reason: a sentence for the subscriber, without secrets and without addresses.
@@ -51,13 +51,13 @@ class ConsentMissing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentRequest:
-    """One question to a sink.
+    """A request to a sink for its consent.
 
     Args:
-        sink: its URL.
-        origin: the host name that stands for this node.
+        sink: the URL of the sink.
+        origin: the host name of the node.
         callback: a URL of this node at which the sink may consent later.
-        rate: the requests in a minute that are asked for.
+        rate: the number of requests in a minute to ask for.
     """
 
     sink: str
@@ -67,14 +67,14 @@ class ConsentRequest:
 
 
 def needs_consent(definition: SubscriptionDefinition, settings: Settings) -> bool:
-    """Whether events may be sent to a sink only after it has consented."""
+    """Whether events may be sent to a sink only after the sink has consented."""
     host = urlsplit(definition.sink).hostname
     is_hook = settings.validate_sinks and definition.protocol in WEB_HOOKS
     return is_hook and host is not None and not is_loopback(host)
 
 
 def parse_allowed_rate(value: str | None, requested: int) -> int | None:
-    """The rate that a sink allows, `None` for any; the requested one if it names none.
+    """The rate that a sink allows: `None` for no limit, `requested` if the sink names no rate.
 
     Raises:
         UnreadableRate
@@ -92,10 +92,10 @@ def parse_allowed_rate(value: str | None, requested: int) -> int | None:
 async def ask_for_consent(
     session: aiohttp.ClientSession, request: ConsentRequest
 ) -> ConsentGiven | ConsentMissing:
-    """Send one validation request. Only its headers are read of the answer.
+    """Send one validation request. Only the headers of the answer are read.
 
-    It carries no credential and none of the subscription's own headers: who has not consented
-    yet is not told secrets.
+    The request carries neither the credential nor the headers of the subscription: a sink that has
+    not consented receives no secrets.
     """
     headers = {
         "WebHook-Request-Origin": request.origin,
@@ -103,10 +103,12 @@ async def ask_for_consent(
         "WebHook-Request-Rate": str(request.rate),
     }
     try:
+        # A redirect would ask a host that is not the sink.
         async with session.options(
             request.sink, headers=headers, allow_redirects=False
         ) as response:
             answer = _answer(response, request)
+            # The body is not read: a sink could send a body without end.
             response.close()
             return answer
     except (aiohttp.ClientError, OSError) as error:

@@ -1,4 +1,4 @@
-"""A sink that sends nothing once its access token has expired, and notices one that is revoked."""
+"""A sink that stops at the expiry of its access token, and has a revoked token refreshed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkRefused
 from catalog.subscriptions.stored.sinkcredentials import BETWEEN_EARLY_REFRESHES, StoredCredential
 
-# A refresh takes no longer as a rule; with the new token, the sink is opened anew at once.
+# A refresh rarely takes longer; a new token reopens the sink at once.
 _REFRESH_SECONDS = 10.0
 
 
 class ExpiringSink:
-    """A sink that refuses all events once the access token of its credential has expired.
+    """A sink that refuses events once the access token of its credential has expired.
 
-    A token that the sink refuses before is refreshed, too, if it can be. After that, another early
-    refresh needs an event that the sink has accepted: a sink that refuses every token causes no
-    more of them.
+    A token that the sink refuses before its expiry is refreshed as well, if the credential has a
+    refresh token. The next early refresh needs an event that the sink has accepted in between: a
+    sink that refuses every token causes no further refreshes.
 
     Args:
-        deliveredat: when the sink accepted an event last.
+        deliveredat: the time at which the sink last accepted an event.
     """
 
     def __init__(

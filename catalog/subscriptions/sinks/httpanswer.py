@@ -14,13 +14,13 @@ _FIRST_FINAL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """The status and the headers of an answer. Its body is not kept."""
+    """The status and the headers of an answer. The body is not kept."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
 
     def header(self, name: str) -> str | None:
-        """The first header of this name."""
+        """The value of the first header with a name."""
         wanted = name.lower().encode()
         found = (value for each, value in self.headers if each.lower() == wanted)
         value = next(found, None)
@@ -28,11 +28,11 @@ class HttpAnswer:
 
 
 class AnswerReader:
-    """Reads the answers of one connection, one after the other, with llhttp.
+    """Reads the answers of a connection in turn, with llhttp.
 
     The bounds count bytes as they come, so chunks, trailers and informational answers, however
-    many, have their part in them. A body is only read so that the connection can be used again:
-    where it is longer than its bound, the answer counts as read.
+    many, count as well. The body is read only to use the connection again: when the body exceeds
+    its bound, the answer counts as read.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class AnswerReader:
         """Expect the next answer."""
         self.has_bytes = False
         self.is_done = False
-        # Whether another request can be sent after this answer.
+        # Whether the connection can take a further request after the answer.
         self.is_reusable = False
         self._left = _MOST_HEAD_BYTES
         self._status = 0
@@ -51,14 +51,14 @@ class AnswerReader:
 
     @property
     def answer(self) -> HttpAnswer:
-        """The answer that was read, once it `is_done`."""
+        """The answer that was read, once `is_done`."""
         return HttpAnswer(status=self._status, headers=tuple(self._headers))
 
     def feed(self, data: bytes) -> str | None:
-        """Read what has come, and return why it is no answer if it is none.
+        """Read bytes; return the fault if the bytes are not an answer.
 
-        An exception would keep the data that it is about, with its frames, until reference
-        cycles are collected.
+        The fault is not raised: an exception would keep the data and its frames in memory until
+        reference cycles are collected.
         """
         self.has_bytes = True
         while data and not self.is_done:
@@ -76,7 +76,7 @@ class AnswerReader:
         return None
 
     def feed_end(self) -> bool:
-        """Whether the end of the connection makes the answer whole (RFC 9112 6.3)."""
+        """Whether the end of the connection completes the answer (RFC 9112 6.3)."""
         names = {name.lower() for name, _ in self._headers}
         if self._status and not names & {b"content-length", b"transfer-encoding"}:
             self.is_done, self.is_reusable = True, False
@@ -113,7 +113,7 @@ class AnswerReader:
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # What follows a whole answer is ignored, with the connection.
+            # Bytes after a complete answer are ignored, with the connection.
             self.is_reusable = False
             return None if self.is_done else f"{type(error).__name__}: {error}"
         return None

@@ -16,10 +16,10 @@ from catalog.subscriptions.sinks.httpfailure import (
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection that sends requests and reads their answers.
+    """A connection that sends requests and reads the answers.
 
     Args:
-        lost: is called when it has ended, whoever ended it.
+        lost: called when the connection has ended, no matter which side ended it.
     """
 
     def __init__(self, lost: Callable[[HttpConnection], None]) -> None:
@@ -37,7 +37,7 @@ class HttpConnection(asyncio.Protocol):
 
         Args:
             request: head and body.
-            deadline: the loop's time at which the answer has to be whole.
+            deadline: the loop's time by which the answer has to be complete.
 
         Raises:
             PostFailure: there is no answer.
@@ -55,13 +55,13 @@ class HttpConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._waiter = None
-            # A failure refers to this frame: without this, the two would keep each other.
+            # A failure refers to this frame, and the frame to the failure: `del` breaks the cycle.
             del waiter
             if not self.is_reusable:
                 self.abort()
 
     def abort(self) -> None:
-        """Close at once: a sink does not decide how long that takes."""
+        """Close at once: a sink must not decide how long closing takes."""
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
@@ -72,7 +72,7 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
-            # Nothing was asked, so this would be taken for the answer to the next request.
+            # Bytes without a request would be taken for the answer to the next request.
             self.is_reusable = False
             self.abort()
             return
@@ -99,7 +99,7 @@ class HttpConnection(asyncio.Protocol):
         self.is_reusable = (
             self._reader.is_reusable
             and transport is not None
-            # The answer came before the whole request was sent: the rest is not wanted.
+            # The answer came before the request was sent as a whole: the sink ignores the rest.
             and not transport.get_write_buffer_size()
             and not transport.is_closing()
         )

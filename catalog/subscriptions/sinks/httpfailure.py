@@ -1,11 +1,11 @@
-"""Why a request to a sink has no answer.
+"""The reasons why a request to a sink has no answer.
 
 PostFailure
-  NoConnection      the sink cannot be reached, must not be connected to, or there is no TLS that
+  NoConnection      the sink cannot be reached, must not be connected to, or offers no TLS that
                     both sides accept
-  NoAnswerInTime    the answer was not whole in time
-  PostConnectionEnded   the sink ended the connection before its answer was whole
-  NotHttp           the sink sent something else than an answer of HTTP/1.1
+  NoAnswerInTime    the answer was not complete in time
+  PostConnectionEnded   the sink ended the connection before the answer was complete
+  NotHttp           the sink sent bytes that are not an answer of HTTP/1.1
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from catalog.model.masking import described
 
 
 class PostFailure(Exception):
-    """A request has no answer; `reason` tells a subscriber why, its text is for the log only."""
+    """A request without an answer; `reason` is for the subscriber, the text is for the log only."""
 
     reason: str
 

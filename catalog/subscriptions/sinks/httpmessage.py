@@ -1,4 +1,4 @@
-"""Events as HTTP messages: the headers that describe them, and the body."""
+"""Events as HTTP messages: the headers that describe the events, and the body."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 _FORMAT = JSONFormat()
 _BATCH_TYPE = "application/cloudevents-batch+json"
-# What is smaller fits into one packet either way.
+# A smaller body fits into one packet either way.
 _LEAST_COMPRESSED = 1024
-# Takes a millisecond or more, in which the event loop serves others.
+# Compression takes a millisecond or more, too long to hold up the event loop.
 _LEAST_IN_THREAD = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedMessage:
-    """The part of a request that does not depend on its sink.
+    """The part of a request that does not depend on the sink.
 
     Args:
-        head: the lines of its headers.
+        head: the lines of the headers.
         body: the body.
     """
 
@@ -62,7 +62,7 @@ def batched(events: Sequence[OutgoingEvent]) -> EncodedMessage:
 
 
 async def compressed(message: EncodedMessage) -> EncodedMessage:
-    """The message with its body in gzip, if it is large."""
+    """The message with a gzip body; small messages stay uncompressed."""
     body = message.body
     if len(body) < _LEAST_COMPRESSED:
         return message

@@ -32,8 +32,8 @@ from catalog.subscriptions.stored.subscriptions import Subscription
 
 _UNAUTHORIZED = 401
 _GONE = 410
-# What is wrong with the event, which comes back however often it is sent. Other errors of the
-# client's side (401, 403, 404, 405) are about the subscription, and pass when that is put right.
+# Faults of the event, which every attempt meets again. The remaining client errors (401, 403, 404,
+# 405) are faults of the subscription, and pass when the owner corrects the subscription.
 _FINAL = frozenset({400, 413, 414, 415, 422, 431})
 
 
@@ -43,7 +43,7 @@ def open_connections(settings: Settings, now: Callable[[], datetime]) -> HttpCon
 
 
 class HttpConnections:
-    """The client that all HTTP sinks share."""
+    """The client shared by the HTTP sinks."""
 
     def __init__(self, settings: Settings, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -78,7 +78,7 @@ class HttpSink:
         limits = definition.config.batch or BatchLimits()
         self._most_bytes = limits.bytes
         self.most_events = limits.count if self._mode == "batched" else 1
-        # Opening does not fail: sending says what is wrong.
+        # Opening does not fail: `send` reports the fault.
         self._destination: tuple[HttpTarget, bytes] | ValueError
         try:
             self._destination = _destination(subscription, settings)
@@ -92,12 +92,12 @@ class HttpSink:
         return [answer] * len(sent) if isinstance(answer, Delivered) else [answer]
 
     async def close(self) -> None:
-        """Leave the connections to the other sinks."""
+        """Keep the connections, which the HTTP sinks share."""
 
     def _message(
         self, events: Sequence[OutgoingEvent]
     ) -> tuple[EncodedMessage, Sequence[OutgoingEvent]]:
-        """The next message, and the events in it."""
+        """The next message, and its events."""
         first = events[:1]
         match self._mode:
             case "binary":
@@ -114,6 +114,7 @@ class HttpSink:
         if isinstance(self._destination, ValueError):
             return SinkRefused(reason=str(self._destination))
         target, head = self._destination
+        # Signed before compression: receivers verify the body that their framework has decoded.
         signature = header_lines(self._signer.headers(id, self._now(), message.body))
         if self._compresses:
             message = await compressed(message)
@@ -136,7 +137,7 @@ def authorization(credential: SinkCredential) -> str:
 
 
 def _destination(subscription: Subscription, settings: HttpSettings) -> tuple[HttpTarget, bytes]:
-    """Where all requests go, and the begin of their heads."""
+    """The target of the requests, and the start of each head."""
     target = target_of(subscription.definition.sink)
     headers = dict(settings.headers)
     if not any(name.lower() == "user-agent" for name in headers):

@@ -1,4 +1,4 @@
-"""Where the requests of an HTTP sink go, and their heads."""
+"""The targets of requests to HTTP sinks, and the heads of requests."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class HttpTarget:
         return self.host, self.port, self.is_tls
 
     def head(self, method: str, headers: Mapping[str, str]) -> bytes:
-        """The request line and these headers, to which others may be added.
+        """The request line and the given headers; the caller may append more headers.
 
         Raises:
-            ValueError: a part would not be what it says once it is sent.
+            ValueError: the method or a header has forbidden characters.
         """
         if not _NAME.fullmatch(method):
             raise ValueError("the method is not one")
@@ -52,7 +52,7 @@ def target_of(url: str) -> HttpTarget:
     """The target of an http or https URL; names are in their ASCII form (IDNA).
 
     Raises:
-        ValueError: there is none, or it could end the request line.
+        ValueError: the URL is not of http or https, or could end the request line.
     """
     parsed = URL(url)
     host, port = parsed.raw_host, parsed.port
@@ -70,7 +70,7 @@ def header_lines(headers: Mapping[str, str]) -> bytes:
     """Headers as they are sent.
 
     Raises:
-        ValueError: a name or a value would be more than that; its text tells no value.
+        ValueError: a name or a value has forbidden characters; the message contains no value.
     """
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):

@@ -13,11 +13,11 @@ _IDLE_SECONDS = 30.0
 
 
 class IdleConnections:
-    """Connections by where they lead.
+    """Idle connections by target.
 
     Args:
-        most: how many there may be; the one that has been idle for longest makes room.
-        idle_seconds: how long each may be idle.
+        most: the largest number of connections; the connection idle for longest makes room.
+        idle_seconds: the longest time to keep an idle connection.
     """
 
     def __init__(self, most: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
@@ -28,7 +28,7 @@ class IdleConnections:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, key: Hashable) -> HttpConnection | None:
-        """A connection that leads to `key`, the one that was used last."""
+        """The most recently used connection that leads to `key`."""
         found = self._by_key.get(key)
         if not found:
             return None
@@ -54,7 +54,7 @@ class IdleConnections:
                 del self._by_key[key]
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all idle connections."""
         while self._since:
             self._close_oldest()
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""A Kafka cluster as one of its clients sees it."""
+"""A Kafka cluster from the point of view of a client."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from catalog.model.sinkcredential import SinkCredential
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
-    """A cluster as a client with a credential sees it.
+    """A cluster, and how a client connects to the cluster.
 
     Args:
-        servers: the hosts and ports of its bootstrap servers.
-        clientid: the name that the client gives itself.
-        acks: `all`, `1` or `0`: the replicas that have to have a record.
+        servers: the hosts and ports of the bootstrap servers.
+        clientid: the name by which brokers know the client.
+        acks: `all`, `1` or `0`: the replicas that have to store a record.
         tls: whether connections use TLS.
-        cacertificate: the certificates in PEM that sign those of brokers; `None` for the system's.
-        saslmechanism: how a password is proven.
-        credential: what the client proves itself with.
+        cacertificate: the certificates in PEM that sign the brokers' certificates; `None` for the
+            certificates of the system.
+        saslmechanism: the SASL mechanism for a password.
+        credential: the credential of the client.
     """
 
     servers: tuple[tuple[str, int], ...]

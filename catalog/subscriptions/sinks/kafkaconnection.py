@@ -1,4 +1,4 @@
-"""Guards the connections that aiokafka opens to a cluster, advertised brokers included."""
+"""Guards the connections that aiokafka opens to a cluster, including advertised brokers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _LARGEST_RESPONSE = 2 * 1024 * 1024
 _MOST_SCRAM_ITERATIONS = 500_000
 _CLOSE_SECONDS = 3.0
 _LENGTH = struct.Struct(">i")
-# The functions of aiokafka that open connections, each by this global name.
+# The methods of aiokafka that open connections, and the global function that both call.
 _OPENERS = ("bootstrap", "_get_conn")
 _OPENED_BY = "create_conn"
 
 
 class ConnectionGuard:
-    """Opens every connection of one client; `failure` is why the last one was not opened.
+    """Opens every connection of one client; `failure` is the cause if the last opening failed.
 
     Args:
-        settings: say which addresses are allowed.
-        largest: the most bytes of a response.
+        settings: the settings with the rules for allowed addresses.
+        largest: the largest size of a response in bytes.
     """
 
     def __init__(self, settings: Settings, largest: int = _LARGEST_RESPONSE) -> None:
@@ -49,9 +49,10 @@ class ConnectionGuard:
         self._opened: set[AIOKafkaConnection] = set()
 
     def watch(self, client: AIOKafkaClient) -> None:
-        """Have a client open its connections here.
+        """Have a client open its connections through the guard.
 
-        aiokafka has no setting for this, so those two of its methods get another global name.
+        aiokafka has no setting for the purpose: the methods that open connections get a different
+        `create_conn`.
         """
         for name in _OPENERS:
             method = getattr(client, name)
@@ -68,11 +69,12 @@ class ConnectionGuard:
         except (OSError, KafkaError) as error:
             self.failure = error
             raise
-        # A server that does not speak Kafka, or on purpose not quite, causes any error.
+        # A server that speaks no Kafka, or malformed Kafka on purpose, can cause every error.
         except Exception as error:
             self.failure = KafkaConnectionError(f"{type(error).__name__}: {error}")
             raise self.failure from error
         self.failure = None
+        # The guard was closed while the connection opened: `close` has not seen the connection.
         if self._is_closed:
             connection.close()
             raise KafkaConnectionError("the client is closed")
@@ -80,13 +82,13 @@ class ConnectionGuard:
         return connection
 
     async def close(self, stopping: Coroutine[Any, Any, object]) -> None:
-        """Stop the client within a few seconds, then break off every connection of it.
+        """Stop the client within a few seconds, then break off each of its connections.
 
-        aiokafka waits for brokers that do not answer, takes a cancellation for its own, and loses
-        sight of connections that it was opening when it was closed or cancelled.
+        aiokafka waits for unresponsive brokers, takes a cancellation for its own, and loses track
+        of connections that were being opened at the time of a close or cancellation.
 
         Args:
-            stopping: what stops the client.
+            stopping: the coroutine that stops the client.
         """
         self._is_closed = True
         stops = asyncio.create_task(stopping)
@@ -100,7 +102,7 @@ class ConnectionGuard:
 
 
 def _break_off(connection: AIOKafkaConnection) -> None:
-    """Close a connection without sending what it has yet to send."""
+    """Close a connection without sending its unsent bytes."""
     writer = connection._writer
     connection.close()
     if writer is not None:
@@ -108,13 +110,13 @@ def _break_off(connection: AIOKafkaConnection) -> None:
 
 
 def _ignore(stopped: asyncio.Task[object]) -> None:
-    """Keep what went wrong while a client was stopped from being logged as lost."""
+    """Retrieve the error of a stopped client, which asyncio would log as lost otherwise."""
     if not stopped.cancelled():
         stopped.exception()
 
 
 def create_no_topics(client: AIOKafkaClient) -> None:
-    """Keep a client from having brokers create the topics that it asks about."""
+    """Keep brokers from creating the topics in the metadata requests of a client."""
     without = partial(MetadataRequest, allow_auto_topic_creation=False)
     method = with_global(client._metadata_update, MetadataRequest.__name__, without)
     setattr(client, "_metadata_update", method)  # noqa: B010
@@ -153,10 +155,10 @@ def _authority(host: str, port: int) -> str:
 
 
 def with_global(method: Any, name: str, value: object) -> Callable[..., Any]:
-    """A bound method with another value of one of the global names that it uses.
+    """A bound method with a different value for a global name of its function.
 
     Raises:
-        TypeError: it does not use the name, so that the value would have no effect.
+        TypeError: the function does not use the name, so that the value would have no effect.
     """
     function = method.__func__
     if name not in function.__code__.co_names:
@@ -173,16 +175,16 @@ def with_global(method: Any, name: str, value: object) -> Callable[..., Any]:
 
 
 class _CheckedConnection(AIOKafkaConnection):
-    """A connection to an address that was checked, which bounds what a server can cause.
+    """A connection to a checked address, with bounds on the effects of a server.
 
-    aiokafka reads responses of any size, and takes any number of iterations, which run in a thread
-    that others need.
+    aiokafka reads responses of unlimited size, and accepts an unlimited number of SCRAM iterations,
+    which occupy a thread that further tasks need.
     """
 
     largest = _LARGEST_RESPONSE
 
     def check(self, settings: Settings, largest: int) -> None:
-        """Check the addresses that it connects to, and the size of responses."""
+        """Check the addresses of the connection and the size of responses."""
         self.largest = largest
         self._loop = cast(asyncio.AbstractEventLoop, _CheckedLoop(self._loop, settings))
 
@@ -206,6 +208,7 @@ class _CheckedConnection(AIOKafkaConnection):
         reader = connection._reader
         assert reader is not None, "it is connected"
         largest = connection.largest
+        # A reference held while waiting would keep an abandoned connection alive.
         del connection
         while True:
             (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))

@@ -28,11 +28,11 @@ from catalog.subscriptions.sinks.kafkaconnection import (
 )
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 
-# The most bytes of a batch of several records. Kafka's own default for the largest is a megabyte.
+# The largest batch of several records in bytes. Kafka's own default limit is a megabyte.
 BATCH_BYTES = 512 * 1024
-# A producer gives up a little earlier than deliveries do, so that its own error is seen.
+# A producer gives up a little earlier than deliveries, which then report the producer's error.
 _SHARE_OF_TIME = 0.8
-# Errors that aiokafka raises where it could not connect, too.
+# Errors that aiokafka also raises after a failure to connect.
 _VAGUE = (
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -43,7 +43,7 @@ _VAGUE = (
 )
 _HASHES = 4096
 
-# At the level debug it would log passwords, and the delivery tells what its errors tell.
+# At the level debug, aiokafka would log passwords; deliveries report its errors.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
@@ -59,9 +59,10 @@ def _hash_of(key: bytes) -> int:
 
 
 class KafkaProducer:
-    """An aiokafka producer, which is of no use after its first failure.
+    """An aiokafka producer, unusable after the first failure.
 
-    That leaves the numbers of its records in doubt, or records that it would go on sending.
+    A failure leaves the sequence numbers of records in doubt, or records that the producer would
+    keep sending.
     """
 
     @classmethod
@@ -99,22 +100,22 @@ class KafkaProducer:
         """The partitions of a topic.
 
         Raises:
-            KafkaError: there is no such topic, or it cannot be asked for.
+            KafkaError: the topic does not exist, or its metadata cannot be read.
         """
         try:
             return sorted(await self._producer.partitions_for(topic))
         except KafkaError:
-            # It may know only brokers that are no more.
+            # The producer may only know brokers that no longer exist.
             self.is_open = self._guard.failure is None
             raise
 
     async def append(self, topic: str, partition: int, records: Sequence[KafkaRecord]) -> int:
-        """Append records to a partition as one batch, and return the offset of the first.
+        """Append records to a partition as one batch, and return the offset of the first record.
 
         Without acknowledgements, the offset is -1.
 
         Raises:
-            KafkaError: they are not appended, or nobody knows.
+            KafkaError: the records are not appended, or the outcome is unknown.
         """
         batch = self._producer.create_batch()
         for each in records:
@@ -129,31 +130,31 @@ class KafkaProducer:
         return -1 if metadata is None else int(metadata.offset)
 
     def create_no_topics(self) -> None:
-        """Create no topic by asking for it, whatever the cluster does by default."""
+        """Keep brokers from creating missing topics, regardless of the cluster's default."""
         create_no_topics(self._producer.client)
 
     def cause_of(self, error: BaseException) -> BaseException:
-        """Why a broker could not be connected to, if that is what an error may come from."""
+        """The failure to connect to a broker, if an error may come from such a failure."""
         return self._guard.failure or error if isinstance(error, _VAGUE) else error
 
     async def close(self) -> None:
-        """Close the connections soon; records that were not acknowledged are given up."""
+        """Close the connections soon; unacknowledged records are given up."""
         self.is_open = False
         await self._guard.close(self._stop())
 
     async def _stop(self) -> None:
         producer, client = self._producer, self._producer.client
-        # aiokafka's own method waits until all records are acknowledged.
+        # aiokafka's own method waits until every record is acknowledged.
         producer._closed = True
         refreshing, client._sync_task = client._sync_task, None
         if refreshing is not None:
             refreshing.cancel()
             await asyncio.gather(refreshing, return_exceptions=True)
-        # Requests would wait for metadata, which nobody asks for any more.
+        # Requests would wait for metadata, which is no longer refreshed.
         awaited, client._md_update_fut = client._md_update_fut, _done()
         if awaited is not None and not awaited.done():
             awaited.set_result(False)
-        # Requests that wait for an answer end with their connections.
+        # Requests that wait for an answer end with the connections.
         await asyncio.gather(producer._sender.close(), client.close())
 
 

@@ -1,4 +1,4 @@
-"""Events as Kafka records (kafka-protocol-binding.md 3), and how they are put together."""
+"""Events as Kafka records (kafka-protocol-binding.md 3), and batches of records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Headers = list[tuple[str, bytes]]
 Partitioner = Callable[[bytes, Sequence[int]], int]
 
 _INTERACTION = "xregcorrelationid"
-# The format of records adds at most so many bytes to each, and to each of their headers.
+# The record format adds at most so many bytes to each record, and to each header.
 _RECORD_BYTES = 48
 _HEADER_BYTES = 10
 
@@ -26,9 +26,9 @@ class KafkaRecord:
     """An event as a record.
 
     Args:
-        number: its place among the events that are sent.
-        interaction: the interaction that caused it, whose records stay together.
-        size: the most bytes that it takes in a batch.
+        number: the place of the event among the events to send.
+        interaction: the interaction that caused the event; its records stay together.
+        size: the largest number of bytes of the record in a batch.
     """
 
     number: int
@@ -59,7 +59,7 @@ def record_of(
 
 
 def _sized(headers: Headers) -> tuple[Headers, int]:
-    """Headers, and the most bytes of a record that has them, a key and a value of no length."""
+    """Headers, and the largest size of a record with the headers and an empty key and value."""
     sizes = (len(name) + len(value) + _HEADER_BYTES for name, value in headers)
     return headers, _RECORD_BYTES + sum(sizes)
 
@@ -80,7 +80,7 @@ def binary_headers(event: CloudEvent) -> tuple[Headers, int]:
 def by_partition(
     records: Sequence[KafkaRecord], partitions: Sequence[int], partition_of: Partitioner
 ) -> dict[int, list[KafkaRecord]]:
-    """Records by their partition, in their order; those without a key are all in one."""
+    """Records by partition, in order; records without a key share a random partition."""
     without_key = random.choice(partitions)
     known: dict[bytes, int] = {}
     found: dict[int, list[KafkaRecord]] = {}
@@ -96,10 +96,10 @@ def by_partition(
 
 
 def batches_of(records: Sequence[KafkaRecord], most_bytes: int) -> Iterator[list[KafkaRecord]]:
-    """Records of one partition in batches, of which a broker appends each as a whole or not.
+    """Batches of the records of a partition; a broker appends each batch as a whole or not at all.
 
-    Those of one interaction are in one batch, unless they alone are larger than a batch may be.
-    A record that is larger has a batch of its own.
+    The records of an interaction share a batch, unless the interaction is larger than the largest
+    batch. A larger record has a batch of its own.
     """
     batch: list[KafkaRecord] = []
     size = 0

@@ -80,14 +80,14 @@ def servers_of(sink: str) -> list[tuple[str, int]]:
     """The hosts and ports of a sink's bootstrap servers.
 
     Raises:
-        ValueError: it is not a URL.
+        ValueError: `sink` is not a URL.
     """
     parts = [urlsplit(each) for each in split_hosts(sink)]
     return [(each.hostname or "", each.port or _DEFAULT_PORT) for each in parts]
 
 
 def topic_of(sink: str, settings: KafkaSettings) -> str:
-    """The topic that the settings name, else the path of the sink's URL."""
+    """The topic of the settings, or else the path of the sink's URL."""
     return settings.topicname or _topic_in(sink)
 
 

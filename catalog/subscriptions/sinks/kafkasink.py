@@ -1,4 +1,4 @@
-"""Delivers events to topics of Kafka, as kafka-protocol-binding.md has them."""
+"""Delivers events to topics of Kafka, following kafka-protocol-binding.md."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from catalog.subscriptions.stored.subscriptions import Subscription
 
 KafkaProducers = SharedConnections[KafkaCluster, KafkaProducer]
 
-# A producer has one to each broker, and one for a moment to begin with.
+# A producer has a connection to each broker, and briefly a further connection to start with.
 _CONNECTIONS_EACH = 4
-# The delivery would cancel a little later, and learn neither the cause nor what was acknowledged.
+# Ends before the delivery cancels, which would lose the cause and the acknowledgements.
 _SHARE_OF_TIME = 0.95
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _TOGETHER_TOO_LARGE = SinkRefused(reason="the broker takes no batch of records as large as this")
@@ -82,7 +82,7 @@ def open_connections(settings: Settings, now: Callable[[], datetime]) -> KafkaCo
 
 
 class KafkaConnections:
-    """The producers that all Kafka sinks share."""
+    """The producers that Kafka sinks share."""
 
     def __init__(self, settings: Settings) -> None:
         self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
@@ -102,7 +102,7 @@ class KafkaConnections:
 class KafkaSink:
     """The topic of one subscription.
 
-    Batches of different partitions are sent at a time, those of one partition one after the other.
+    Batches of different partitions are sent concurrently, batches of one partition in order.
     """
 
     most_events = 500
@@ -134,11 +134,11 @@ class KafkaSink:
             answers += await self._send(events[len(answers) :])
             if answers[-1] is not _TOGETHER_TOO_LARGE:
                 return answers
-            # The next batches are smaller; at last, each has one record.
+            # The next batches are smaller; in the end, each batch has one record.
             answers.pop()
 
     async def close(self) -> None:
-        """Leave the producer to the other sinks."""
+        """Keep the producer, which further sinks may share."""
 
     async def _send(self, events: Sequence[OutgoingEvent]) -> list[SinkAnswer]:
         records = [

@@ -1,4 +1,4 @@
-"""A connection to an MQTT server that publishes, and tells what became of each message."""
+"""A connection to an MQTT server that publishes messages and reports the answer to each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
 
-# The answers to what this client sends are short.
+# The server's answers to this client are short.
 _MOST_BYTES = 64 * 1024
 _MOST_UNACKNOWLEDGED = 64
 _KEEPALIVE_SECONDS = 60
@@ -36,7 +36,7 @@ _LAST_QOS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttServer:
-    """A server, and how to talk to it: what sinks of one connection have in common."""
+    """The address and credential of a server, equal for sinks that share a connection."""
 
     host: str
     port: int
@@ -58,7 +58,7 @@ class MqttMessage:
 
     @property
     def size(self) -> int:
-        """The bytes of its packet."""
+        """The size of the packet in bytes."""
         rest = 2 + len(self.topic.encode()) + len(self.payload) + (2 if self.qos else 0)
         if self.properties is not None:
             rest += len(self.properties.pack())
@@ -67,7 +67,7 @@ class MqttMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttLimits:
-    """The limits of a server, as it states them when a client connects (MQTT 5.0 3.2.2.3)."""
+    """The limits of a server, as stated when a client connects (MQTT 5.0 3.2.2.3)."""
 
     qos: int = _LAST_QOS
     retains: bool = True
@@ -78,8 +78,9 @@ class MqttLimits:
 class _PublishingClient(mqtt.Client):
     """A client that only publishes, through a socket that is connected already.
 
-    paho would connect in a thread and to any address, take packets of any size, and give no
-    reason codes of QoS 2. It has no setting for these, so this class replaces private methods.
+    paho would connect in a thread and to unchecked addresses, accept packets of unlimited size, and
+    hide the reason codes of QoS 2. Since paho has no settings for this, the class replaces private
+    methods.
     """
 
     def __init__(self, connected: socket.socket, version: Literal[3, 5]) -> None:
@@ -90,6 +91,7 @@ class _PublishingClient(mqtt.Client):
             protocol=mqtt.MQTTv5 if version == 5 else mqtt.MQTTv311,
             reconnect_on_failure=False,
         )
+        # No limit in paho: the window of `MqttConnection` bounds the messages under way.
         self.max_inflight_messages_set(0)
         self._connected_socket = connected
 
@@ -110,7 +112,7 @@ class _PublishingClient(mqtt.Client):
         return super()._packet_handle()
 
     def _take_pubrec(self, body: bytes) -> MQTTErrorCode:
-        """Go on with a message of QoS 2, unless the server has refused it."""
+        """Go on with a message of QoS 2, unless the server has refused the message."""
         id = int.from_bytes(body[:2], "big")
         message = self._out_messages.get(id)
         if message is None or message.state != MessageState.MQTT_MS_WAIT_FOR_PUBREC:
@@ -122,7 +124,7 @@ class _PublishingClient(mqtt.Client):
 
 
 class MqttConnection:
-    """A connection that several sinks can use at a time; `open` makes one."""
+    """A connection that several sinks can use at a time; created by `open`."""
 
     def __init__(self, client: _PublishingClient) -> None:
         self.limits = MqttLimits()
@@ -180,11 +182,10 @@ class MqttConnection:
         return not self._has_ended
 
     async def publish(self, message: MqttMessage) -> ReasonCode | None:
-        """Publish a message, and return the server's answer once there is one.
+        """Publish a message, and return the server's answer.
 
-        Messages that are published at the same time are sent in the order of the calls. A
-        message of QoS 0 is answered when it was written. A caller that is cancelled leaves a
-        message behind that may still arrive.
+        Concurrent messages are sent in the order of the calls. A message of QoS 0 is answered once
+        written. If the caller is cancelled, the message may still arrive.
 
         Returns:
             the reason code; `None` if the connection ended before.
@@ -201,7 +202,7 @@ class MqttConnection:
             return None
         answer: asyncio.Future[ReasonCode | None] = self._loop.create_future()
         self._answers[info.mid] = answer
-        # Not before the server's answer is there another message in this one's place.
+        # The message keeps its place in the window until the answer, even without a caller.
         answer.add_done_callback(lambda _: self._window.release())
         return await asyncio.shield(answer)
 
@@ -220,6 +221,7 @@ class MqttConnection:
             self._check.cancel()
         if not self._opened.done():
             self._opened.set_exception(ConnectionRefusedByServer(reason))
+            # Retrieved here, since the opening caller may be gone and asyncio would log the error.
             self._opened.exception()
         for future in self._answers.values():
             future.set_result(answer)
@@ -229,7 +231,7 @@ class MqttConnection:
             self._on_socket_close(self._client, None, left)
             left.close()
 
-    # What paho calls.
+    # Callbacks of paho.
 
     def _on_connect(
         self, _: object, __: object, ___: object, reason: ReasonCode, properties: Properties | None
@@ -252,7 +254,7 @@ class MqttConnection:
     def _on_disconnect(
         self, _: object, __: object, flags: mqtt.DisconnectFlags, reason: ReasonCode, ___: object
     ) -> None:
-        # Only of a single message is it clear that the server means that one.
+        # The reason is about a message only if a single message is under way.
         is_answer = flags.is_disconnect_packet_from_server and len(self._answers) == 1
         self._end(reason if is_answer else None, str(reason))
 
@@ -276,9 +278,10 @@ class MqttConnection:
             for _ in range(_READS):
                 self._client.loop_read()
                 opened = self._client.socket()
-                # What TLS has decrypted already makes no socket readable.
+                # Bytes that TLS has already decrypted do not make the socket readable.
                 if not isinstance(opened, ssl.SSLSocket) or not opened.pending():
                     return
+            # A server that keeps sending must not hold up the event loop.
             self._loop.call_soon(self._read)
         except Exception as error:
             self._end(None, type(error).__name__)
@@ -309,7 +312,7 @@ def _limits_of(properties: Properties | None) -> MqttLimits:
 
 
 async def _agree_on_tls(connected: socket.socket, server: MqttServer) -> ssl.SSLSocket:
-    """Shake hands on a connected socket, without blocking the loop while it waits."""
+    """Perform the TLS handshake on a connected socket without blocking the event loop."""
     try:
         tls = tls_context(server.cacertificate).wrap_socket(
             connected, server_hostname=server.host, do_handshake_on_connect=False

@@ -17,7 +17,7 @@ DEFAULT_PORT = 1883
 DEFAULT_TLS_PORT = 8883
 
 _LONGEST_TOPIC = 1024
-# Servers end the connection of a client that sends one of these (MQTT 5.0 1.5.4).
+# Servers end the connection of a client that sends such a character (MQTT 5.0 1.5.4).
 _DISALLOWED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _CONTEXT_ATTRIBUTES = frozenset(
     {

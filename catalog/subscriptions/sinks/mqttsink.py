@@ -94,7 +94,7 @@ class MqttSink:
             return [connect_failure(error)]
 
     async def close(self) -> None:
-        """Leave the connections to the other sinks."""
+        """Keep the connections, which the MQTT sinks share."""
 
     async def _publish(self, connection: MqttConnection, event: OutgoingEvent) -> SinkAnswer:
         message = self._message(event)
@@ -107,12 +107,12 @@ class MqttSink:
             async with asyncio.timeout(self._answer_seconds):
                 return _answer(await connection.publish(message))
         except TimeoutError:
-            # An answer that comes later is not waited for, so nobody could tell which one it is.
+            # A late answer could no longer be matched to the event, so the connection ends.
             await connection.close()
             return SinkRefused(reason="the sink did not answer in time")
 
     def _message(self, event: OutgoingEvent) -> MqttMessage | None:
-        """The message of an event; `None` if it cannot be one."""
+        """The message of an event; `None` if MQTT cannot encode the event."""
         settings = self._settings
         is_structured = settings.contentmode == "structured"
         properties = None
@@ -169,7 +169,7 @@ def _properties(settings: Mqtt5Settings, event: OutgoingEvent) -> Properties:
         content_type = attributes.pop("datacontenttype", None)
         if content_type is not None:
             properties.ContentType = content_type
-        # An attribute of the event counts more than a property of its name.
+        # An attribute of the event takes precedence over a property of the same name.
         pairs = [*attributes.items(), *(pair for pair in pairs if pair[0] not in attributes)]
     if pairs:
         properties.UserProperty = pairs

@@ -24,10 +24,10 @@ from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenC
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
 
-# The answers to what this client sends are short.
+# The server's answers to this client are short.
 _MOST_BYTES = 64 * 1024
 _MOST_UNACKNOWLEDGED = 64
-# How long it is remembered whether a stream captures a subject.
+# How long the connection remembers whether a stream captures a subject.
 _MEMORY_SECONDS = 30.0
 _CLOSE_SECONDS = 1.0
 _PING_SECONDS = 30
@@ -39,7 +39,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NatsServer:
-    """A server, and how to talk to it: what sinks of one connection have in common."""
+    """The address and credential of a server, equal for sinks that share a connection."""
 
     host: str
     port: int
@@ -58,7 +58,7 @@ class NatsMessage:
 
     @property
     def size(self) -> int:
-        """The bytes that servers compare with the most that they take."""
+        """The number of bytes that a server compares with its limit."""
         lines = [_FIRST_LINE, *(f"{name}: {value}" for name, value in self.headers.items()), ""]
         return len(self.payload) + sum(len(line) + 2 for line in lines)
 
@@ -74,8 +74,8 @@ class PublishDenied(Exception):
 class _CheckedTransport(TcpTransport):
     """A transport through a socket that is connected already.
 
-    The library would connect to any address, hand over credentials to a server without TLS, and
-    take messages of any size; it has no setting for these.
+    The library would connect to unchecked addresses, send credentials to a server without TLS, and
+    accept messages of unlimited size, without a setting to prevent either.
     """
 
     def __init__(self, connected: socket.socket, *, needs_tls: bool) -> None:
@@ -85,7 +85,7 @@ class _CheckedTransport(TcpTransport):
         self.client: Client | None = None
 
     def __bool__(self) -> bool:
-        # The library would put one of its own in the place of one that is not connected yet.
+        # The library would replace an unconnected transport by its own transport.
         return True
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
@@ -102,7 +102,7 @@ class _CheckedTransport(TcpTransport):
     ) -> None:
         assert self._io_writer is not None
         host = uri if isinstance(uri, str) else uri.hostname
-        # The library's own way has asyncio warn whenever a server ends the connection.
+        # With the library's own method, asyncio warns whenever a server ends the connection.
         await self._io_writer.start_tls(ssl_context, server_hostname=host)
         self._needs_tls = False
 
@@ -124,7 +124,7 @@ class _CheckedTransport(TcpTransport):
 
 
 class NatsConnection:
-    """A connection that several sinks can use at a time; `open` makes one."""
+    """A connection that several sinks can use at a time; created by `open`."""
 
     def __init__(self, transport: _CheckedTransport, answer_seconds: float) -> None:
         self._transport = transport
@@ -134,7 +134,7 @@ class NatsConnection:
         self._client._transport = transport
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._denials: dict[str, asyncio.Future[None]] = {}
-        # Whether a stream captures a subject, and until when that is believed.
+        # Whether a stream captures a subject, and how long to rely on the answer.
         self._captured: dict[str, tuple[bool, float]] = {}
         self._window = asyncio.Semaphore(_MOST_UNACKNOWLEDGED)
         self._running: set[asyncio.Task[Any]] = set()
@@ -142,7 +142,7 @@ class NatsConnection:
 
     @classmethod
     async def open(cls, server: NatsServer, settings: Settings) -> NatsConnection:
-        """Connect to a server; the caller bounds the time by cancelling it.
+        """Connect to a server; the caller bounds the time by cancelling the call.
 
         Raises:
             OSError: the server cannot be reached, its TLS connection is not acceptable
@@ -168,12 +168,12 @@ class NatsConnection:
             await self._client.connect(
                 f"nats://{host}:{server.port}",
                 name="concord",
-                # It connects to no other server, whatever this one announces.
+                # Servers announce further servers, to which the client must not connect.
                 allow_reconnect=False,
                 connect_timeout=int(self._seconds) + 1,
                 ping_interval=_PING_SECONDS,
                 no_echo=True,
-                # Each message is written at once, since a flush would overtake it otherwise.
+                # Each message is written at once; a flush would overtake buffered messages.
                 pending_size=1,
                 tls=tls_context(server.cacertificate),
                 tls_hostname=server.host,
@@ -206,7 +206,7 @@ class NatsConnection:
         return self._client.max_payload
 
     async def is_captured(self, subject: str) -> bool:
-        """Whether a stream of JetStream captures a subject, as far as this client may know."""
+        """Whether a JetStream stream captures a subject, as far as the client may know."""
         is_captured, until = self._captured.get(subject, (False, 0.0))
         if until < self._loop.time():
             is_captured = await self._has_stream(subject)
@@ -218,7 +218,7 @@ class NatsConnection:
         denial = self._denial("$JS.API.STREAM.NAMES")
         try:
             await self._answer(manager.find_stream_name_by_subject(subject), denial)
-        # There may be none, or this client may neither ask nor get an answer.
+        # No stream may exist, or the client may lack the permission to ask or to get the answer.
         except (nats.js.errors.APIError, PublishDenied, TimeoutError):
             return False
         return True
@@ -226,10 +226,10 @@ class NatsConnection:
     async def publish_to_stream(self, message: NatsMessage) -> PubAck:
         """Publish a message, and return the acknowledgement of the stream.
 
-        Messages that are published at the same time are sent in the order of the calls.
+        Concurrent messages are sent in the order of the calls.
 
         Raises:
-            TimeoutError, ConnectionEnded, PublishDenied, nats.errors.Error: there is none.
+            TimeoutError, ConnectionEnded, PublishDenied, nats.errors.Error: not acknowledged.
         """
         denial = self._denial(message.subject)
         stream = self._client.jetstream(timeout=self._seconds)
@@ -240,12 +240,12 @@ class NatsConnection:
             try:
                 return await self._answer(publishing, denial)
             except (nats.js.errors.NoStreamResponseError, TimeoutError):
-                # The stream may have been deleted, so the next attempt looks for it.
+                # The stream may have been deleted: the next attempt looks for a stream again.
                 self._captured.pop(message.subject, None)
                 raise
 
     async def write(self, message: NatsMessage) -> None:
-        """Publish a message without an answer; `flush` tells whether the server has it."""
+        """Publish a message without an answer; `flush` tells whether the server has the message."""
         headers = dict(message.headers) or None
         await self._answer(
             self._client.publish(message.subject, message.payload, headers=headers),
@@ -253,16 +253,17 @@ class NatsConnection:
         )
 
     async def flush(self, subject: str) -> None:
-        """Wait until the server has taken everything that was written.
+        """Wait until the server has taken every message written before.
 
         Raises:
-            TimeoutError, ConnectionEnded, PublishDenied: it has not.
+            TimeoutError, ConnectionEnded, PublishDenied: the server has not.
         """
         denial = self._denial(subject)
-        # The answer to a ping comes after the errors that what came before it has caused.
+        # The server answers a ping after the errors that earlier messages have caused.
         await self._answer(self._client.flush(timeout=max(1, int(self._seconds))), denial)
 
     async def close(self) -> None:
+        # A server that takes no bytes would hold up the library's `close`: the socket is aborted.
         closing = asyncio.create_task(self._client.close())
         await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
         self._transport.abort()
@@ -271,16 +272,16 @@ class NatsConnection:
         _leave(closing)
 
     def _denial(self, subject: str) -> asyncio.Future[None]:
-        # The library makes errors of the server lower case.
+        # The library converts error messages of the server to lower case.
         return self._denials.setdefault(subject.lower(), self._loop.create_future())
 
     async def _answer(
         self, work: Coroutine[Any, Any, _Result], denial: asyncio.Future[None]
     ) -> _Result:
-        """The result of a call of the library, unless something shows that it never will.
+        """The result of a library call, unless the call cannot succeed any more.
 
-        The library swallows cancellations, and is left with a wrong state by others, so the call
-        goes on by itself when the caller is cancelled; it has a time-out of its own.
+        The library swallows some cancellations, and the rest leave an inconsistent state. If the
+        caller is cancelled, the call therefore goes on until its own time-out.
         """
         task = asyncio.create_task(work)
         self._running.add(task)
@@ -292,6 +293,7 @@ class NatsConnection:
             timeout=self._seconds,
             return_when=asyncio.FIRST_COMPLETED,
         )
+        # Checked first: a flush succeeds even if the server has denied the messages before.
         if denial in done:
             raise PublishDenied
         if task in done:
@@ -314,6 +316,6 @@ class NatsConnection:
 
 
 def _leave(task: asyncio.Task[Any]) -> None:
-    """Take note of an error that nobody waits for."""
+    """Retrieve an error without a waiting caller, which asyncio would log otherwise."""
     if task.done() and not task.cancelled():
         task.exception()

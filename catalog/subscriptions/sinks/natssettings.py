@@ -15,7 +15,7 @@ from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSetti
 
 DEFAULT_PORT = 4222
 
-# A line of the protocol has at most 4096 bytes by default, and the subject is one part of it.
+# A protocol line has at most 4096 bytes by default, and the subject is only a part of the line.
 _LONGEST_SUBJECT = 512
 _NO_TOKEN = re.compile("[\\s\x00-\x1f\x7f-\x9f\ud800-\udfff*>]")
 

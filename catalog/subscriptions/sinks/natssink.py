@@ -31,7 +31,7 @@ from catalog.subscriptions.stored.subscriptions import Subscription
 
 _MOST_EVENTS = 100
 _STRUCTURED_HEADERS = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
-# Everything that can be seen, but for the quotation mark and the percent sign (3.1.3.2).
+# Every visible character, except the quotation mark and the percent sign (3.1.3.2).
 _UNQUOTED = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 # The message is larger than the stream takes.
 _FINAL = frozenset({10054})
@@ -63,8 +63,8 @@ class NatsConnections:
 class NatsSink:
     """The NATS sink of one subscription: a subject of a server.
 
-    Where a stream captures the subject, an event is delivered once the stream has acknowledged it;
-    elsewhere, once the server has answered a ping that came after it.
+    Where a stream captures the subject, an event is delivered once the stream has acknowledged the
+    event; elsewhere, once the server has answered a later ping.
     """
 
     most_events = _MOST_EVENTS
@@ -92,7 +92,7 @@ class NatsSink:
             return [connect_failure(error)]
 
     async def close(self) -> None:
-        """Leave the connections to the other sinks."""
+        """Keep the connections, which the NATS sinks share."""
 
     async def _send(
         self, connection: NatsConnection, events: Sequence[OutgoingEvent]
@@ -144,18 +144,19 @@ class NatsSink:
         )
 
     def _message_id(self, event: OutgoingEvent) -> str:
-        """The name by which a stream recognises an event that is sent again.
+        """The message id by which a stream recognises a repeated event.
 
-        Source and id together identify an event. A stream drops a second message of one name, so
-        that the name also has the subscription and its last replay: each subscription that writes
-        to the stream delivers an event of its own, and a replay delivers the event once more.
+        Source and id together identify an event. A stream drops a second message with the same id,
+        so the message id also contains the subscription and its last replay: each subscription that
+        writes to the stream delivers its own copy of an event, and a replay delivers the event once
+        more.
         """
         source, id = event.texts["source"], event.texts["id"]
         return "#".join(_quoted(part) for part in (self._delivery, source, id))
 
 
 def _count_fitting(messages: Sequence[NatsMessage], most_bytes: int) -> int:
-    """The number of messages before the first one that is too large."""
+    """The number of messages before the first message that is too large."""
     sizes = (number for number, each in enumerate(messages) if each.size > most_bytes)
     return next(sizes, len(messages))
 
@@ -182,7 +183,7 @@ async def _failed(connection: NatsConnection, error: Exception) -> SinkRefused:
             reason = "the sink ended the connection before it acknowledged the event"
             return SinkRefused(reason=reason)
         case TimeoutError() | asyncio.TimeoutError():
-            # Nobody could tell what an answer that comes later belongs to.
+            # A late answer could be taken for the answer to a later message.
             await connection.close()
             return SinkRefused(reason="the sink did not answer in time")
         case _:

@@ -1,4 +1,4 @@
-"""An event on its way to sinks, encoded once for all of them."""
+"""An event on the way to sinks, encoded once for every sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BRACKETS, _COMMA = 2, 1
 class OutgoingEvent:
     """An event, and its encodings.
 
-    `texts` are its context attributes as text, for filters and for headers of protocols.
+    `texts` are the context attributes as text, for filters and for headers of protocols.
     """
 
     def __init__(self, event: CloudEvent) -> None:
@@ -30,7 +30,7 @@ class OutgoingEvent:
         self._encoded: dict[Callable[[CloudEvent], Any], Any] = {}
 
     def encoded(self, encode: Callable[[CloudEvent], _Encoded]) -> _Encoded:
-        """The result of a function for the event; it is called once."""
+        """The result of an encoder for the event; each encoder is called once."""
         if encode not in self._encoded:
             self._encoded[encode] = encode(self.event)
         return cast("_Encoded", self._encoded[encode])
@@ -56,7 +56,7 @@ class OutgoingEvent:
 
     @property
     def _has_json(self) -> bool:
-        """Whether its data is an object in JSON, which orjson writes in a tenth of the time."""
+        """Whether the data is a JSON object, which orjson writes in a tenth of the time."""
         is_json = self.event.get_datacontenttype() == "application/json"
         return is_json and isinstance(self.event.get_data(), dict)
 
@@ -70,7 +70,7 @@ def texts_of(event: CloudEvent) -> Mapping[str, str]:
 
 
 def count_within(events: Sequence[OutgoingEvent], most_bytes: int) -> int:
-    """The number of first events, at least one, whose JSON array has so many bytes at most."""
+    """The largest number of first events, at least one, whose JSON array fits into `most_bytes`."""
     size = _BRACKETS
     for number, event in enumerate(events):
         size += len(event.structured) + (_COMMA if number else 0)

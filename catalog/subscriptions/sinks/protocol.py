@@ -23,7 +23,7 @@ class ProtocolSettings(BaseModel):
 
 
 Unfit = tuple[str, str]
-"""The name of an attribute of a subscription, and a sentence that says what is wrong with it."""
+"""The name of an attribute of a subscription, and a sentence that describes the fault."""
 
 
 def _fits_always(_: str, __: Mapping[str, Any], ___: SinkCredential | None) -> Unfit | None:
@@ -35,17 +35,16 @@ class DeliveryProtocol:
     """A protocol that subscriptions can name.
 
     Args:
-        schemes: its identifiers in the Subscriptions API, each with the schemes of the URLs of
-            its sinks.
-        settings: the model of its `protocolsettings`.
-        module: the module with its `open_connections(settings, now) -> SinkConnections`.
-        extra: the extra of this distribution that installs `library`; `None` if it needs none.
-        library: the name of the module that has to be there for it.
-        credentials: the types of credentials that it can use.
-        masked: the maps among its settings whose values are never shown.
-        most_hosts: how many hosts the URL of a sink may name, with commas between.
+        schemes: the identifiers in the Subscriptions API, each with the URL schemes of sinks.
+        settings: the model of the `protocolsettings`.
+        module: the module with the function `open_connections(settings, now) -> SinkConnections`.
+        extra: the extra of the distribution that installs `library`; `None` if not needed.
+        library: the name of the module that the protocol needs.
+        credentials: the types of credentials that the protocol can use.
+        masked: the maps among the settings whose values are never shown.
+        most_hosts: the largest number of hosts in the URL of a sink, separated by commas.
         why_unfit: takes a sink's URL, the protocol's settings and the credential, and returns
-            what does not fit together, or `None`.
+            the attribute that does not fit the rest, or `None`.
     """
 
     schemes: Mapping[str, tuple[str, ...]]

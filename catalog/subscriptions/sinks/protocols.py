@@ -1,4 +1,4 @@
-"""All delivery protocols, and the connections of those that a process uses."""
+"""The delivery protocols, and the connections of the protocols that a process uses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def why_missing(protocol: DeliveryProtocol) -> str | None:
 
 
 class Sinks:
-    """Opens the sinks of subscriptions; each protocol is loaded when it is first needed."""
+    """Opens the sinks of subscriptions; loads each protocol when the first sink needs it."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Sinks:
     def open(self, subscription: Subscription) -> Sink:
         """The sink of a subscription; opening neither waits nor fails.
 
-        A sink whose credential cannot be decrypted refuses all events.
+        A sink whose credential or signing key cannot be decrypted refuses every event.
 
         Raises:
             ImportError: the library of the protocol has been removed.

@@ -20,7 +20,7 @@ class Closable(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close it, if it is still open."""
+        """Close the connection, if it is still open."""
         ...
 
 
@@ -38,22 +38,23 @@ class _Shared(Generic[_Connection]):
     def is_usable(self) -> bool:
         if not self.opening.done():
             return True
+        # `exception` raises for a cancelled task, hence the order.
         is_opened = not self.opening.cancelled() and self.opening.exception() is None
         return is_opened and self.opening.result().is_open
 
 
 class SharedConnections(Generic[_Key, _Connection]):
-    """Connections by their keys, opened when they are needed and closed when they are idle.
+    """Connections by key, opened when a user needs them and closed when idle.
 
-    Those in use are bounded by the number of deliveries that send at a time. A connection that
-    has ended is replaced when it is needed next. When a connection cannot be opened, all its
-    waiting users get the same failure.
+    The number of deliveries that send at a time bounds the connections in use. An ended connection
+    is replaced when the next user needs it. When a connection cannot be opened, every waiting user
+    gets the same failure.
 
     Args:
         connect: opens a connection.
-        connect_seconds: the longest time that this may take.
-        most_idle: how many that nobody uses are kept.
-        idle_seconds: how long they are kept.
+        connect_seconds: the longest time to open a connection.
+        most_idle: the largest number of unused connections to keep.
+        idle_seconds: the time to keep an unused connection.
     """
 
     def __init__(
@@ -69,25 +70,26 @@ class SharedConnections(Generic[_Key, _Connection]):
         self._most_idle = most_idle
         self._idle_seconds = idle_seconds
         self._shared: dict[_Key, _Shared[_Connection]] = {}
-        # In the order in which they became idle.
+        # Longest idle first.
         self._idle: dict[_Key, _Shared[_Connection]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def hold(self, key: _Key) -> AsyncIterator[_Connection]:
-        """Use the connection of a key, which may be opened for it.
+        """Use the connection of a key; opens the connection if need be.
 
         Raises:
-            OSError: it cannot be opened, or not in time (`TimeoutError`).
+            OSError: the connection cannot be opened, or not in time (`TimeoutError`).
         """
         shared = self._enter(key)
         try:
+            # A cancelled user must not cancel the opening, for which further users may wait.
             yield await asyncio.shield(shared.opening)
         finally:
             self._leave(key, shared)
 
     async def close(self) -> None:
-        """Close all connections; nobody uses one."""
+        """Close all connections; no connection is in use."""
         for key in [*self._shared]:
             self._drop(key, self._shared[key])
         await asyncio.gather(*self._closing)
@@ -131,7 +133,7 @@ class SharedConnections(Generic[_Key, _Connection]):
             del self._idle[key]
 
     def _forget(self, key: _Key, shared: _Shared[_Connection]) -> None:
-        """Let the next user open another one; the last user of this one closes it."""
+        """Let the next user open a new connection; the last user closes the old connection."""
         self._wake(key, shared)
         if self._shared.get(key) is shared:
             del self._shared[key]
@@ -151,6 +153,7 @@ class SharedConnections(Generic[_Key, _Connection]):
 
 
 async def _close(opening: asyncio.Task[_Connection]) -> None:
+    # Cancelling has no effect on a finished opening, whose connection has to be closed.
     opening.cancel()
     await asyncio.wait([opening])
     if not opening.cancelled() and opening.exception() is None:

@@ -1,4 +1,4 @@
-"""Signs deliveries, and makes the keys for it (Standard Webhooks 1.0)."""
+"""Signs deliveries, and makes the keys for signatures (Standard Webhooks 1.0)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _KEY_ID_BYTES = 6
 
 
 class Signer:
-    """Signs with every valid key of a subscription, the current one first."""
+    """Signs with every valid key of a subscription, the current key first."""
 
     def __init__(self, keys: Sequence[SigningKey]) -> None:
         current_first = sorted(keys, key=lambda key: key.createdat, reverse=True)
         self._signing = [(key, _signing(key)) for key in current_first]
 
     def headers(self, id: str, at: datetime, body: bytes) -> Mapping[str, str]:
-        """The headers that sign a request; none without a valid key.
+        """The headers that sign a request; no headers without a valid key.
 
         Args:
-            id: the event's id, or `batch_id` of several; the same in each attempt.
-            at: the time of this attempt.
-            body: the content, before any content coding: a receiver's framework decodes it first,
-                and verifiers take text.
+            id: the event's id, or `batch_id` of several events; the same in each attempt.
+            at: the time of the attempt.
+            body: the content before any content coding: a receiver's framework decodes the content
+                first, and verifiers take text.
 
         Raises:
             UnicodeDecodeError: the body is not UTF-8, as events in JSON always are.
@@ -53,7 +53,7 @@ def batch_id(ids: Sequence[str]) -> str:
     """The `webhook-id` of a batch, from the ids of its events: the same in each attempt."""
     if len(ids) == 1:
         return ids[0]
-    # The lengths keep apart what could be split in two ways.
+    # The lengths keep lists of ids apart whose texts would be the same when joined.
     text = "".join(f"{len(id)}:{id}" for id in ids)
     return f"batch_{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -12,7 +12,7 @@ from catalog.subscriptions.stored.subscriptions import Subscription
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """The sink accepted the event; `detail` is its answer in a few words, such as "204"."""
+    """The sink accepted the event; `detail` is the answer in a few words, such as "204"."""
 
     detail: str = ""
 
@@ -23,12 +23,12 @@ class SinkRefused:
 
     Args:
         reason: a sentence for the subscriber, without secrets and without addresses.
-        cause: details for the log only, since they would tell which hosts a network has.
+        cause: details for the log only, since they would reveal which hosts a network has.
         retry_after: the least seconds until the next attempt.
-        is_final: this event can never succeed, whenever and however often it is sent.
+        is_final: the event can never succeed, no matter when and how often it is sent.
         is_unauthorized: the sink did not accept the credential.
-        is_withheld: nothing was sent, or in vain, for lack of a credential that can be used. It is
-            no attempt: the event waits, however few attempts are wanted.
+        is_withheld: the event was not sent, or in vain, for lack of a usable credential. The call
+            does not count as an attempt: the event waits even if few attempts are wanted.
         refusedtoken: the revision of the credential whose access token is to be refreshed early.
     """
 
@@ -54,37 +54,37 @@ SinkAnswer = Delivered | SinkRefused | SinkGone
 class Sink(Protocol):
     """The destination of one subscription.
 
-    `most_events` is how many events it takes at a time. The delivery bounds the time of `send`
-    by cancelling it.
+    `most_events` is the largest number of events for one call. The delivery bounds the time of
+    `send` by cancelling the call.
     """
 
     most_events: int
 
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
-        """Send events in their order; of protocols with requests, one request.
+        """Send events in their order; in protocols with requests, send one request.
 
-        No event is accepted after one of the same subject that was not.
+        Once an event was refused, later events of its subject are not accepted.
 
         Args:
-            events: at least one, and no more than `most_events`.
+            events: at least one event, and no more than `most_events`.
 
         Returns:
-            an answer for each of the first events, at least one, up to the first that was not
-            delivered, that one included. What comes after them is sent again. A failure to reach
-            the sink is `SinkRefused`.
+            an answer for each of the first events, at least one, up to and including the first
+            event that was not delivered. The caller sends the remaining events again. A failure to
+            reach the sink is `SinkRefused`.
         """
         ...
 
     async def close(self) -> None:
-        """Release what this sink alone holds; it is idle."""
+        """Release the resources that the sink does not share; the sink is idle."""
         ...
 
 
 class SinkConnections(Protocol):
-    """The connections of one protocol in a process, which its sinks share where they can."""
+    """The connections of a protocol in a process, shared between sinks where possible."""
 
     def open(self, subscription: Subscription) -> Sink:
-        """The sink of a subscription; it connects when it sends first, and now does not fail."""
+        """The sink of a subscription; the first `send` connects, and opening does not fail."""
         ...
 
     async def close(self) -> None:

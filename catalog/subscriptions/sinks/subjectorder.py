@@ -1,4 +1,4 @@
-"""Sends many events at a time, and those of one subject one after another."""
+"""Sends many events at a time, but the events of each subject one after another."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer
 async def send_by_subject(
     events: Sequence[OutgoingEvent], send_one: Callable[[OutgoingEvent], Awaitable[SinkAnswer]]
 ) -> list[SinkAnswer]:
-    """Send events, each after the one before it of the same subject was delivered.
+    """Send events, each after the delivery of the previous event of its subject.
 
     A server may refuse one message and accept the next, so the order of a subject holds only if
-    none of its events is sent before the server has answered for the last.
+    each of its events is sent after the server has answered for the previous event.
 
     Returns:
-        an answer for each event up to the first that was not delivered.
+        an answer for each event up to the first event that was not delivered.
     """
     answers: dict[int, SinkAnswer] = {}
     latest: dict[str, asyncio.Task[None]] = {}
@@ -26,7 +26,7 @@ async def send_by_subject(
     async def send_after(before: asyncio.Task[None] | None, number: int) -> None:
         if before is not None:
             await before
-        # What comes after a failure is sent again anyway, and would come twice.
+        # Events after a failure are sent again anyway, and would arrive twice.
         if not any(each < number and _has_failed(answers[each]) for each in answers):
             answers[number] = await send_one(events[number])
 

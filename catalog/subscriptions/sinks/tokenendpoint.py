@@ -27,13 +27,13 @@ from catalog.model.peercredential import OAuthClient
 from catalog.model.sinkcredential import RefreshGrant
 
 _LARGEST_ANSWER = 64 * 1024
-# What an endpoint that does not tell is taken to mean: rather too early than too late.
+# The lifetime if the endpoint states none: an early refresh does less harm than a late one.
 _UNKNOWN_LIFETIME = 300.0
 _LONGEST_LIFETIME = 10 * 365 * 24 * 3600.0
 _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
 _REFRESH_TOKEN = re.compile(r"[\x20-\x7e]{1,8192}")
 _SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
-# The only errors that are told (RFC 6749 5.2, RFC 8707 2): any other text could repeat the token.
+# The only errors that are shown (RFC 6749 5.2, RFC 8707 2): free text could repeat the token.
 _ERRORS = {
     "invalid_request",
     "invalid_client",
@@ -51,7 +51,7 @@ class RefreshedToken:
 
     Args:
         scheme: the type of the token, if the endpoint names it.
-        refresh: the refresh token that takes the place of the one that was used, if there is one.
+        refresh: the refresh token that replaces the used refresh token, if the endpoint gives one.
     """
 
     token: str = field(repr=False)
@@ -62,9 +62,9 @@ class RefreshedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshFailed:
-    """No new token; the members are those of `SinkRefused`.
+    """The failure to get a new token; the first three members are as in `SinkRefused`.
 
-    `may_pass` says whether the endpoint may give one later, without a change of anything.
+    `may_pass` says whether the endpoint may issue a token later, without a change on either side.
     """
 
     reason: str
@@ -89,7 +89,7 @@ async def client_token(
     form = {"grant_type": "client_credentials", **{k: v for k, v in asked.items() if v}}
     headers: dict[str, str] = {}
     if client.authentication == "client_secret_basic":
-        # Both are encoded as in a form before (RFC 6749 2.3.1).
+        # Id and secret are form-encoded before Basic authentication encodes them (RFC 6749 2.3.1).
         named = quote_plus(client.clientid), quote_plus(client.clientsecret)
         headers[hdrs.AUTHORIZATION] = aiohttp.encode_basic_auth(*named)
     else:
@@ -109,11 +109,12 @@ async def _ask(
     shown: str,
     headers: Mapping[str, str] | None = None,
 ) -> RefreshedToken | RefreshFailed:
-    # The settings may not be those under which the endpoint was accepted.
+    # The settings may have changed since the endpoint was accepted.
     refusal = why_endpoint_refused(endpoint, settings)
     if refusal is not None:
         return RefreshFailed(reason=f"the token endpoint is refused: {refusal}", may_pass=False)
     try:
+        # A redirect could pass the secrets of the form on to a different host.
         async with session.post(
             endpoint,
             data=form,
@@ -165,7 +166,7 @@ def _is_usable(value: object, pattern: re.Pattern[str]) -> bool:
 
 
 def _lifetime(value: object) -> float:
-    """The seconds that a token lasts; some endpoints write the number as a string."""
+    """The lifetime of a token in seconds; some endpoints write the number as a string."""
     try:
         seconds = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):

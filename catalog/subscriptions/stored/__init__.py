@@ -1,1 +1,1 @@
-"""The rows of subscriptions, their progress, their dead letters and what sinks have granted."""
+"""The rows of subscriptions: progress, attempts, dead letters, credentials, consents and leases."""

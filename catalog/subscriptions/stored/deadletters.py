@@ -1,7 +1,7 @@
 """Stores dead letters: events that the sink of a subscription did not take.
 
-Every function that changes them locks their subscription until the end of its transaction, so that
-no event comes to wait behind a dead letter that is leaving at the same time.
+Each function that changes dead letters locks the subscription until the end of the transaction,
+so that no event is queued behind a dead letter that leaves at the same time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class FailedEvent:
 
     Args:
         event: the event in the JSON format.
-        at: when it failed.
-        attempts: how often it was sent; 0 if it only waits.
-        waits: it was not sent, since it comes after a dead letter of its subject.
-        xid: the entity that it is about, if it is about one.
+        at: the time of the failure.
+        attempts: the number of times that the event was sent; 0 if it only waits.
+        waits: the event was not sent because a dead letter of the same subject comes before.
+        xid: the entity of the event, if the event is about an entity.
     """
 
     event: bytes
@@ -46,9 +46,9 @@ class FailedEvent:
 class DeadLetter:
     """An event that was not delivered.
 
-    It is `dead` until somebody has it delivered again, then `due`; it is `waiting` while an earlier
-    one of its subject is dead. `number` tells its place among those of its subscription; `at` is
-    when it failed last. `event` is empty in a page of them.
+    The state is `dead` until a client asks for a new delivery, then `due`, and `waiting` while an
+    earlier dead letter of the same subject is dead. `number` orders the dead letters of a
+    subscription; `at` is the time of the last failure. `event` is empty in a page of dead letters.
     """
 
     number: int
@@ -68,14 +68,14 @@ async def add(
 ) -> int:
     """Add events in their order, in a transaction. Dead letters of the same events stay unchanged.
 
-    An event that waits behind nothing is due at once.
+    A waiting event becomes due at once if no earlier event of its subject is dead.
 
     Args:
-        most: the most dead letters that the subscription may have.
+        most: the largest number of dead letters of the subscription.
 
     Returns:
-        how many of the first events are stored; the others found no room. All of them, if the
-        subscription is gone.
+        the number of first events that are stored; there was no room for the rest. `len(events)` if
+        the subscription does not exist.
     """
     if not await lock_subscription(connection, subscription):
         return len(events)
@@ -92,18 +92,19 @@ async def add(
         most,
         [each.xid for each in events],
     )
+    # The dead letter before a waiting event may have left since the caller looked.
     await connection.fetchval(_queries.release, subscription)
     return stored
 
 
 async def read_due(connection: Connection, subscription: str, limit: int) -> list[DeadLetter]:
-    """The first dead letters that are to be delivered again, in their order."""
+    """The first dead letters to deliver again, in their order."""
     rows = await connection.fetch(_queries.read_due, subscription, limit)
     return [_dead_letter_from(row) for row in rows]
 
 
 async def remove(connection: Connection, subscription: str, numbers: Collection[int]) -> int:
-    """Delete dead letters, in a transaction; return how many that waited behind them are due."""
+    """Delete dead letters, in a transaction; return how many waiting dead letters become due."""
     if not await lock_subscription(connection, subscription):
         return 0
     await connection.execute(_queries.remove, subscription, list(numbers))
@@ -123,8 +124,8 @@ async def set_dead(
     """Note in a transaction that a dead letter failed again.
 
     Args:
-        attempts: how often it was sent since it was due.
-        holds_subject: later dead letters of the same subject wait for this one.
+        attempts: how often the event was sent since the dead letter became due.
+        holds_subject: whether later dead letters of the same subject wait for this dead letter.
     """
     if await lock_subscription(connection, subscription):
         await connection.execute(
@@ -133,7 +134,7 @@ async def set_dead(
 
 
 async def blocked_subjects(connection: Connection, subscription: str) -> frozenset[str]:
-    """The subjects of which there are dead letters, in whatever state."""
+    """The subjects of the dead letters of a subscription, regardless of their state."""
     rows = await connection.fetch(_queries.blocked_subjects, subscription)
     return frozenset(row["subject"] for row in rows)
 
@@ -141,7 +142,7 @@ async def blocked_subjects(connection: Connection, subscription: str) -> frozens
 async def count_dead_letters(
     connection: Connection, subscriptions: Collection[str]
 ) -> dict[str, DeadLetterCounts]:
-    """Count the dead letters of each of some subscriptions."""
+    """Count the dead letters of each given subscription, by state."""
     rows = await connection.fetch(_queries.count, list(subscriptions))
     found = {
         row["subscription"]: DeadLetterCounts(
@@ -174,11 +175,11 @@ async def mark_due(
     number: int | None = None,
     since: datetime | None = None,
 ) -> int:
-    """Have dead letters delivered again, and what waits behind them; return how many.
+    """Make dead letters and the events waiting behind them due; return how many.
 
     Args:
-        number: only this one.
-        since: only those that failed at this time or later.
+        number: the only dead letter to mark.
+        since: the earliest failure time of the dead letters to mark.
     """
     if not await lock_subscription(connection, subscription):
         return 0
@@ -195,16 +196,16 @@ async def clear_dead_letters(connection: Connection, subscription: str) -> int:
 
 
 async def aged_subscriptions(connection: Connection, before: datetime, limit: int) -> list[str]:
-    """The subscriptions of the oldest dead letters, of `limit` from before a time."""
+    """The subscriptions of the `limit` oldest dead letters that failed before a time."""
     rows = await connection.fetch(_queries.aged, before, limit)
     return [row["subscription"] for row in rows]
 
 
 async def drop_aged(connection: Connection, subscription: str, before: datetime) -> tuple[int, int]:
-    """Delete the dead letters from before a time, in a transaction.
+    """Delete the dead letters that failed before a time, in a transaction.
 
     Returns:
-        how many were deleted, and how many that waited behind them are due.
+        the number of deleted dead letters, and the number of waiting dead letters that become due.
     """
     if not await lock_subscription(connection, subscription):
         return 0, 0

@@ -1,4 +1,4 @@
-"""Stores the last attempts of deliveries, for whoever asks why a subscription gets nothing."""
+"""Stores the last delivery attempts of each subscription, to explain why nothing arrives."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Attempt:
     """An attempt to deliver events of a subscription.
 
     Args:
-        at: when it began.
-        events: how many were sent.
-        reason: the sink's answer in a few words, such as "204" or why it refused.
-        milliseconds: how long it took.
-        refusedtoken: the revision of the credential whose access token the sink refused, and that
-            is to be refreshed for that; it is not stored.
+        at: the time at which the attempt began.
+        events: the number of events sent.
+        reason: the sink's answer in a few words, such as "204", or why the sink refused.
+        milliseconds: the duration of the attempt.
+        refusedtoken: the revision of the credential whose access token the sink refused and that
+            needs a refresh; not stored.
     """
 
     subscription: str
@@ -39,7 +39,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAttempt(Attempt):
-    """An attempt with its number, which tells its place among all."""
+    """A stored attempt; attempts are ordered by their numbers."""
 
     number: int
 
@@ -47,8 +47,8 @@ class StoredAttempt(Attempt):
 async def add_attempts(connection: Connection, attempts: Sequence[Attempt], *, most: int) -> None:
     """Add attempts in their order, the last `most` of each subscription.
 
-    Those of subscriptions that are gone are left out. Access tokens that were refused are
-    refreshed early.
+    Attempts of deleted subscriptions are left out. Access tokens that a sink refused are refreshed
+    early.
     """
     refused = [
         RefusedToken(subscription=each.subscription, revision=each.refusedtoken, at=each.at)
@@ -72,7 +72,7 @@ async def add_attempts(connection: Connection, attempts: Sequence[Attempt], *, m
 async def page_attempts(
     connection: Connection, subscription: str, before: int, limit: int
 ) -> list[StoredAttempt]:
-    """Read up to `limit` attempts of a subscription before a number, the newest first."""
+    """Read up to `limit` attempts of a subscription before a number, newest first."""
     rows = await connection.fetch(_queries.page, subscription, before, limit)
     return [StoredAttempt(**row) for row in rows]
 
@@ -80,13 +80,13 @@ async def page_attempts(
 async def trim_attempts(
     connection: Connection, before: datetime, most: int, *, since: datetime
 ) -> int:
-    """Keep the last `most` attempts of each subscription that are not from before a time.
+    """Delete the attempts from before a time and all but the last `most` of each subscription.
 
     Args:
-        since: those of subscriptions that have had none from then on are not counted again.
+        since: attempts of subscriptions without an attempt since this time are not counted again.
 
     Returns:
-        how many were deleted.
+        the number of deleted attempts.
     """
     return int(await connection.fetchval(_queries.trim, before, most, since))
 

@@ -1,7 +1,7 @@
 """Shares out the subscriptions of a node among the processes that deliver.
 
-Subscriptions are in shards, and a process leases shards for a few seconds at a time. A process
-that hangs or has died loses its leases to the others.
+Subscriptions are divided into shards, and a process leases shards for a few seconds at a time. A
+process that hangs or has died loses the leases to the remaining processes.
 """
 
 from __future__ import annotations
@@ -26,22 +26,25 @@ def shard_of(id: str) -> int:
 async def renew_leases(
     connection: Connection, process: uuid.UUID, lease: timedelta
 ) -> tuple[list[int], int]:
-    """Renew a process's leases, and add free ones up to its share.
+    """Renew the leases of a process, and lease free shards up to its share.
 
     Args:
-        connection: outside of a transaction. The leases end with it, too.
-        process: made up by the process.
+        connection: a connection outside of a transaction. The leases end when the connection ends.
+        process: an id that the process chose for itself.
         lease: the time for which the leases are renewed.
 
     Returns:
-        the shards that it has for the time of `lease`, in their order, and its share: the most
-        that it should have. It releases those beyond, once it no longer delivers for them.
+        the shards that the process holds for the time of `lease`, in order, and its share: the
+        largest number of shards to hold. The process releases surplus shards once it has stopped
+        delivering for them.
     """
     async with connection.transaction():
+        # Two processes that claim at the same time would see the same shards as free.
         await connection.execute(_queries.lock)
         await connection.execute(_queries.appear, process, lease)
         await connection.execute(_queries.forget)
         processes = int(await connection.fetchval(_queries.count_processes))
+        # Rounded up, so that the shares of the processes together cover every shard.
         share = -(-SHARDS // processes)
         rows = await connection.fetch(_queries.claim, process, share)
     return [row["shard"] for row in rows], share
@@ -50,10 +53,10 @@ async def renew_leases(
 async def release_leases(
     connection: Connection, process: uuid.UUID, shards: Collection[int]
 ) -> None:
-    """Give shards back, for which the process no longer delivers."""
+    """Release shards for which the process no longer delivers."""
     await connection.execute(_queries.release, process, list(shards))
 
 
 async def end_leases(connection: Connection, process: uuid.UUID) -> None:
-    """Give back all shards of a process that no longer delivers."""
+    """Release every shard of a process that no longer delivers."""
     await connection.execute(_queries.leave, process)

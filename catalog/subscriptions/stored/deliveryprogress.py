@@ -1,4 +1,4 @@
-"""Stores how far deliveries have come, those of many subscriptions at a time."""
+"""Stores the progress of the deliveries of many subscriptions at a time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _queries = Queries("subscriptions")
 class Progress:
     """The progress of one revision of a subscription since the last `save_progress`.
 
-    The members are those of `Subscription`; `delivered`, `failed` and `failedattempts` are what
-    has been added since, and a time that is `None` keeps what is stored.
+    The members are members of `Subscription`; `delivered`, `failed` and `failedattempts` are the
+    increments since the last save, and a time that is `None` keeps the stored time.
     """
 
     id: str

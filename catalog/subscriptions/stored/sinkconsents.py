@@ -1,4 +1,4 @@
-"""Stores which sinks of web hooks have consented, and when the others are asked."""
+"""Stores the consents of sinks of web hooks, and when the remaining sinks are asked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class DueConsent:
     """A sink that is to be asked now.
 
     Args:
-        id: the subscription.
-        sink: the URL of its sink.
+        id: the id of the subscription.
+        sink: the URL of the sink.
         sinkorigin: scheme, host and port of the sink.
-        attempts: how often it was asked, this time included.
-        endsat: when the subscription ends without consent.
+        attempts: how often the sink was asked, including the coming request.
+        endsat: the time at which the subscription ends without consent.
     """
 
     id: str
@@ -38,23 +38,23 @@ class DueConsent:
 async def seek(
     connection: Connection, id: str, sinkorigin: str, *, now: datetime, until: datetime
 ) -> bool:
-    """Have the sink of a subscription asked; return whether it has yet to consent.
+    """Have the sink of a subscription asked; return whether the sink has yet to consent.
 
-    A consent to the same origin stays. The subscription has to be there, and the caller writes
-    its state in the same transaction.
+    A consent to the same origin stays. The subscription has to exist, and the caller writes the
+    state of the subscription in the same transaction.
     """
     await connection.execute(_queries.lock, id)
     return bool(await connection.fetchval(_queries.seek, id, sinkorigin, now, until))
 
 
 async def forget(connection: Connection, id: str) -> None:
-    """Forget that a subscription needs a consent."""
+    """Delete the consent, or the search for a consent, of a subscription that needs none."""
     await connection.execute(_queries.lock, id)
     await connection.execute(_queries.forget, id)
 
 
 async def is_missing(connection: Connection, id: str) -> bool:
-    """Whether a subscription needs a consent that its sink has not given."""
+    """Whether a subscription lacks a required consent of the sink."""
     return bool(await connection.fetchval(_queries.is_missing, id))
 
 
@@ -67,14 +67,15 @@ async def claim(
     busy: Collection[str],
     most_of_origin: int,
 ) -> Sequence[DueConsent]:
-    """Take sinks that are due, and that no other process takes before `until`.
+    """Claim sinks that are due; each stays claimed until `until`.
 
     Args:
-        most: how many at most.
-        busy: the origins of which none is wanted.
-        most_of_origin: how many of any other origin at most.
+        most: the largest number of sinks to claim.
+        busy: the origins to leave out.
+        most_of_origin: the largest number of sinks of each origin to claim.
     """
     found = await connection.fetch(_queries.claim, now, until, most, list(busy), most_of_origin)
+    # The query also takes subscriptions off the schedule that are no longer pending.
     return [
         DueConsent(
             id=row["id"],
@@ -89,25 +90,25 @@ async def claim(
 
 
 async def next_at(connection: Connection) -> datetime | None:
-    """When the next sink is due."""
+    """The time at which the next sink is due."""
     found: datetime | None = await connection.fetchval(_queries.next_at)
     return found
 
 
 async def offer(connection: Connection, due: DueConsent, secret: str) -> bool:
-    """Let a sink consent by a callback with this secret, of which only the digest is stored.
+    """Let a sink consent by a callback with a secret; only the digest of the secret is stored.
 
     Returns:
-        whether its consent is still sought.
+        whether the consent of the sink is still sought.
     """
     found = await connection.fetchval(_queries.offer, due.id, due.sinkorigin, _digest(secret))
     return bool(found)
 
 
 async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -> bool:
-    """Note the consent of a sink, and let its subscription go on if it waits for that.
+    """Note the consent of a sink, and let its subscription go on if the subscription is pending.
 
-    It is active then, or paused if that was asked meanwhile.
+    The subscription becomes active, or paused if a client paused it in the meantime.
 
     Returns:
         whether the consent was sought.
@@ -123,7 +124,11 @@ async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -
 async def grant_by_callback(
     connection: Connection, id: str, secret: str, consent: SinkConsent
 ) -> bool:
-    """The same for a sink that calls back with a secret; each of them is of use once."""
+    """Note the consent of a sink that calls back with a secret; each secret is valid once.
+
+    Returns:
+        whether the secret is valid and the consent was sought.
+    """
     await connection.execute(_queries.lock, id)
     values = consent.at, consent.origin, consent.rate
     if not await connection.fetchval(_queries.grant_by_callback, id, _digest(secret), *values):
@@ -133,14 +138,14 @@ async def grant_by_callback(
 
 
 async def postpone(connection: Connection, due: DueConsent, reason: str, until: datetime) -> None:
-    """Ask a sink again later, and say why."""
+    """Ask a sink again later, and store the reason."""
     await connection.execute(_queries.lock, due.id)
     await connection.execute(_queries.ask_at, due.id, due.sinkorigin, until)
     await connection.execute(_queries.explain, due.id, reason, until)
 
 
 async def give_up(connection: Connection, due: DueConsent, reason: str) -> None:
-    """End a subscription whose sink has not consented in its time."""
+    """End a subscription whose sink has not consented in time."""
     await connection.execute(_queries.lock, due.id)
     await connection.execute(_queries.ask_at, due.id, due.sinkorigin, None)
     await connection.execute(_queries.give_up, due.id, reason)
@@ -150,7 +155,7 @@ async def give_up(connection: Connection, due: DueConsent, reason: str) -> None:
 async def load_consents(
     connection: Connection, subscriptions: Collection[str]
 ) -> dict[str, SinkConsent]:
-    """Read the consents that were given, by subscription."""
+    """Read the consents that sinks have given, by subscription."""
     rows = await connection.fetch(_queries.load, list(subscriptions))
     return {
         row["subscription"]: SinkConsent(
@@ -161,12 +166,12 @@ async def load_consents(
 
 
 async def release(connection: Connection) -> None:
-    """Let all subscriptions go on that wait for a consent."""
+    """Let the subscriptions go on that wait for a consent."""
     await connection.execute(_queries.release)
 
 
 async def _activate(connection: Connection, id: str) -> None:
-    """Let a subscription that is pending go on, and tell the process that delivers."""
+    """Let a pending subscription go on, and notify the process that delivers."""
     await connection.execute(_queries.activate, id)
     await connection.execute(_queries.announce, id)
 

@@ -1,4 +1,4 @@
-"""Stores the credentials of sinks, encrypted, and the state of the tokens among them."""
+"""Stores the encrypted credentials of sinks, and the state of their access tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from catalog.store.queries import Queries
 from catalog.store.secrets import seal
 
 BETWEEN_EARLY_REFRESHES = timedelta(seconds=60)
-"""The least time between two refreshes of a token that its sink refuses before its end."""
+"""The least time between two refreshes of a token that the sink refuses before expiry."""
 _queries = Queries("sinkcredentials")
 
 
@@ -34,13 +34,13 @@ class StoredCredential:
 
     Args:
         subscription: the id of the subscription.
-        revision: grows whenever a client or a refresh stores another credential.
-        sealed: the credential, encrypted; the other members are no secrets.
+        revision: a number that grows whenever a client or a refresh stores a new credential.
+        sealed: the encrypted credential; the remaining members are not secret.
         scheme: the type of the access token.
         expiresat: the end of the access token's validity.
-        endpoint: the URL that refreshes it, with stars in place of the values in its query.
-        earlyat: the last time that it was to be refreshed early, since the sink had refused it.
-        failures: the number of refreshes in a row that failed, the last one because of `error`.
+        endpoint: the URL that refreshes the token, with stars in place of the values in its query.
+        earlyat: the last time that an early refresh was due because the sink had refused the token.
+        failures: the number of failed refreshes in a row; `error` is the cause of the last failure.
     """
 
     subscription: str
@@ -75,10 +75,10 @@ async def save_credential(
     *,
     refreshat: datetime | None = None,
 ) -> None:
-    """Store the credential of a subscription that exists, in place of the one that it had.
+    """Store the credential of an existing subscription, in place of the previous credential.
 
     Args:
-        refreshat: the time at which its access token is to be refreshed.
+        refreshat: the time at which the access token is to be refreshed.
     """
     sealed = await seal(connection, keys, _encoded(credential), _place(subscription))
     await connection.execute(
@@ -93,13 +93,13 @@ async def remove_credential(connection: Connection, subscription: str) -> None:
 async def load_credentials(
     connection: Connection, subscriptions: Collection[str]
 ) -> dict[str, StoredCredential]:
-    """Read the credentials of subscriptions, by id; those without one are left out."""
+    """Read the credentials of subscriptions by id; absent credentials are left out."""
     rows = await connection.fetch(_queries.load, list(subscriptions))
     return {row["subscription"]: _stored_from(row) for row in rows}
 
 
 async def warn_of_ending(connection: Connection, before: datetime) -> None:
-    """Log once of each access token that nothing refreshes that it ends before a time."""
+    """Log, once per token, the access tokens without a refresh that end before a time."""
     await connection.execute(_queries.warn, before)
 
 
@@ -112,21 +112,21 @@ async def claim_due(
     per_endpoint: int,
     limit: int,
 ) -> list[StoredCredential]:
-    """Claim credentials whose tokens are to be refreshed; nobody else gets them until `until`.
+    """Claim credentials whose tokens are due for a refresh; each stays claimed until `until`.
 
     Args:
-        busy: endpoints to leave out.
-        per_endpoint: the most of one endpoint.
+        busy: the endpoints to leave out.
+        per_endpoint: the largest number of credentials of one endpoint.
     """
     rows = await connection.fetch(_queries.claim, now, until, busy, per_endpoint, limit)
     return [_stored_from(row) for row in rows]
 
 
 async def refresh_early(connection: Connection, refused: Sequence[RefusedToken]) -> None:
-    """Have tokens refreshed that their sinks have refused before they ended.
+    """Have tokens refreshed that a sink has refused before the end of the token's validity.
 
-    One that is being refreshed, could not be refreshed last, or was refreshed early not long ago
-    is left alone.
+    A token stays as it is while a refresh runs, after a refresh that failed, and for
+    `BETWEEN_EARLY_REFRESHES` after the last early refresh.
     """
     await connection.execute(
         _queries.refresh_early,
@@ -138,7 +138,7 @@ async def refresh_early(connection: Connection, refused: Sequence[RefusedToken])
 
 
 async def next_refresh(connection: Connection, *, busy: Sequence[str]) -> datetime | None:
-    """The time of the next refresh at any other endpoint than those of `busy`."""
+    """The time of the next refresh at an endpoint that is not in `busy`."""
     found: datetime | None = await connection.fetchval(_queries.next_refresh, busy)
     return found
 
@@ -151,16 +151,15 @@ async def renew(
     *,
     refreshat: datetime,
 ) -> bool:
-    """Store the refreshed tokens, unless a client has stored another credential meanwhile.
+    """Store the refreshed tokens, unless a client has stored a new credential in the meantime.
 
-    The subscription gets a new revision, so that its sink is opened anew. Call this in a
-    transaction.
+    The subscription gets a new revision, so that the sink is reopened. Call in a transaction.
 
     Returns:
-        whether they are stored.
+        whether the tokens are stored.
     """
     id = stored.subscription
-    # A client that replaces the subscription takes the locks in the same order.
+    # Locked before the credential, as in a replacement by a client, to avoid a deadlock.
     await connection.execute(_queries.hold, id)
     sealed = await seal(connection, keys, _encoded(credential), _place(id))
     scheme, expiresat = credential.scheme, credential.expiresat
@@ -174,9 +173,9 @@ async def renew(
 async def note_failure(
     connection: Connection, stored: StoredCredential, error: str, *, refreshat: datetime
 ) -> None:
-    """Store why a refresh failed, and the time of the next one. Call this in a transaction.
+    """Store why a refresh failed, and the time of the next refresh. Call in a transaction.
 
-    If the cause is another one, the subscription gets a new revision, so that its sink tells it.
+    A new cause gives the subscription a new revision, so that the reopened sink reports the cause.
     """
     id = stored.subscription
     await connection.execute(_queries.hold, id)
@@ -187,7 +186,7 @@ def open_credential(keys: KeyRing, stored: StoredCredential) -> SinkCredential:
     """Decrypt a credential.
 
     Raises:
-        SecretUnreadable: its key is not there, or it was damaged.
+        SecretUnreadable: the key is missing, or the stored credential was damaged.
     """
     data = orjson.loads(keys.open(stored.sealed, _place(stored.subscription)))
     if "identifier" in data:

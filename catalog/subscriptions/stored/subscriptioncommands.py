@@ -1,4 +1,4 @@
-"""Changes the course of subscriptions' deliveries at the command of their owners."""
+"""Changes the delivery of subscriptions at the command of their owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the log of subscriptions, which triggers write, and drops its oldest entries."""
+"""Reads the log of subscriptions, written by triggers, and drops the oldest entries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _queries = Queries("subscriptionlog")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedSubscription:
-    """A turn in the life of a subscription.
+    """An entry of the log of subscriptions.
 
     `action` is `started`, `updated`, `ended`, `failing`, `recovered` or `credentialexpiring`.
-    `createdby` is the principal that the subscription belonged to.
+    `createdby` is the principal of the subscription's owner at the time.
     """
 
     position: Position
@@ -61,7 +61,13 @@ async def read_subscription_log(
 async def drop_oldest_of_subscriptions(
     connection: Connection, before: int, most: int, *, limit: int
 ) -> int:
-    """Delete up to `limit` entries of transactions before one or beyond the last `most`; return how
-    many. Readers see the log begin later in the same transaction."""
+    """Delete up to `limit` of the oldest log entries, by age or beyond a number; return how many.
+
+    The start of the log moves in the same transaction.
+
+    Args:
+        before: a transaction; entries of earlier transactions are deleted.
+        most: the number of newest entries to keep of the rest.
+    """
     dropped: int | None = await connection.fetchval(_queries.drop_oldest, before, most, limit)
     return dropped or 0

@@ -44,9 +44,9 @@ class SubscriptionDefinition:
     Args:
         sink: the URL of the sink.
         protocol: an identifier of the delivery protocol.
-        source: the source that events have to have.
-        types: the types that events may have; without any, all types.
-        filters: filter expressions, all of which have to match.
+        source: the required source of events.
+        types: the allowed types of events; every type if empty.
+        filters: filter expressions; an event has to match every expression.
         settings: the `protocolsettings`, checked by the protocol.
         config: the `config`.
     """
@@ -62,33 +62,35 @@ class SubscriptionDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A durable cursor and a filter, with the state of its delivery.
+    """A durable cursor and a filter, with the state of the delivery.
 
     Args:
-        log: the log that it reads.
-        course: the number of commands that moved its cursor.
-        cursor: everything up to there was delivered, kept as a dead letter, or did not match.
-        initial: the xid up to which what was there has been delivered; `None` if no such events
-            are left to deliver.
-        reason: a sentence that says why it is in its state.
-        pausereason: why it will be paused, not active, once its sink has consented.
-        delivered: the number of events that the sink accepted, the last one at `deliveredat`.
-        failed: the number of events that became dead letters.
-        failedattempts: the number of attempts that failed, the last one at `failedat` because of
+        log: the name of the log to read.
+        course: the number of commands that moved the cursor.
+        cursor: the position up to which events were delivered, kept as dead letters or filtered
+            out.
+        initial: the xid up to which entities were delivered as initial events; `None` if no initial
+            events are left to deliver.
+        reason: a sentence on the cause of the state.
+        pausereason: why the subscription is paused, rather than activated, when its sink consents.
+        delivered: the number of events that the sink accepted, the last at `deliveredat`.
+        failed: the number of events kept as dead letters.
+        failedattempts: the number of failed attempts, the last at `failedat` because of
             `failedcause`.
-        failures: the number of attempts that failed in a row, since `failingsince`; `error` is
-            the cause of the last.
+        failures: the number of failed attempts in a row, since `failingsince`; `error` is the cause
+            of the last failure.
         nextattemptat: the time of the next attempt after a failure.
-        tried: the number of failed attempts, since `triedsince`, with the event that is next.
-        lostat: when it was noticed that changes had left the log before they were delivered.
-        lag: the number of changes after the cursor: 1000 stands for that many or more.
+        tried: the number of failed attempts to deliver the next event, since `triedsince`.
+        lostat: the time at which undelivered changes were found to have left the log.
+        lag: the number of changes after the cursor; 1000 stands for 1000 or more.
         oldestat: the time of the first change after the cursor.
-        storedkeys: the keys that sign its deliveries, the newest first.
-        signingkeys: the same keys, decrypted; only what opens its sink has them.
-        newkeys: those that were made just now: an answer shows their secrets, once.
-        stored: the encrypted credential; what opens the sink decrypts it as `credential`.
-        consent: what its sink has consented to, if it had to.
-        creator: whom it belongs to, and `createdby` its principal; `None` if the node was open.
+        storedkeys: the encrypted keys that sign deliveries, newest first.
+        signingkeys: the same keys, decrypted; set only to open the sink.
+        newkeys: the keys that the current request made: the answer shows the secrets, once.
+        stored: the encrypted credential; `credential` is the decrypted form, to open the sink.
+        consent: the consent of the sink, if the sink had to give a consent.
+        creator: the owner of the subscription, with the principal `createdby`; `None` if the node
+            was open.
     """
 
     id: str
@@ -136,12 +138,10 @@ async def create(
     reason: str | None = None,
     creator: Creator | None = None,
 ) -> Subscription:
-    """Add a subscription that begins where its definition says, else at the end of its log.
-
-    It has no credential yet.
+    """Add a subscription, without a credential, that begins at `config.from` or the end of its log.
 
     Raises:
-        InvalidAttribute: the log has no such place.
+        InvalidAttribute: `config.from` is not a place in the log.
     """
     log, config = log_of(definition), definition.config
     cursor = await find_position(connection, config.start or "now", log)
@@ -154,7 +154,7 @@ async def create(
 
 @dataclass(frozen=True, slots=True)
 class Heir:
-    """A caller that a subscription belongs to from now on; none if the node is open."""
+    """The new owner of a subscription; `creator` is `None` if the node is open."""
 
     creator: Creator | None
 
@@ -168,13 +168,13 @@ async def replace(
     reason: str | None = None,
     heir: Heir | None = None,
 ) -> Subscription | None:
-    """Replace the definition of a subscription; `None` if there is none.
+    """Replace the definition of a subscription; `None` if the subscription does not exist.
 
-    It keeps its cursor and its credential. It is active again if it had ended, but stays paused,
-    if need be after the consent of its sink.
+    The cursor and the credential stay. An ended subscription becomes active again; a paused
+    subscription stays paused, if need be after the consent of its sink.
 
     Args:
-        heir: whom it belongs to from now on; the same as before if there is none.
+        heir: the new owner; `None` keeps the owner.
     """
     columns = _columns(definition)
     owner = (False, None, None) if heir is None else (True, *_owner(heir.creator))
@@ -190,31 +190,31 @@ async def change_state(
     *,
     of: Collection[State],
 ) -> Subscription | None:
-    """Give a subscription another state; `None` if it is in none of the states `of`."""
+    """Change the state of a subscription; `None` if the current state is not in `of`."""
     done = await connection.execute(_queries.change_state, id, state, reason, list(of))
     return await _changed(connection, id) if _has_changed(done) else None
 
 
 async def pause_later(connection: Connection, id: str, reason: str | None) -> Subscription | None:
-    """Have a pending subscription paused once its sink has consented, or active without a reason.
+    """Have a pending subscription paused after the sink's consent, or activated without a reason.
 
     Returns:
-        `None` if it is not pending, or this is what will become of it anyway.
+        `None` if the subscription is not pending, or the same outcome is already stored.
     """
     done = await connection.execute(_queries.pause_later, id, reason)
     return await _changed(connection, id) if _has_changed(done) else None
 
 
 async def move_cursor(connection: Connection, id: str, position: Position) -> Subscription | None:
-    """Let a subscription go on from a position, back or forth; `None` if there is none."""
+    """Move the cursor of a subscription, forward or back; `None` for a missing subscription."""
     done = await connection.execute(_queries.move_cursor, id, position.txid, position.seq)
     return await _changed(connection, id) if _has_changed(done) else None
 
 
 async def expire(connection: Connection, now: datetime) -> None:
-    """Expire the subscriptions whose time has come, and announce them.
+    """Expire the subscriptions whose time has come, and announce each.
 
-    Those are suspended whose creators' tokens have expired.
+    Subscriptions of a creator whose access token has expired are suspended.
     """
     await connection.execute(_queries.expire, now)
     for row in await connection.fetch(_queries.outlived, now):
@@ -222,7 +222,7 @@ async def expire(connection: Connection, now: datetime) -> None:
 
 
 async def delete(connection: Connection, id: str) -> Subscription | None:
-    """Delete a subscription, and return it as it was."""
+    """Delete a subscription, and return its last state."""
     found = await get(connection, id)
     await connection.execute(_queries.delete, id)
     await connection.execute(_queries.announce, id)
@@ -240,7 +240,7 @@ async def page(
     """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids.
 
     Args:
-        createdby: the principal of the caller that they belong to, unless all are meant.
+        createdby: the principal of an owner, to read only the subscriptions of that owner.
     """
     if createdby is None:
         rows = await connection.fetch(_queries.page, after, limit)
@@ -250,13 +250,13 @@ async def page(
 
 
 async def count(connection: Connection, createdby: str | None) -> tuple[int, int]:
-    """Count all subscriptions, and those that belong to a principal."""
+    """Count the subscriptions of the node, and the subscriptions of a principal."""
     row = await connection.fetchrow(_queries.count, createdby)
     return int(row["kept"]), int(row["own"])
 
 
 async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:
-    """Read subscriptions by id, without their lag; missing ones are left out."""
+    """Read subscriptions by id, without their lag; missing subscriptions are left out."""
     rows = await connection.fetch(_queries.load, list(ids))
     return await _subscriptions_from(connection, rows)
 
@@ -267,13 +267,13 @@ async def read_revisions(connection: Connection) -> dict[str, int]:
 
 
 async def pull_back(connection: Connection) -> None:
-    """Move cursors beyond the end of this log, which are from another server, to its end."""
+    """Move cursors beyond the end of the log, which come from a different server, to the end."""
     head = await read_head(connection)
     await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
 
 
 def log_of(definition: SubscriptionDefinition) -> LogName:
-    """The log that a subscription reads, by the source or the types that it asks for."""
+    """The log that a subscription reads, derived from the source or the types of its definition."""
     source, types = definition.source, definition.types
     for name, ending, prefix in _OTHER_LOGS:
         is_about = bool(types) and all(one.startswith(prefix) for one in types)
@@ -283,7 +283,8 @@ def log_of(definition: SubscriptionDefinition) -> LogName:
 
 
 async def _changed(connection: Connection, id: str) -> Subscription:
-    """Announce a subscription that was written in this transaction, and read it."""
+    """Announce a subscription written in this transaction, and read the new row."""
+    # PostgreSQL sends notifications at the commit, so that listeners read the new row.
     await connection.execute(_queries.announce, id)
     found = await get(connection, id)
     assert found is not None
