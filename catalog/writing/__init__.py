@@ -1,1 +1,1 @@
-"""The write path: one request is one interaction, planned and committed in one transaction."""
+"""The write path: a request is one interaction, planned and committed in one transaction."""

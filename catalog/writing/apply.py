@@ -1,4 +1,4 @@
-"""Composes an apply: writes the changes in documents, and prunes entities not in them."""
+"""Composes an apply: writes the changes in documents, and prunes entities without a document."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Ownership:
     """The entities that an apply owns, and may therefore prune.
 
     Args:
-        prunes: delete entities that are owned and not in the documents.
-        scopes: entities at or below these are owned. Without scopes and without a set, the
-            content of the groups in the documents is owned.
-        set: entities are owned that earlier applies brought under this name, unless another
-            set has them as well. The entities of this apply are added to the set.
-        also: entities that the documents have and the interaction does not write.
+        prunes: delete owned entities that are not in the documents.
+        scopes: the xids at and below which entities are owned. Without scopes and without a set,
+            the content of the groups in the documents is owned.
+        set: the name of a set. Entities that earlier applies brought under the name are owned,
+            unless another set has them as well. The apply adds its entities to the set.
+        also: entities that are in the documents and not written by the interaction.
     """
 
     prunes: bool = False
@@ -47,7 +47,7 @@ class Apply:
 
     Args:
         interaction: the upserts, as read from the documents.
-        authority: this node's.
+        authority: the node's authority.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Apply:
         self._wanted = Wanted.of(interaction, ownership.also)
         self._model = model
         self._authority = authority
-        # Of the set, as `compose` read it.
+        # The owned members of the set at the time of `compose`, for `confirm`.
         self._pruned_from: set[str] = set()
 
     @property
@@ -82,6 +82,7 @@ class Apply:
         return self._composed()
 
     async def confirm(self, connection: Connection) -> None:
+        # A concurrent apply may have changed the sets, and so the owned entities, since `compose`.
         is_of_set = self.ownership.prunes and self.ownership.set
         if is_of_set and await self._read_owned(connection) != self._pruned_from:
             raise MustBeginAgain
@@ -114,7 +115,10 @@ class Apply:
         )
 
     async def _prune(self, connection: Connection) -> Pruned:
-        """Find what to delete; what its client does not see is left, and stays in its set."""
+        """Find the entities to delete.
+
+        Entities hidden from the client are neither deleted nor removed from the set.
+        """
         name = self.ownership.set
         owned: set[str] = set()
         if name:
@@ -129,13 +133,13 @@ class Apply:
         )
 
     async def _read_owned(self, connection: Connection) -> set[str]:
-        """The members of the set that no other set has, and the documents do not have."""
+        """The members of the set that belong to no other set and are not in the documents."""
         name = self.ownership.set
         due = {*await applysets.members_of(connection, name)} - self._wanted.xids
         return due - await applysets.claimed_by_others(connection, name, due)
 
     def _roots(self) -> list[str]:
-        """The xids at and below which everything is owned."""
+        """The xids at and below which entities are owned."""
         if self.ownership.scopes:
             return sorted({str(xid) for xid in self.ownership.scopes})
         return sorted({str(Xid.parse(xid).group) for xid in self._wanted.xids})

@@ -1,4 +1,4 @@
-"""Finds the entities that an apply prunes: the catalog has them and the documents do not."""
+"""Finds the entities that an apply prunes: entities of the catalog that no document has."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from catalog.writing import versionorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The xids of the entities that documents have.
+    """The xids of the entities in documents.
 
-    They list the versions of the resources in `listing`; versions of others are not pruned.
+    `listing` has the resources whose versions the documents list; only versions of resources in
+    `listing` are pruned.
     """
 
     xids: frozenset[str]
@@ -25,7 +26,7 @@ class Wanted:
 
     @classmethod
     def of(cls, interaction: Interaction, also: Iterable[Xid]) -> Wanted:
-        """The entities that an interaction writes, and those that documents have `also`."""
+        """The entities that an interaction writes, and the entities in `also`."""
         xids = {*map(str, also)}
         listing = {str(xid.resource) for xid in also if xid.vid}
         for group in interaction.groups:
@@ -46,10 +47,10 @@ def _versions_named(upsert: ResourceUpsert) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """The entities to delete, and those that stay although no document has them.
+    """The entities to delete, and the entities that stay although no document has them.
 
     Args:
-        left_alone: the xids of entities of another authority.
+        left_alone: the xids of entities of a different authority.
         kept: the xids of groups with resources that stay.
     """
 
@@ -64,9 +65,9 @@ def prune(
     """Find the entities to delete.
 
     Args:
-        stored: each group with everything below it, by xid.
-        authority: this node's.
-        is_owned: whether the entity at an xid may be deleted at all.
+        stored: the groups with every entity below, by xid.
+        authority: the node's authority.
+        is_owned: whether the apply owns the entity at an xid, so that it may be deleted.
     """
     due = [entity for xid, entity in stored.items() if is_owned(xid) and _is_due(entity, wanted)]
     foreign = {entity.xid: entity.path for entity in due if entity.authority != authority}
@@ -93,7 +94,7 @@ def _is_due(entity: Entity, wanted: Wanted) -> bool:
 
 
 def roots_of(xids: Iterable[Xid]) -> list[Xid]:
-    """The xids whose group is not among them, in order."""
+    """The given xids without those below a given group, in order."""
     given = {*xids}
     return sorted((xid for xid in given if not xid.rid or xid.group not in given), key=str)
 

@@ -32,21 +32,22 @@ async def run_checks(
     is_referred: bool,
     tries_again: bool = False,
 ) -> None:
-    """Check the written resources beyond single entities, then prune their oldest versions.
+    """Check the written resources beyond single entities, then prune the oldest versions.
 
     Formats are checked even if the drafts have violations already: each version is checked
-    alone, and an error lists all violations.
+    alone, and an error lists every violation.
 
     Args:
         capabilities: name the formats and the compatibility rules that are checked.
-        checker: knows the formats of documents.
-        is_exclusive: nobody else can write anything meanwhile.
-        is_referred: there may be cross references to written resources.
-        tries_again: check unchanged versions as well that could not be checked so far.
+        checker: checks documents against their formats.
+        is_exclusive: the entities that the checks read cannot change before the write.
+        is_referred: cross references to written resources may exist.
+        tries_again: also check unchanged versions that could not be checked so far.
 
     Raises:
-        XRegistryError: with all violations of the steps and of the first check that finds any.
-        MustBeginAgain: it needs the lock on the whole catalog.
+        XRegistryError: the drafts have violations. The error lists violations of the steps and of
+            the first check with violations.
+        MustBeginAgain: the interaction needs the lock on the whole catalog.
     """
     arguments = (drafts, DraftDocuments(content), capabilities, checker, tries_again)
     live = [each for each in resources if drafts.live(each.xid) is not None]
@@ -78,9 +79,9 @@ class ConstraintCheck:
     """Step 7 of core/spec.md, "Resource Processing Algorithm", for a whole interaction.
 
     Args:
-        is_exclusive: nobody else can write anything meanwhile. Only then entities are checked
-            that are not among the drafts.
-        is_referred: there may be cross references to written resources.
+        is_exclusive: the entities that the check reads cannot change before the write. Entities
+            without drafts are only checked then.
+        is_referred: cross references to written resources may exist.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ConstraintCheck:
         """Add the constraints that live resources break to the violations of the drafts.
 
         Raises:
-            MustBeginAgain: it needs the lock on the whole catalog.
+            MustBeginAgain: the check needs the lock on the whole catalog.
         """
         self._checked = {str(each.xid) for each in resources}
         slices = Slices()
@@ -132,7 +133,7 @@ class ConstraintCheck:
         ]
 
     async def _check_sources(self, resources: Collection[ResourcePlan]) -> None:
-        """Check the resources that show changed ones by cross reference, under their groups."""
+        """Check cross references to changed resources against the rules of the referring groups."""
         changed = [str(each.xid) for each in resources if any(d.is_written for d in each.versions)]
         for source in await self.content.load_sources(changed) if changed else ():
             xid = Xid.parse(source.xid)
@@ -156,7 +157,7 @@ class ConstraintCheck:
             raise MustBeginAgain
 
     async def _check_group(self, draft: Draft) -> None:
-        """Check all resources of a group whose own constraints changed, or the values they name."""
+        """Check every resource of a group whose constraints changed, or values named by them."""
         if draft.before is None or draft.attributes == draft.before.attributes:
             return
         rules = self.drafts.rules_of(draft.xid)
@@ -173,7 +174,7 @@ class ConstraintCheck:
             self._check(rules, row.path, shown)
 
     async def _shown(self, xref: str) -> dict[str, Mapping[str, Any]]:
-        """The versions that a cross reference shows, as this interaction leaves them."""
+        """The versions that a cross reference shows after the interaction."""
         if xref in self.drafts.by_xid:
             return _contents(self.drafts.versions_of(xref))
         self._require_exclusive()

@@ -1,8 +1,8 @@
-"""Checks the versions of a resource against those they descend from.
+"""Checks the versions of a resource against their ancestors.
 
 Source: core/spec.md, "compatibility Attribute" and "compatibilityvalidated Attribute". A
-version is compared with its ancestors, in the directions of the rule; versions that descend from
-it are compared with it on their own turn.
+version is compared with ancestors only, in the directions of the rule; descendants are compared
+with the version when the descendants are checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CompatibilityCheck:
     tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Note compatible versions; incompatible ones become violations of the drafts."""
+        """Note compatible versions, and add incompatible versions to the drafts' violations."""
         slices = Slices()
         for resource in resources:
             await slices.breathe()
@@ -97,7 +97,7 @@ class CompatibilityCheck:
             note(self.drafts, draft, COMPATIBILITY, "")
 
     def _obstacle(self, draft: Draft, ancestry: _Ancestry, rule: str) -> str:
-        """Why a version cannot be compared at all; empty if it can."""
+        """The reason why a version cannot be compared; empty if a comparison is possible."""
         if not draft.attributes.get(FORMAT):
             return "Its format was not checked"
         format = draft.attributes["format"]
@@ -134,7 +134,11 @@ class CompatibilityCheck:
 
 
 class _Ancestry:
-    """The versions that each one is compared with: its ancestor, or all of its ancestors."""
+    """The versions to compare each version with: the direct ancestor, or every ancestor.
+
+    Args:
+        transitive: compare with every ancestor.
+    """
 
     def __init__(self, resource: ResourcePlan, *, transitive: bool) -> None:
         drafts = resource.versions
@@ -152,7 +156,7 @@ class _Ancestry:
         self._is_new_rule = meta.attributes.get("compatibility") != old_rule
 
     def concerned(self, again: Collection[str]) -> list[Draft]:
-        """The versions with changes, in themselves or in their ancestors, and those in `again`."""
+        """The versions in `again`, and the versions that changed or have changed ancestors."""
         if self._is_new_rule:
             return [*self.versions.values()]
         changed = {vid for vid in self.versions if self._is_changed(vid)}
@@ -177,12 +181,12 @@ class _Ancestry:
         )
 
     def of(self, draft: Draft) -> list[Draft]:
-        """The versions with a format that one is compared with, the nearest first."""
+        """The ancestors with a format that a version is compared with, nearest first."""
         ancestors = (self.versions[vid] for vid in self._ancestors(draft.xid.vid, self._now))
         return [each for each in ancestors if "format" in each.attributes]
 
     def unchecked_of(self, draft: Draft) -> Iterator[Draft]:
-        """The versions of `of` that it was not found compatible with before."""
+        """The versions of `of` without an earlier result that the version is compatible."""
         vid = draft.xid.vid
         is_unchecked = (
             self._is_new_rule or vid in self._new or not draft.attributes.get(COMPATIBILITY)

@@ -17,18 +17,18 @@ from catalog.writing.drafts import Draft
 
 
 class CatalogContent(Protocol):
-    """Reads a catalog's content; an answer leaves out the xids that do not exist."""
+    """Reads a catalog's content; results leave out xids that do not exist."""
 
     async def load(self, xids: Iterable[str]) -> dict[str, Entity]: ...
 
     async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
-        """Entities with everything below each, parents before children."""
+        """The given entities with every entity below, parents before children."""
         ...
 
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]: ...
 
     async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
-        """All cross references to any of these resources."""
+        """The cross references to the given resources."""
         ...
 
     async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]: ...
@@ -42,7 +42,7 @@ class CatalogContent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """The content of a database as a caller sees it, read in one transaction."""
+    """The content of a database as visible to a caller, read in one transaction."""
 
     connection: Connection
     caller: Caller
@@ -59,8 +59,8 @@ class StoredContent:
         return await entities.load_documents(self.connection, xids)
 
     async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
-        # A group can have rules for what it shows of others. They do not bind who writes that and
-        # does not see the group: a refusal would tell of it.
+        # A group's rules also apply to resources shown by cross reference. The rules must not bind
+        # a writer of the target who does not see the group: a refusal would reveal the group.
         async with seen_by(self.connection, self.caller):
             return await crossreferences.load_sources(self.connection, targets)
 
@@ -74,7 +74,7 @@ class StoredContent:
 
 
 class DraftDocuments:
-    """The documents of drafts: new ones, or else those that are stored."""
+    """The documents of drafts: new documents, or else stored documents."""
 
     def __init__(self, content: CatalogContent) -> None:
         self._content = content
@@ -88,7 +88,7 @@ class DraftDocuments:
             self._documents |= {xid: CheckedDocument.of(content) for xid, content in loaded.items()}
 
     def of(self, draft: Draft) -> CheckedDocument:
-        """A version's document; empty where it has none."""
+        """The document of a version; empty for a version without a document."""
         xid = str(draft.xid)
         is_stored = draft.document is None and draft.document_sha256 is not None
         if not is_stored and xid not in self._documents:

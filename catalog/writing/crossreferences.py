@@ -1,7 +1,7 @@
 """Cross references: resources that show another resource at their own path.
 
-Source: core/spec.md, "Cross Referencing Resources". Such a resource has no versions of its own;
-its row keeps its epoch and the time of its creation.
+Source: core/spec.md, "Cross Referencing Resources". A cross reference has no stored versions; the
+row keeps the epoch and the time of creation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from catalog.writing.drafts import Draft, Drafts
 _READONLY = frozenset({"self", "shortself", "xid"})
 _READONLY_OF_RESOURCE = _READONLY | {"metaurl", "versionsurl", "versionscount", "isdefault"}
 _READONLY_OF_META = _READONLY | {"xref", "readonly", "defaultversionurl"}
-# Attributes whose values depend on the path of a resource, or on the node that shows it.
+# Attributes whose values depend on the path of a resource, or on the node that shows the resource.
 _LOCAL = _READONLY_OF_RESOURCE | _READONLY_OF_META | PROVENANCE
 
 
 def xref_after(draft: Draft | None, upsert: ResourceUpsert) -> Any:
-    """The target that a resource will refer to; `None` if it will be an ordinary one."""
+    """The target that a resource will refer to; `None` if it will be an ordinary resource."""
     before = draft.xref if draft is not None else None
     if upsert.meta is None:
         return before
@@ -33,7 +33,7 @@ def xref_after(draft: Draft | None, upsert: ResourceUpsert) -> Any:
 
 
 def target_in(meta: Body | None) -> Xid | None:
-    """The resource that a request's meta refers to, if it does so in the right form."""
+    """The resource that a request's meta refers to; `None` without a well-formed `xref`."""
     value = meta.get("xref") if meta is not None else None
     if not isinstance(value, str):
         return None
@@ -45,7 +45,7 @@ def target_in(meta: Body | None) -> Xid | None:
 
 
 def check_xref(model: Model, xid: Xid, value: Any) -> None:
-    """Refuse a target that no cross reference can have; it need not exist.
+    """Refuse an impossible target of a cross reference; the target need not exist.
 
     Raises:
         MalformedXref
@@ -67,19 +67,19 @@ def check_xref(model: Model, xid: Xid, value: Any) -> None:
 def refer(
     drafts: Drafts, draft: Draft, upsert: ResourceUpsert, xref: Any, default: str | None
 ) -> None:
-    """Make a resource a cross reference, or keep it one; its own versions are deleted.
+    """Make a resource a cross reference, or keep a cross reference; stored versions are deleted.
 
     Args:
         default: the `setdefaultversionid` flag.
 
     Raises:
-        ExtraXrefAttribute: the request has more than the target.
+        ExtraXrefAttribute: the request has content besides the target.
         BadDefaultVersionId, MalformedXref, MismatchedEpoch, MismatchedId
     """
     kind = drafts.model.groups[draft.xid.groups].resources[draft.xid.resources]
     meta = upsert.meta or {}
     if xref != draft.xref:
-        # A reference keeps its target, however its type was redefined since.
+        # A cross reference keeps the target, even if the type was redefined since.
         check_xref(drafts.model, draft.xid, xref)
     _check_extras(draft, upsert, kind)
     if default not in (None, NEWEST):
@@ -116,9 +116,9 @@ def _names_beyond(body: Body, allowed: frozenset[str]) -> list[str]:
 
 
 def stop_referring(drafts: Drafts, draft: Draft) -> None:
-    """Make a cross reference an ordinary resource, without anything that it had before.
+    """Make a cross reference an ordinary resource without attributes.
 
-    Its epoch will be above that of its target, which clients were shown.
+    The new epoch will be above the epoch of the target, which clients were shown.
     """
     target = drafts.referred.get(draft.attributes["xref"])
     draft.attributes = {}
@@ -126,11 +126,12 @@ def stop_referring(drafts: Drafts, draft: Draft) -> None:
 
 
 def without_repeated(upserts: Sequence[ResourceUpsert], model: Model) -> Iterator[ResourceUpsert]:
-    """Strip cross references of the content that their targets have in the same request.
+    """Strip cross references of content that repeats the content of the target in the request.
 
-    Source: core/spec.md, "Collections Flag": an answer to it is a request to another registry.
-    It shows each cross reference with the content of its target, which "Cross Referencing
-    Resources" forbids to write there. A reference with other content is left to be refused.
+    Source: core/spec.md, "Collections Flag": a response with the flag can be sent to a second
+    registry as a request. The response shows each cross reference with the content of the target,
+    but "Cross Referencing Resources" forbids content in the write of a cross reference. A cross
+    reference with different content is left in place, to be refused.
     """
     by_xid = {upsert.xid: upsert for upsert in upserts}
     for upsert in upserts:

@@ -27,16 +27,17 @@ from catalog.writing.resourceplan import ResourcePlan
 
 @record
 class Decider:
-    """The state of a catalog that interactions are decided on.
+    """The state of a catalog on which interactions are decided.
 
     Args:
-        content: of the catalog.
-        configuration: in force once the interaction is written; it was read with this one.
-        authority: the catalog's, which will own all that is new.
-        checker: knows the formats of documents.
-        is_exclusive: nobody else can write anything meanwhile.
-        is_referred: there may be cross references to touched resources.
-        has_lived: new entities may have lived before.
+        content: the content of the catalog.
+        configuration: the configuration in force once the interaction is written, with which the
+            interaction was read.
+        authority: the catalog's authority, which will own the new entities.
+        checker: checks documents against their formats.
+        is_exclusive: the entities that the decision reads cannot change before the write.
+        is_referred: cross references to touched resources may exist.
+        has_lived: new entities may have existed before and left tombstones.
     """
 
     content: CatalogContent
@@ -53,13 +54,13 @@ class Decider:
         """Find the outcome of an interaction.
 
         Args:
-            before: the registry, and every group, resource and version that is touched, except
-                what is below groups to be deleted.
-            now: the interaction's time.
+            before: the registry, and every touched group, resource and version, except the
+                entities below groups to be deleted.
+            now: the time of the interaction.
 
         Raises:
-            XRegistryError: it is refused, with every violation found.
-            MustBeginAgain: it needs the lock on the whole catalog.
+            XRegistryError: the interaction is refused, with every violation found.
+            MustBeginAgain: the interaction needs the lock on the whole catalog.
         """
         stored = {**before, **await self._below(interaction)}
         entities = max(interaction.size, len(stored))
@@ -97,7 +98,10 @@ class Decider:
         )
 
     async def _below(self, interaction: Interaction) -> dict[str, Entity]:
-        """Everything below the groups to be deleted; resources were read with their versions."""
+        """The entities below the groups to be deleted.
+
+        Resources to be deleted were already read with their versions.
+        """
         groups = [str(delete.xid) for delete in interaction.deletes if delete.xid.kind == "group"]
         rows = await self.content.load_subtrees(groups) if groups else []
         return {row.xid: row for row in rows}
@@ -107,7 +111,7 @@ class Decider:
     ) -> dict[str, Entity]:
         """The targets of written cross references.
 
-        Of their versions, only the default ones and those to be deleted are read.
+        Of the targets' versions, only default versions and versions to be deleted are read.
         """
         if not any("xref" in entity.attributes for entity in before.values()):
             return {}
@@ -130,7 +134,7 @@ class Decider:
     async def _compared(
         self, interaction: Interaction, before: Mapping[str, Entity]
     ) -> dict[str, bytes]:
-        """The stored documents that may equal those of an interaction in another layout."""
+        """The stored documents that may equal documents of an interaction in a different layout."""
         if not interaction.writes_only_changes:
             return {}
         xids = compared_documents(interaction.resources, before, self.configuration.model)
@@ -139,7 +143,7 @@ class Decider:
     async def _deleted_versions(
         self, interaction: Interaction, before: Mapping[str, Entity]
     ) -> dict[str, list[range]]:
-        """The numbers of deleted versions, of resources that may get a version without an id."""
+        """The numbers of deleted versions, for resources that may get a version without an id."""
         resources = [
             str(upsert.xid)
             for upsert in interaction.resources
@@ -154,11 +158,11 @@ class Decider:
 class Plan:
     """The steps of one interaction.
 
-    After `run`, `resources` are those that were written or lost versions, and `left_alone` are
-    the xids of read-only entities that were not written.
+    After `run`, `resources` are the resources that were written or lost versions, and
+    `left_alone` are the xids of read-only entities that were not written.
 
     Args:
-        drafts: of all that the interaction touches, as stored.
+        drafts: drafts of the entities that the interaction touches, as stored.
         deleted_versions: the numbers that were ids of deleted versions, by resource.
     """
 
@@ -210,7 +214,7 @@ class Plan:
         """Whether to leave a read-only entity alone (core/spec.md, "Ignore Flag").
 
         Raises:
-            BadFlag: nothing would be left of the request.
+            BadFlag: the request is for the read-only entity itself, so no write would be left.
         """
         if "readonly" not in self.interaction.ignore:
             return False
@@ -266,6 +270,8 @@ class Plan:
             )
         drafts.check_decided(draft, kind.narrowed)
         drafts.forget_rules(xid)
+        # Raises the error of invalid constraints in the step of the group, even if no resource of
+        # the group is written.
         drafts.rules_of(xid)
 
     def _resource(self, xid: Xid) -> ResourcePlan:

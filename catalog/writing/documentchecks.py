@@ -1,6 +1,6 @@
-"""Runs the checks of documents that requests cause, within the limits of one request and client.
+"""Runs the checks of documents that requests cause, within limits per request and per client.
 
-No check runs while a transaction is open: there, `KnownResults` answers.
+No check runs while a transaction is open; in a transaction, `KnownResults` answers.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from catalog.model.errors import ServerBusy
 
 _Result = TypeVar("_Result")
 
-# Other writes may change what the documents of a request are compared with, while these are
-# checked; so many times they are checked anew.
+# The limit of rounds of checks for one request. A new round is due if concurrent writes have
+# changed the documents that the request's documents are compared with.
 _MOST_ROUNDS = 16
-# Requests of one client that disturb each other so often go on one after the other.
+# The rounds after which the requests of one client continue one at a time, since they may disturb
+# each other.
 _ROUNDS_TOGETHER = 2
-# The time of all checks of a request, without the wait for their turns.
+# The time of the checks of a request, without the wait for a turn.
 _SECONDS_OF_REQUEST = 20.0
-# The documents that wait for their checks.
+# The size of the documents of a transaction that wait for checks.
 _MOST_BYTES = 64 * 1024 * 1024
 
 
 class CheckedRequests:
-    """The requests of a node whose documents are checked, or wait for it."""
+    """The requests of a node whose documents are being checked or wait for checks."""
 
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
@@ -42,20 +43,20 @@ class CheckedRequests:
         """The checks of a new request of a client.
 
         Args:
-            is_bounded: whether the time is limited that they may take in all.
+            is_bounded: whether the total time of the checks is limited.
         """
         seconds = _SECONDS_OF_REQUEST if is_bounded else math.inf
         return RequestChecks(self, client, Budget(seconds))
 
     def contention(self, client: str) -> asyncio.Lock:
-        """The lock of the requests of a client that have to be checked anew."""
+        """The lock for requests of a client that have to be checked again."""
         return self._contentions.setdefault(client, asyncio.Lock())
 
 
 class RequestChecks:
-    """The checks of one request, and their results, which it keeps until it ends.
+    """The checks of one request, with the results, kept until the request ends.
 
-    So it keeps those as well that are no fact about the documents: the check took too long.
+    So results that are no fact about the documents are kept as well: the check took too long.
     """
 
     def __init__(self, requests: CheckedRequests, client: str, budget: Budget) -> None:
@@ -65,7 +66,7 @@ class RequestChecks:
         self._known: dict[Key, str] = {}
 
     def known(self, key: Key) -> str | None:
-        """The result of a check; `None` if it has to be run."""
+        """The result of a check; `None` if the check has to be run."""
         if key not in self._known:
             remembered = self._requests.checker.remembered(key)
             if remembered is None:
@@ -74,10 +75,10 @@ class RequestChecks:
         return self._known[key]
 
     async def complete(self, transact: Callable[[KnownResults], Awaitable[_Result]]) -> _Result:
-        """Run a transaction; again, as long as checks are due, once their results are known.
+        """Run a transaction, and again after the checks that the transaction found due.
 
         Raises:
-            ServerBusy: each time that checks were run, others had become due.
+            ServerBusy: after every round of checks, further checks had become due.
             LimitExceeded, TooManyAtOnce: as `run`.
         """
         rounds = 0
@@ -89,16 +90,18 @@ class RequestChecks:
                     rounds += not due.is_part
                     if rounds == _ROUNDS_TOGETHER and not due.is_part:
                         await turn.enter_async_context(self._requests.contention(self._client))
+                        # The documents of the comparisons may have changed during the wait, so the
+                        # transaction finds the due checks again.
                         continue
                     await self.run(due.checks)
         detail = "What its documents are compared with is changing all the time."
         raise ServerBusy("/", detail=detail)
 
     async def run(self, checks: Iterable[Check]) -> None:
-        """Run checks when it is the turn of the client, and keep their results.
+        """Run checks when the client has its turn, and keep the results.
 
         Raises:
-            LimitExceeded: they take too long in all.
+            LimitExceeded: the checks of the request take too long in total.
             TooManyAtOnce, ServerBusy: too many requests wait for checks.
         """
         checker = self._requests.checker
@@ -115,7 +118,10 @@ class RequestChecks:
         self._known |= found
 
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
-        """Answer at once, outside of transactions."""
+        """The fault found by each check, or ""; unknown results are checked first.
+
+        Must be called outside of transactions.
+        """
         due = [check for check in checks if self.known(check.key) is None]
         if due:
             await self.run(due)
@@ -124,7 +130,7 @@ class RequestChecks:
     async def conform(
         self, format: str, schema: bytes, payload: bytes, contenttype: str, part: str
     ) -> str:
-        """As `Checker.conform`, within the limits of a client."""
+        """Check a payload as `Checker.conform` does, within the limits of a client."""
         async with self._requests.share.hold(self._client, wait_seconds=0):
             return await self._requests.checker.conform(
                 format, schema, payload, contenttype, part, client=self._client
@@ -132,9 +138,9 @@ class RequestChecks:
 
 
 class ChecksDue(Exception):
-    """A transaction needs results that are not known: it has to be run again with them.
+    """A transaction needs unknown results, and has to be run again once the results are known.
 
-    `is_part`: there are more than those of `checks`.
+    `is_part`: further checks are due besides `checks`.
     """
 
     def __init__(self, checks: Sequence[Check], *, is_part: bool) -> None:
@@ -144,10 +150,10 @@ class ChecksDue(Exception):
 
 
 class KnownResults:
-    """Answers in a transaction, from the results that its request knows.
+    """Answers checks in a transaction, from the known results of the request.
 
-    A document whose result is unknown counts as good, and its check as due. So all checks that
-    are due are found in one pass, after which `raise_due` has it all begin again.
+    A document without a known result counts as good, and the check as due. So one pass finds every
+    due check, before `raise_due` lets the transaction begin again.
     """
 
     def __init__(self, checks: RequestChecks) -> None:
@@ -157,7 +163,7 @@ class KnownResults:
 
     @property
     def are_complete(self) -> bool:
-        """Whether no check was due so far."""
+        """Whether every check so far had a known result."""
         return not self._due
 
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
@@ -169,11 +175,11 @@ class KnownResults:
         return [answer or "" for _, answer in found]
 
     def raise_due(self) -> None:
-        """Raise `ChecksDue` if any check was due."""
+        """Raise `ChecksDue` if a check was due."""
         if self._due:
             raise ChecksDue([*self._due.values()], is_part=False)
 
     def raise_part(self) -> None:
-        """Raise `ChecksDue` if those that were due hold as many bytes as may be kept."""
+        """Raise `ChecksDue` if the documents of the due checks exceed the limit of kept bytes."""
         if self._due_bytes > _MOST_BYTES:
             raise ChecksDue([*self._due.values()], is_part=True)

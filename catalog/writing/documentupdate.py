@@ -1,4 +1,4 @@
-"""Gives the drafts of versions the documents of a request, and keeps those that are equal."""
+"""Gives the drafts of versions the documents of a request, and keeps equal stored documents."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from catalog.writing.drafts import Draft
 def update_document(
     draft: Draft, body: Body, kind: ResourceType, *, patch: bool, document: VersionDocument | None
 ) -> list[XRegistryError]:
-    """Give a draft the document and the media type that a request has for it.
+    """Give a draft the document and the media type in a request.
 
-    Source: core/spec.md, "<RESOURCE>* Attribute Processing". Call it after the attributes
+    Source: core/spec.md, "<RESOURCE>* Attribute Processing". Must be called after the attributes
     were updated, so that the media type is known.
 
     Returns:
@@ -68,12 +68,12 @@ def _take(draft: Draft, name: str, value: Any, kind: ResourceType, *, patch: boo
 
 
 def keep_equal_document(draft: Draft, body: Body, kind: ResourceType, stored: bytes | None) -> None:
-    """Leave a version its document if that of the request is equal.
+    """Keep the stored document of a version if the document of the request is equal.
 
-    An export shows an empty document where there is none, so these two are equal.
+    An export shows an empty document for a version without a document, so the two are equal.
 
     Args:
-        stored: the version's document, if it was read: the layout of JSON is ignored.
+        stored: the stored document, if it was read; then JSON is compared without its layout.
     """
     if draft.before is None or draft.document is None:
         return
@@ -86,7 +86,7 @@ def keep_equal_document(draft: Draft, body: Body, kind: ResourceType, stored: by
 def compared_documents(
     upserts: Iterable[ResourceUpsert], before: Mapping[str, Entity], model: Model
 ) -> list[str]:
-    """The xids of versions whose stored documents may equal a request's in another layout.
+    """The xids of versions whose stored documents may equal a request's in a different layout.
 
     Args:
         before: the stored resources and versions, by xid.
@@ -106,7 +106,11 @@ def compared_documents(
 def _versions_in(
     upsert: ResourceUpsert, before: Mapping[str, Entity]
 ) -> Iterator[tuple[str, Body]]:
-    """The bodies that a request has for versions, by id; new versions have none to compare."""
+    """The ids and bodies of a request's versions with an id.
+
+    Includes the body of the stored default version. Versions without an id are new, so no stored
+    document can be equal.
+    """
     yield from ((version.vid, version.body) for version in upsert.versions if version.vid)
     stored = before.get(str(upsert.xid))
     if upsert.default is not None and stored is not None and "xref" not in stored.attributes:
@@ -114,7 +118,7 @@ def _versions_in(
 
 
 def _is_json_value(value: Any) -> bool:
-    """Whether the server chooses the text of this value."""
+    """Whether the server chooses the text of the value when storing a document."""
     return value is not None and not isinstance(value, str)
 
 

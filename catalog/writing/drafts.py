@@ -1,6 +1,6 @@
-"""The drafts of an interaction, and the rules that entities of all kinds share: pure, no I/O.
+"""The drafts of an interaction, and the rules common to every kind of entity: pure, no I/O.
 
-Every rule works on drafts. They remember the entities as stored, so that each epoch rises once.
+Every rule works on drafts. Drafts keep the entities as stored, so that each epoch rises once.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from catalog.model.xid import Xid
 
 @dataclass(slots=True)
 class Draft:
-    """The state that an entity will have; `before` is its stored state, `None` if it is new.
+    """The future state of an entity; `before` is the stored state, `None` for a new entity.
 
-    `key` is its xid as a text, which most rules need.
+    `key` is the xid as a text, which most rules need.
 
-    Its epoch will be above that of `before` and above `least_epoch`. A draft that `is_noted` is
-    written without an update, so its `modifiedat` stays. `named_time` is the `modifiedat` that a
-    request names where it writes only changes. `is_erased`: a request erased its document.
+    The new epoch will be above the epoch of `before` and above `least_epoch`. A draft that
+    `is_noted` is written without counting as an update, so `modifiedat` stays. `named_time` is the
+    `modifiedat` in a request that writes only changes. `is_erased`: a request erased the document
+    of the version.
     """
 
     xid: Xid
@@ -88,7 +89,7 @@ class Draft:
 
     @property
     def shown_as(self) -> str:
-        """The xid of the entity that shows the attributes: a resource's are its meta's."""
+        """The xid of the entity that shows the attributes: for a resource, its meta."""
         return f"{self.key}/meta" if self.xid.kind == "resource" else self.key
 
     @property
@@ -104,7 +105,7 @@ class Draft:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it differs from `before` in more than its epoch and `modifiedat`."""
+        """Whether the draft differs from `before` in more than epoch and `modifiedat`."""
         before = self.before
         return (
             before is None
@@ -115,11 +116,11 @@ class Draft:
 
     @property
     def xref(self) -> str | None:
-        """The target of a cross reference; `None` for every other entity."""
+        """The target of a cross reference; `None` if the entity is no cross reference."""
         return self.attributes.get("xref") if self.xid.kind == "resource" else None
 
     def has_new_content(self, kind: ResourceType) -> bool:
-        """Whether a version's document, its format or its URL differs from before."""
+        """Whether the document, the format or the document URL of a version has changed."""
         before = self.before
         if before is None:
             return True
@@ -129,28 +130,30 @@ class Draft:
         return self.content_sha256 != before.document_sha256
 
     def set_document(self, body: bytes | None) -> None:
-        """Give the version a document; `None` takes its document away."""
+        """Give the version a document, or with `None` take the document away."""
         self.document = body
         self.document_sha256 = None
 
     def keep_document(self) -> None:
-        """Leave the version the document that it had."""
+        """Leave the version's stored document in place."""
         assert self.before is not None, "a new version had no document"
         self.document = None
         self.document_sha256 = self.before.document_sha256
 
 
 class Drafts:
-    """The drafts of one interaction, by xid, and the rules that all kinds of entities share.
+    """The drafts of an interaction, by xid, and the rules common to every kind of entity.
 
     Args:
         model: the registry's model.
-        before: the registry, and every group, resource and version that is touched.
-        authority: this node's, which owns the entities that the node creates or may write.
-        now: the time of the interaction, one for all its entities.
-        referred: the entities that touched cross references show now, by xid.
+        before: the registry, and every touched group, resource and version.
+        authority: the node's authority, which owns the entities that the node creates or may
+            write.
+        now: the time of the interaction, the same for each entity.
+        referred: the entities shown by touched cross references before the interaction, by xid.
         writes_only_changes: leave entities alone that the interaction does not change.
-        documents: of versions whose documents are compared with the interaction's, by xid.
+        documents: the stored documents to compare with documents of the interaction, by the xid
+            of the version.
     """
 
     def __init__(
@@ -182,7 +185,7 @@ class Drafts:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
-        """Add the error of the block to the violations, and go on after it."""
+        """Add an error of the block to the violations, and continue after the block."""
         try:
             yield
         except XRegistryError as violation:
@@ -202,7 +205,7 @@ class Drafts:
         return before is not None and before.authority != self.authority
 
     def rules_of(self, group: Xid) -> GroupRules:
-        """The rules of a group, as it is going to be, for the versions in it."""
+        """The rules of a group, in its future state, for the versions in the group."""
         key = str(group)
         rules = self._rules.get(key)
         if rules is None:
@@ -212,14 +215,14 @@ class Drafts:
         return rules
 
     def forget_rules(self, group: Xid) -> None:
-        """Let `rules_of` read a group's attributes again, as they were updated."""
+        """Let `rules_of` read the attributes of an updated group again."""
         self._rules.pop(str(group), None)
 
     def create(self, xid: Xid) -> Draft:
-        """Add the draft of a new entity; its parent gains a child and is touched.
+        """Add the draft of a new entity; the parent gains a child and is touched.
 
         Raises:
-            NotFound: its group had to exist, and does not.
+            NotFound: the group of a new resource does not exist.
         """
         if xid.kind == "resource" and self.live(xid.group) is None:
             raise NotFound(str(xid.group))
@@ -231,10 +234,10 @@ class Drafts:
         return draft
 
     def touch(self, draft: Draft) -> None:
-        """Count an entity as updated now.
+        """Count an entity as updated at the time of the interaction.
 
         Raises:
-            Readonly: it belongs to another authority.
+            Readonly: the entity belongs to a different authority.
         """
         self.check_writable(draft)
         if not draft.is_touched:
@@ -242,19 +245,19 @@ class Drafts:
             draft.modifiedat = max(self.now, draft.named_time or self.now)
 
     def note(self, draft: Draft) -> None:
-        """Write the findings of the server, which are no update (core/spec.md, "Attributes").
+        """Write findings of the server, which are no update (core/spec.md, "Attributes").
 
         Raises:
-            Readonly: it belongs to another authority.
+            Readonly: the entity belongs to a different authority.
         """
         self.check_writable(draft)
         draft.is_noted = True
 
     def delete(self, delete: Delete) -> Draft | None:
-        """Delete an entity with everything below it.
+        """Delete an entity with every entity below.
 
         Returns:
-            its draft, or `None` where there was nothing to delete.
+            the draft of the entity, or `None` if the entity did not exist.
         """
         draft = self.live(delete.xid)
         if draft is None:
@@ -269,7 +272,7 @@ class Drafts:
         return draft
 
     def delete_below(self, xid: Xid) -> None:
-        """Delete everything below a group or a resource."""
+        """Delete every entity below a group or a resource."""
         for draft in self._versions.get(str(xid), ()) if xid.rid else self._in_group(xid):
             self.check_writable(draft)
             draft.is_deleted = True
@@ -300,7 +303,7 @@ class Drafts:
             )
 
     def check_epoch(self, draft: Draft, expected: int | None, subject: str = "") -> None:
-        """Refuse an update that expects another epoch than clients were shown."""
+        """Refuse an update that expects a different epoch than clients were shown."""
         if expected is None or draft.before is None:
             return
         current = self._shown_epoch(draft.before)
@@ -310,7 +313,7 @@ class Drafts:
             )
 
     def _shown_epoch(self, stored: Entity) -> int:
-        """The epoch that clients are shown: for a cross reference that of its target."""
+        """The epoch that clients are shown: for a cross reference, the epoch of the target."""
         xref = stored.attributes.get("xref") if stored.kind == "resource" else None
         if xref is None:
             return stored.epoch
@@ -319,15 +322,15 @@ class Drafts:
 
     @contextlib.contextmanager
     def updating(self, draft: Draft, body: Body) -> Iterator[None]:
-        """Count an entity as updated by the block, which applies a request's body to its draft.
+        """Count an entity as updated by the block, which applies a request's body to the draft.
 
-        Where only changes are written, it counts only if the draft became another one. There, a
-        `modifiedat` in the body is the least that it will have: a later one that it has already
-        is no change.
+        In an interaction that writes only changes, the entity counts as updated only if the draft
+        changed. There, a `modifiedat` in the body is a lower bound: if the entity has a later
+        `modifiedat` already, the body changes nothing.
 
         Raises:
             MismatchedEpoch
-            Readonly: it belongs to another authority.
+            Readonly: the entity belongs to a different authority.
         """
         before = draft.before
         if before is None:
@@ -361,15 +364,15 @@ class Drafts:
         managed: frozenset[str],
         complete: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
-        """Put a body's attributes into a draft, after checking them against the model.
+        """Check the attributes of a body against the model, and put the attributes into a draft.
 
-        Call it inside of `updating`.
+        Must be called within `updating`.
 
         Args:
-            definitions: of the attributes that a client may set on this kind of entity.
+            definitions: the definitions of the attributes that a client may set on the entity.
             patch: keep the attributes that the body does not mention.
-            managed: names that the caller has dealt with, or that the server alone sets.
-            complete: adds the values of attributes that the request left out.
+            managed: the names of attributes that the caller handles or only the server sets.
+            complete: adds default values of attributes that the request left out.
         """
         self._update_times(draft, body)
         own = {k: v for k, v in draft.attributes.items() if k in managed}
@@ -387,10 +390,11 @@ class Drafts:
             raise LimitExceeded(draft.shown_as, limit=limit, things=things, setting="fixed")
 
     def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
-        """Check the attributes that the server decides where the model narrows them.
+        """Check attributes that the server decides against narrower definitions of the model.
 
         Args:
-            definitions: of narrowed attributes; those that the entity lacks are not required.
+            definitions: the narrowed definitions; attributes that the entity lacks are not
+                required.
         """
         if not definitions:
             return
@@ -403,7 +407,11 @@ class Drafts:
         self.violations += violations
 
     def _update_times(self, draft: Draft, body: Body) -> None:
-        """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
+        """Set the times of an entity (core/spec.md, "createdat Attribute", "modifiedat Attribute").
+
+        A `modifiedat` equal to the stored value counts as absent, so the entity gets the time of
+        the interaction.
+        """
         keeps = self.writes_only_changes and draft.before is not None
         if "createdat" in body:
             given = self._time(draft, body, "createdat")
@@ -427,17 +435,18 @@ class Drafts:
 
 @record
 class GroupRules:
-    """The constraints of a group and of its type, with the group's attributes that they name."""
+    """The constraints of a group and of the group type, with the attributes of the group."""
 
     constraints: Mapping[str, Constraint]
     attributes: Mapping[str, Any]
 
     @classmethod
     def of(cls, kind: GroupType, xid: Xid, attributes: Mapping[str, Any]) -> GroupRules:
-        """The rules of a group with these attributes.
+        """The rules of a group with the given attributes.
 
         Raises:
-            InvalidAttribute: its own constraints allow more than those of its type.
+            InvalidAttribute: the group's constraints are invalid, or allow more than the
+                constraints of the group type.
         """
         try:
             merged = merge_constraints(kind, attributes.get("constraints"))
@@ -446,23 +455,23 @@ class GroupRules:
         return cls(constraints=merged, attributes={**attributes, f"{kind.singular}id": xid.gid})
 
     def concern(self, plural: str) -> bool:
-        """Whether any constraint is for resources of this type."""
+        """Whether a constraint applies to resources of the given type."""
         return any(constraint.resources == plural for constraint in self.constraints.values())
 
     def complete(self, attributes: dict[str, Any], plural: str) -> dict[str, Any]:
-        """A version's attributes with the default values of this group."""
+        """The attributes of a version, completed with the default values of the group."""
         return apply_defaults(attributes, self.constraints, plural)
 
     def broken_by(self, attributes: Mapping[str, Any], plural: str) -> list[tuple[str, str]]:
         """The path and the kind of each constraint that a version breaks.
 
         Args:
-            attributes: the version's, with its ids.
+            attributes: the attributes of the version, with the ids.
         """
         return violations(attributes, self.constraints, plural, self.attributes)
 
     def differ_from(self, other: GroupRules) -> bool:
-        """Whether a version that complies with one can break the other."""
+        """Whether a version that complies with one set of rules can break the other."""
         return self.constraints != other.constraints or self._values() != other._values()
 
     def _values(self) -> list[Any]:

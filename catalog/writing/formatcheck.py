@@ -1,9 +1,9 @@
-"""Checks the documents of versions against their formats, and versions against one another.
+"""Checks the documents of versions against formats, and notes the results of checks.
 
 Source: core/spec.md, "formatvalidated Attribute" and "compatibilityvalidated Attribute",
 core/model.md, "validateformat", "validatecompatibility" and "strictvalidation". Only changed
-versions are checked, since valid ones stay valid. After a change of the configuration, the
-versions are tried again that could not be checked before.
+versions are checked, since valid versions stay valid. After a change of the configuration,
+versions that could not be checked before are tried again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ERASED = "Its content was erased"
 
 
 class DocumentChecker(Protocol):
-    """Knows the results of checks, or has them run."""
+    """Answers checks of documents, from known results or by running the checks."""
 
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
-        """The fault that each check finds, or ""."""
+        """The fault found by each check, or ""."""
         ...
 
 
@@ -41,7 +41,8 @@ def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
 
     Args:
         name: `FORMAT` or `COMPATIBILITY`.
-        reason: why it could not be checked; "" if it was found valid, `None` if not checked at all.
+        reason: why the version could not be checked; "" for a valid version, `None` for a version
+            that is not checked.
     """
     names = (name, f"{name}reason")
     if reason is None and draft.attributes.keys().isdisjoint(names):
@@ -56,7 +57,7 @@ def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
 
 
 def is_open(drafts: Drafts, draft: Draft, name: str) -> bool:
-    """Whether a check of an entity of this node could not be made so far."""
+    """Whether a check of an entity of the node's authority could not be made so far."""
     return draft.attributes.get(name) is False and not drafts.is_replica(draft.xid)
 
 
@@ -71,7 +72,7 @@ class FormatCheck:
     tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Note valid versions; invalid ones become violations of the drafts."""
+        """Note valid versions, and add invalid versions to the drafts' violations."""
         due: list[Draft] = []
         slices = Slices()
         for resource in resources:
@@ -107,7 +108,7 @@ class FormatCheck:
         return is_wanted
 
     def _can_be_checked(self, draft: Draft, kind: ResourceType) -> bool:
-        """Whether a version can be checked; if not, that is noted, or a violation."""
+        """Whether a version can be checked; if not, note the reason, or add a violation."""
         if _is_erased(draft, kind) and not kind.strictvalidation:
             note(self.drafts, draft, FORMAT, _ERASED)
             return False
@@ -127,7 +128,7 @@ class FormatCheck:
 
 
 def _is_erased(draft: Draft, kind: ResourceType) -> bool:
-    """Whether a request erased a version's content, and none was written since."""
+    """Whether a request erased the content of a version, and no content was written since."""
     if draft.content_sha256 is not None or f"{kind.singular}url" in draft.attributes:
         return False
     return draft.is_erased or draft.attributes.get(f"{FORMAT}reason") == _ERASED

@@ -1,8 +1,8 @@
-"""Commits small concurrent interactions together; the commit dominates their cost.
+"""Commits small concurrent interactions together, since the commit dominates the cost.
 
-While some transactions are running, interactions that arrive wait for the next one. Each is
-still refused or written for itself, with an epoch, a time and events of its own; they only
-share the locking, the reading, the writing and the commit.
+While transactions are running, new interactions wait for the next transaction. Each interaction is
+still refused or written separately, with a separate epoch, time and events; the batch only shares
+the locking, the reading, the writing and the commit.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from catalog.writing.documentchecks import CheckedRequests, KnownResults
 from catalog.writing.outcome import Outcome
 from catalog.writing.transaction import Composed, WriteTransaction
 
-# Larger interactions would delay the others.
+# Larger interactions would delay the rest of a batch.
 _MOST_ENTITIES = 8
 _MOST_TOGETHER = 16
-# While the database works on one transaction, this process works on others. With more of them
-# at a time, fewer interactions would share each.
+# While the database works on one transaction, the process prepares the next. With more
+# transactions at a time, fewer interactions would share each.
 _MOST_TRANSACTIONS = 3
 # A batch that waits longer for a lock is split, and each interaction is applied alone.
 _PATIENCE_SECONDS = 0.1
-# The client of a batch, so that its connection counts for none of those whose requests it has.
+# The client of a batch, so that the connection counts for no client with a request in the batch.
 _ALL_CLIENTS = "*"
 
 
@@ -61,7 +61,7 @@ class _Waiting:
 
 
 class _Unfit(Exception):
-    """Nothing of a batch was written, maybe because of only one interaction."""
+    """Nothing of a batch was written, possibly because of a single interaction."""
 
 
 class GroupCommit:
@@ -69,7 +69,7 @@ class GroupCommit:
 
     Args:
         checked_requests: an interaction with a document to be checked is applied alone.
-        signers: those of this authority's keys.
+        signers: the signers with the keys of the node's authority.
     """
 
     def __init__(
@@ -87,14 +87,15 @@ class GroupCommit:
     async def apply(self, configuration: Configuration, composed: Composed) -> Outcome | None:
         """Apply an interaction that `is_small`.
 
-        If the caller is cancelled while it waits for its turn, the interaction is not applied;
-        if later, it may be.
+        If the caller is cancelled while the interaction waits for a transaction, the interaction is
+        not applied; after a later cancellation, the interaction may be applied.
 
         Returns:
-            its outcome, or `None` if nothing was written and it has to be applied alone.
+            the outcome, or `None` if nothing was written and the caller has to apply the
+            interaction alone.
 
         Raises:
-            XRegistryError: it is refused.
+            XRegistryError: the interaction is refused.
         """
         outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(configuration, composed, outcome))
@@ -103,8 +104,9 @@ class GroupCommit:
         return await outcome
 
     async def _run(self) -> None:
-        """Apply waiting interactions until there are none."""
-        # It works for many requests, and not for the one that it was begun by.
+        """Apply waiting interactions until the queue is empty."""
+        # The task works for many requests, so logs and traces must not name the request that
+        # happened to start the task.
         clear_contextvars()
         current_trace.set(None)
         task = asyncio.current_task()
@@ -119,7 +121,11 @@ class GroupCommit:
             self._running.discard(task)
 
     def _take(self) -> list[_Waiting]:
-        """Take the next interactions in order, of different resources and one configuration."""
+        """Take the next interactions in order, of different resources and one configuration.
+
+        An interaction that has to wait keeps its resources taken for the rest of the pass, so that
+        later interactions with the same resources do not overtake.
+        """
         batch: list[_Waiting] = []
         later: list[_Waiting] = []
         taken = set(self._taken)
@@ -169,11 +175,13 @@ class GroupCommit:
                     patience_seconds=_PATIENCE_SECONDS,
                 )
             except Exception as error:
+                # Errors of the commit are not caught: the writes may be in the database already,
+                # and must not be applied again.
                 raise _Unfit from error
 
 
 def is_small(interaction: Interaction, model: Model) -> bool:
-    """Whether it is soon decided, by the entities alone that it touches, without documents."""
+    """Whether an interaction is quick to decide: few touched entities, no checks of documents."""
     xids = (upsert.xid for upsert in interaction.resources)
     kinds = (model.groups[xid.groups].resources[xid.resources] for xid in xids)
     return (

@@ -1,7 +1,8 @@
 """A large interaction: planned and checked at a snapshot, without locks, then written under locks.
 
-Nobody waits while it is planned. If what the plan depends on has changed by the time the locks are
-held, it is adapted, or else nothing is written, and the interaction is planned anew.
+No client waits during planning. If entities that the plan depends on have changed by the time the
+locks are held, the plan is adapted, or else nothing is written and the interaction is planned
+again.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from catalog.writing.transaction import (
     touched_by,
 )
 
-# A database has room for some thousand locks. With more, the whole catalog is locked.
+# A database has room for some thousand locks. Beyond the limit, the whole catalog is locked.
 _MOST_GROUPS = 1000
 
 
 @dataclass(slots=True)
 class _NotedContent:
-    """The content of a database, with a note of what was read of it.
+    """The content of a database, with a note of the entities that were read.
 
-    `read` has the xids of groups and resources, `read_whole` those of groups whose whole content
+    `read` has the xids of groups and resources, `read_whole` the xids of groups whose whole content
     was read.
     """
 
@@ -91,7 +92,9 @@ class _NotedContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
-    """What a large interaction leads to if what it depends on stays as it was at the snapshot.
+    """The write of a large interaction, as planned at a snapshot.
+
+    The plan holds while the entities that the plan depends on do not change.
 
     `read`, `read_whole` and `absent` are as for `lock_planned`.
     """
@@ -108,13 +111,13 @@ class PlannedWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeWrite:
-    """The two transactions of one interaction, of which the first one only reads.
+    """The two transactions of one interaction; the first transaction only reads.
 
     Args:
-        caller: sees what the composer reads.
-        configuration: the one that the interaction was read with.
-        signers: those of this authority's keys.
-        condition: may refuse it; called in both transactions.
+        caller: the caller whose view of the catalog the composer reads.
+        configuration: the configuration with which the interaction was read.
+        signers: the signers with the keys of the node's authority.
+        condition: may refuse the interaction; called in both transactions.
     """
 
     node: Node
@@ -128,12 +131,12 @@ class LargeWrite:
         """Compose, decide and check the interaction at the connection's snapshot.
 
         Args:
-            results: of checks of documents.
+            results: the known results of checks of documents.
 
         Raises:
             ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
-            ChecksDue: documents have to be checked before.
-            XRegistryError: it is refused.
+            ChecksDue: documents have to be checked first.
+            XRegistryError: the interaction is refused.
         """
         revision = self.configuration.revision
         known = replace(self._locks(), revision=revision, refused_at=CLOSED_TO_CLIENTS)
@@ -142,18 +145,21 @@ class LargeWrite:
             interaction = await self.composer.compose(connection)
         await check_interaction(connection, interaction)
         touched = known | await aside(interaction.size, touched_by, interaction, revision)
+        # The union of locks does not carry `refused_at`.
         touched = replace(touched, refused_at=CLOSED_TO_CLIENTS)
         await self._check_condition(connection, interaction)
         stored = await load_touched(connection, touched)
         absent = touched.groups - stored.keys()
         visible = interaction.caller.sees
         if visible is not EVERYTHING:
-            # A cross reference to what its client does not see is one to what does not exist.
+            # A cross reference to an entity hidden from the client must look like a reference to
+            # an entity that does not exist.
             stored = await seen_among(connection, visible, stored)
         content = _NotedContent(StoredContent(connection, interaction.caller))
         outcome = await self._decide(interaction, content, stored, results)
         signer = await self.signers.get(connection, snapshot.signing_key)
         if "/" in outcome.after:
+            # The registry's epoch rises from the stored epoch, so the plan depends on the registry.
             content.read.add("/")
         return PlannedWrite(
             interaction=interaction,
@@ -182,7 +188,8 @@ class LargeWrite:
             configuration=self.configuration,
             authority=self.node.authority,
             checker=results,
-            # What it reads of others is noted, and may not have changed once it is written.
+            # Holds without a lock on the whole catalog: every read is noted, and `write` begins
+            # again if the entities have changed.
             is_exclusive=True,
             is_referred=True,
             has_lived=True,
@@ -190,6 +197,8 @@ class LargeWrite:
         try:
             outcome = await decider.decide(interaction, stored, datetime.now(UTC))
         except XRegistryError:
+            # A document without a known result counted as good, so the violations may be
+            # incomplete; the checks come first.
             results.raise_due()
             raise
         results.raise_due()
@@ -197,12 +206,13 @@ class LargeWrite:
         return outcome if trace is None else replace(outcome, trace=trace)
 
     async def write(self, connection: Connection, plan: PlannedWrite) -> Outcome:
-        """Lock what is written, and write it; the caller commits.
+        """Lock the groups of the plan, and write; the caller commits.
 
         Raises:
-            MustBeginAgain: the plan does not fit what has changed meanwhile.
+            MustBeginAgain: the plan cannot be adapted to changes since the snapshot.
             ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
-            XRegistryError: the condition refuses it, or its client may no longer write it.
+            XRegistryError: the condition refuses the interaction, or the client may no longer
+                write the entities.
         """
         changed = await lock_planned(
             connection,
@@ -217,6 +227,7 @@ class LargeWrite:
             outcome = await self._rebase(plan, changed)
             signer = await self.signers.get(connection, plan.snapshot.signing_key)
             rows = await aside(_size(outcome), rows_of, [outcome], signer)
+        # Checked again under locks, since rights may have been revoked after the plan.
         await check_interaction(connection, plan.interaction)
         await self._check_condition(connection, plan.interaction)
         async with seen_by(connection, self.caller):
@@ -243,7 +254,7 @@ class LargeWrite:
 def _locks_for(
     touched: Touched, read: Iterable[str], outcome: Outcome, absent: frozenset[str]
 ) -> Touched:
-    """The locks of the groups that are written or were read."""
+    """The locks of the written groups and of the groups that were read."""
     groups = (touched.groups | {group_path(xid) for xid in read}) - {"/"}
     return replace(
         touched,

@@ -1,4 +1,4 @@
-"""The result of an interaction, once its drafts have passed every check."""
+"""The result of an interaction whose drafts have passed every check."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from catalog.writing.drafts import Draft, Drafts
 
 @record
 class Outcome(Write):
-    """The write that an interaction leads to.
+    """The write of a decided interaction.
 
     Args:
-        before: every entity that it touches, as stored.
-        after: every entity that it writes or deletes.
-        left_alone: the xids of read-only entities that it names and does not write.
-        cursor: the place of its last change in the log: a reader that has come this far has
-            seen all of them. If it changes nothing, that of the last change that it may have
-            seen. `None` until it is written.
+        before: every touched entity, as stored.
+        after: every entity that the interaction writes or deletes.
+        left_alone: the xids of read-only entities that the interaction names and does not write.
+        cursor: the position in the log of the last change of the interaction; a reader at the
+            cursor has seen every change of the interaction. Without changes, the position of the
+            last change that the interaction may have seen. `None` before the write.
     """
 
     before: Mapping[str, Entity]
@@ -38,7 +38,7 @@ class Outcome(Write):
 
 
 def created_origins(drafts: Drafts) -> list[Origin]:
-    """The origins of entities that will be new; each may have lived before."""
+    """The origins of new entities; each entity may have existed before."""
     return [
         Origin(drafts.authority, xid)
         for xid, draft in drafts.by_xid.items()
@@ -54,12 +54,13 @@ def outcome_of(
     tombstones: Mapping[Origin, Tombstone] | None = None,
     left_alone: Iterable[str] = (),
 ) -> Outcome:
-    """Seal the drafts that are written, each with an epoch of its own, and derive the changes.
+    """Seal the written drafts, each with a new epoch, and derive the changes.
 
     Args:
-        interaction: its id.
-        author: of the interaction.
-        tombstones: of new entities that lived before; their epochs continue from there.
+        interaction: the id of the interaction.
+        author: the author of the interaction.
+        tombstones: the tombstones of new entities that existed before; the epochs of the new
+            entities continue from the tombstones.
     """
     revived = tombstones or {}
     deleted = [d.before for d in drafts.by_xid.values() if d.is_deleted and d.before is not None]
@@ -100,7 +101,7 @@ def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]
         attributes=draft.attributes,
         createdat=draft.createdat,
         modifiedat=draft.modifiedat,
-        # Sealed at once: to seal an entity that exists makes another one.
+        # The digest is computed here, since sealing an existing entity would copy the entity.
         digest=digest_entity(
             authority=drafts.authority,
             origin=xid,

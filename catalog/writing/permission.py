@@ -1,4 +1,4 @@
-"""Refuses writes outside of a client's groups: every write of an entity passes this one check."""
+"""Refuses writes outside of a client's groups; every write of an entity passes the check."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _REGISTRY = "/"
 
 
 async def check_interaction(connection: Connection, interaction: Interaction) -> None:
-    """Refuse an interaction whose client may not write all that it names.
+    """Refuse an interaction that names entities which the client may not write.
 
-    It comes before all else that could tell of what the client does not see.
+    Must be called before steps whose errors could reveal entities hidden from the client.
 
     Raises:
         Forbidden, Unauthenticated: as `check_writes`.
@@ -30,7 +30,7 @@ async def check_interaction(connection: Connection, interaction: Interaction) ->
     parts = (interaction.groups, interaction.resources, interaction.deletes)
     named = [each.xid for part in parts for each in part]
     if interaction.at.gid:
-        # A request that names nothing within is refused, too.
+        # A request to a group without entities in the body is refused, too.
         named.append(interaction.at)
     await check_writes(connection, scope, map(str, named))
 
@@ -39,7 +39,8 @@ async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable
     """Refuse to write entities outside of a scope.
 
     Raises:
-        Forbidden, Unauthenticated: about the first such entity, the same whether it exists or not.
+        Forbidden, Unauthenticated: for the first entity outside of the scope, with the same error
+            whether the entity exists or not.
     """
     groups = {xid: group_path(xid) for xid in xids}
     covered = await covered_groups(connection, scope.rules, {*groups.values()})
@@ -51,7 +52,7 @@ async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable
 async def seen_among(
     connection: Connection, visible: Visibility, entities: Mapping[str, Entity]
 ) -> dict[str, Entity]:
-    """Those of some entities that a client may see, by xid."""
+    """The given entities that a client may see, by xid."""
     groups = {xid: group_path(xid) for xid in entities}
     covered = await covered_groups(connection, visible.rules, {*groups.values()})
     return {

@@ -1,8 +1,8 @@
-"""Predicts the checks of an interaction, from nothing but the interaction.
+"""Predicts the checks of an interaction from the interaction alone.
 
-Most interactions with documents bring new ones, with their format. If these are checked before
-the transaction, it need not be run twice. A prediction may be wrong: the document that is stored
-may be the same, and a version may get its format from its group.
+Most interactions with documents bring new documents together with the format. Checking new
+documents before the transaction saves a second run of the transaction. A prediction may be wrong:
+the same document may be stored already, and a version may get the format from the group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from catalog.model.schema import ResourceType
 
 
 def predicted_checks(interaction: Interaction, configuration: Configuration) -> list[Check]:
-    """The validations of the documents in an interaction; none where only changes are written."""
+    """The validations of the documents in an interaction; none if only changes are written."""
     if interaction.writes_only_changes:
         return []
     found = []
@@ -44,7 +44,7 @@ def _content_of(body: Body, kind: ResourceType, document: VersionDocument | None
     if document is not None:
         return document.body
     value, encoded, _ = document_names(kind)
-    # The transaction tells what is wrong with a document.
+    # The transaction reports a malformed document, with the subject of the error.
     with contextlib.suppress(ValueError):
         if body.get(encoded) is not None:
             return decode_document(body[encoded])

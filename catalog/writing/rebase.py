@@ -1,4 +1,4 @@
-"""Adapts an outcome to what others have written since it was planned, where that is simple."""
+"""Adapts a planned outcome to later writes of other interactions, in simple cases."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ def rebased(
     current: Mapping[str, Entity],
     model: Model,
 ) -> Outcome:
-    """Adapt an outcome to the current state of entities that were changed after its plan.
+    """Adapt an outcome to the current state of entities that changed after the plan.
 
-    It can follow changes of what is in a group that it deletes, and those of the epoch and time of
-    a parent that it updates only since children come or go.
+    Two kinds of changes can be followed: changes of entities within a group that the interaction
+    deletes, and changes of epoch and time of a parent that the interaction updates only because
+    children are created or deleted.
 
     Args:
-        changed: the xids of the registry, groups and resources that changed, themselves or in
-            their versions.
-        current: these and their versions, as far as they exist.
+        changed: the xids of the registry, groups and resources that changed, including
+            resources with changed versions.
+        current: the changed entities with the versions of the resources, as far as they exist.
 
     Raises:
-        MustBeginAgain: the interaction has to be planned anew.
+        MustBeginAgain: the interaction has to be planned again.
     """
     doomed = {
         str(delete.xid)
@@ -49,6 +50,7 @@ def rebased(
         for xid in parents
         if isinstance(after := outcome.after.get(xid), Entity)
     }
+    # A group to be deleted is gone already, so the planned tombstones would be wrong.
     if any(xid in doomed and xid not in current for xid in stale):
         raise MustBeginAgain
     found = {xid: entity for xid, entity in current.items() if resource_of(xid) in stale}
@@ -83,7 +85,7 @@ def rebased(
 
 
 def resource_of(xid: str) -> str:
-    """The xid of the resource that a version belongs to; of other entities, their own."""
+    """The xid of the resource of a version; xids of further kinds are returned unchanged."""
     return "/".join(xid.split("/", 5)[:5])
 
 
@@ -124,5 +126,5 @@ def _tombstone(entity: Entity, outcome: Outcome) -> Tombstone:
 def _deletions(
     found: Mapping[str, Entity], tombstones: Mapping[str, Tombstone], model: Model
 ) -> Iterable[Change]:
-    """The changes of the deleted entities, without those of their parents."""
+    """The changes of the deleted entities, without changes of the parents."""
     return (c for c in changes_between(found, tombstones, model) if c.xid in tombstones)

@@ -1,4 +1,4 @@
-"""Applies an interaction to one resource: its versions, its meta and its default version.
+"""Applies an interaction to one resource: the versions, the meta and the default version.
 
 Source: core/spec.md, "Resource Processing Algorithm". The steps that read documents or look
 beyond the resource are in `catalog.writing.checks`, between `ResourcePlan.upsert` and
@@ -43,8 +43,8 @@ class ResourcePlan:
     """The steps for one resource.
 
     Args:
-        drafts: of the interaction.
-        xid: the resource's.
+        drafts: the drafts of the interaction.
+        xid: the xid of the resource.
         deleted: the numbers that were ids of deleted versions.
         default: the `setdefaultversionid` flag.
     """
@@ -61,7 +61,7 @@ class ResourcePlan:
         self.deleted = deleted
         self.default = default
         self.is_new = drafts.live(self._key) is None
-        # Versions that must not be pruned at once.
+        # Written versions that must not be pruned at once, since the write would silently be lost.
         self._needed: list[Draft] = []
 
     @property
@@ -73,7 +73,7 @@ class ResourcePlan:
         return self.drafts.versions_of(self._key)
 
     def upsert(self, upsert: ResourceUpsert) -> None:
-        """Create or update the resource: all steps except the checks and pruning."""
+        """Create or update the resource: every step except the checks and pruning."""
         referred = crossreferences.xref_after(self.drafts.live(self._key), upsert)
         if self.is_new:
             if upsert.default is None and upsert.meta is None and not upsert.versions:
@@ -95,15 +95,15 @@ class ResourcePlan:
         self._settle(written)
 
     def review_reference(self) -> None:
-        """Check `xref` against the model of its type."""
+        """Check `xref` against the model of the resource type."""
         self.drafts.check_decided(self.draft, self.kind.meta_narrowed)
 
     def review(self) -> None:
-        """Settle the stored resource under a model that it was not written under."""
+        """Settle the stored resource under a new model."""
         self._settle(self.versions)
 
     def delete_versions(self, deletes: Sequence[Delete]) -> None:
-        """Delete versions, and the resource with the last one."""
+        """Delete versions, and the resource with the last version."""
         if self.draft.xref is not None:
             self._refuse_shown(self.draft.xref, deletes)
             return
@@ -121,7 +121,7 @@ class ResourcePlan:
         self._settle([])
 
     def _refuse_shown(self, xref: str, deletes: Sequence[Delete]) -> None:
-        """Refuse to delete versions of a cross reference, which shows those of its target."""
+        """Refuse to delete versions of a cross reference, which shows versions of the target."""
         for delete in deletes:
             if f"{xref}/versions/{delete.xid.vid}" in self.drafts.referred:
                 raise Readonly(str(delete.xid), detail=_SHOWN_THROUGH_REFERENCE)
@@ -150,11 +150,12 @@ class ResourcePlan:
         return written
 
     def _default_upsert(self, upsert: ResourceUpsert) -> VersionUpsert | None:
-        """The version that the resource's own attributes are for, if any (step 2)."""
+        """The upsert of the version addressed by the resource's attributes, or `None` (step 2)."""
         in_versions = {version.vid for version in upsert.versions}
         body = upsert.default
         if self.drafts.writes_only_changes and in_versions and not (body or {}).get("versionid"):
-            # They repeat the default one of these versions, whichever is stored.
+            # The attributes repeat the default version in `versions`, even if the stored default
+            # version is a different version.
             return None
         if body is None and self.is_new and not in_versions:
             body = {}
@@ -193,7 +194,8 @@ class ResourcePlan:
         with self.drafts.updating(draft, upsert.body):
             self._update_attributes(draft, upsert)
             ancestor = upsert.body.get("ancestorid")
-            # One that is derived for a stored version would be no change.
+            # In modes other than manual, the server derives the ancestor of a stored version, so
+            # a different ancestor in the request is no change.
             is_fixed = draft.is_new or self.kind.versionmode == versionorder.MANUAL
             if ancestor is not None and (is_fixed or not self.drafts.writes_only_changes):
                 self._set_ancestor(draft, ancestor)
@@ -226,7 +228,11 @@ class ResourcePlan:
         draft.attributes["ancestorid"] = draft.xid.vid if is_root else ancestor
 
     def _update_meta(self, meta: Body, *, patch: bool) -> None:
-        """Step 4. A former cross reference showed the epoch of its target: it is not checked."""
+        """Update the meta of the resource (step 4).
+
+        The epoch of a former cross reference is not checked: clients were shown the epoch of the
+        target.
+        """
         self.drafts.check_id(self.draft.shown_as, self.kind.singular, self.xid.rid, meta)
         if self.is_new:
             meta = {name: value for name, value in meta.items() if name != "epoch"}
@@ -259,7 +265,7 @@ class ResourcePlan:
             self.drafts.touch(self.draft)
 
     def _check_matching(self) -> None:
-        """Some attributes have to be equal in all versions (core/model.md, "matchversions")."""
+        """Check attributes that must be equal in all versions (core/model.md, "matchversions")."""
         for path in self.kind.matching:
             values = [value_at(draft.attributes, path) for draft in self.versions]
             if path[0] in CASELESS:

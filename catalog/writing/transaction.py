@@ -1,4 +1,4 @@
-"""The transaction that interactions are written in: lock, compose, decide, write, conclude."""
+"""The transaction of a write: lock, compose, decide, write, conclude."""
 
 from __future__ import annotations
 
@@ -33,69 +33,70 @@ from catalog.writing.permission import check_interaction, seen_among
 
 # With more resources, their groups are locked, and with more groups, the whole catalog.
 _MOST_LOCKS = 200
-# Longer work is done outside of locks.
+# Interactions with more entities are planned outside of locks.
 _MANY_ENTITIES = 100
 CLOSED_TO_CLIENTS: frozenset[Refusal] = frozenset({"closed", "model", "reserved"})
-"""The positions of the gate, and more, at which clients may not write entities."""
+"""The positions of the gate, and the reservations, at which clients may not write entities."""
 
-# Raises an error that refuses the request.
+# Raises an error to refuse the request.
 Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 
 class Composer(Protocol):
-    """Composes an interaction that depends on more of the catalog than it writes.
+    """Composes an interaction that depends on more entities than the interaction writes.
 
-    It works in its client's task, and reads what the client may see.
+    The composer runs in the task of the client, and reads only entities that the client may see.
     """
 
     @property
     def is_large(self) -> bool:
-        """Whether it is planned at a snapshot, without locks (`catalog.writing.largewrite`).
+        """Whether the write is planned at a snapshot, without locks (`catalog.writing.largewrite`).
 
-        Then `compose` reads the snapshot. By the time of `confirm`, what it read of entities that
-        the interaction does not touch may have changed.
+        Then `compose` reads the snapshot. By the time of `confirm`, entities that `compose` read
+        and the interaction does not touch may have changed.
         """
         ...
 
     def locks(self) -> Touched:
-        """The locks that `compose` and the interaction need, as far as that is known.
+        """The locks that `compose` and the interaction need, as far as known.
 
-        Called again, after `compose`, where they did not suffice. It asks for the whole catalog
+        Called again after `compose` if the locks did not suffice. Asks for the whole catalog
         instead of too many groups.
         """
         ...
 
     async def compose(self, connection: Connection) -> Interaction:
-        """Compose the interaction, under these locks.
+        """Compose the interaction under the locks of `locks`.
 
-        Locks of its own, which it takes before anything else, are the last of the transaction.
+        A composer that needs further locks takes them before reading; the transaction waits for no
+        lock after `compose`.
         """
         ...
 
     async def confirm(self, connection: Connection) -> None:
-        """Find under its locks whether an interaction still holds that was composed without them.
+        """Verify under locks that an interaction composed without locks is still right.
 
         Raises:
-            MustBeginAgain: it has to be composed anew.
+            MustBeginAgain: the interaction has to be composed again.
         """
         ...
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
-        """Take part in the transaction after everything is written, before the commit."""
+        """Take part in the transaction between the last write and the commit."""
         ...
 
 
 @dataclass(slots=True)
 class Composed:
-    """The composer of an interaction that depends on nothing else.
+    """The composer of an interaction that depends only on the entities that it touches.
 
-    Once its locks did not suffice, it asks for the whole catalog. It is made in the task of its
-    caller, and may be written in another one.
+    If the locks did not suffice, `locks` asks for the whole catalog. The object is created in the
+    task of the caller, and may be written in a different task.
     """
 
     interaction: Interaction
     touched: Touched
-    # The task of a group commit is none of a request.
+    # Kept here, since the task of a group commit belongs to no request.
     trace: TraceContext | None = field(default_factory=current_trace.get)
     _was_asked: bool = False
 
@@ -117,20 +118,20 @@ class Composed:
         return self.interaction
 
     async def confirm(self, connection: Connection) -> None:
-        """It depends on nothing else."""
+        """Accept the interaction, which depends on no further entities."""
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 class Reconfiguration(Protocol):
-    """A configuration that an interaction puts in force together with its writes."""
+    """A configuration that an interaction puts in force together with the writes."""
 
     @property
     def configuration(self) -> Configuration: ...
 
     def noted_in(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes, where the registry's names the reconfigured parts as well."""
+        """The changes, with the reconfigured parts named in the change of the registry."""
         ...
 
     async def put_in_force(
@@ -144,24 +145,25 @@ class Reconfiguration(Protocol):
         now: datetime,
         signer: EntitySigner | None,
     ) -> None:
-        """Adapt every entity to the configuration, or refuse it, and save it.
+        """Adapt every entity to the configuration, or refuse the configuration, and save both.
 
         Raises:
-            ChecksDue: documents have to be checked before.
+            ChecksDue: documents have to be checked first.
         """
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class WriteTransaction:
-    """One transaction: each interaction is decided on the state that the ones before it leave.
+    """One transaction: each interaction is decided on the state after the interaction before.
 
     Args:
-        caller: sees what composers read.
-        configuration: the one that all interactions were read with.
-        reconfiguration: the one that the only interaction asks for, which it was read with.
-        results: of checks of documents.
-        signers: those of this authority's keys.
+        caller: the caller whose view of the catalog composers read.
+        configuration: the configuration with which the interactions were read.
+        reconfiguration: the configuration that a single interaction asks for, with which the
+            interaction was read.
+        results: the known results of checks of documents.
+        signers: the signers with the keys of the node's authority.
     """
 
     connection: Connection
@@ -184,25 +186,25 @@ class WriteTransaction:
         condition: Condition | None = None,
         patience_seconds: float = 0,
     ) -> list[Outcome | XRegistryError | MustBeginAgain]:
-        """Lock, decide every interaction, and write those that are not refused.
+        """Lock, decide every interaction, and write the interactions that are not refused.
 
-        The caller opens the transaction and commits it.
+        The caller opens and commits the transaction.
 
         Args:
             batch: interactions of different resources.
-            locks: for all of them.
-            condition: may refuse them, once everything that they write is locked.
+            locks: the locks for the whole batch.
+            condition: may refuse an interaction, once the entities to write are locked.
             patience_seconds: as in `lock_and_load`.
 
         Returns:
-            of each interaction its outcome, the error that refuses it, or `MustBeginAgain` if
-            it has to be written alone or needs other locks.
+            for each interaction the outcome, the error of the refusal, or `MustBeginAgain` if the
+            interaction has to be written alone or needs further locks.
 
         Raises:
             MustBeginAgain, ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as
                 `lock_and_load`.
-            ChecksDue: nothing was written, since documents have to be checked before.
-            XRegistryError: the condition or the reconfiguration refuses.
+            ChecksDue: nothing was written, since documents have to be checked first.
+            XRegistryError: the reconfiguration is refused.
         """
         await self._load(locks, patience_seconds)
         results: list[Outcome | XRegistryError | MustBeginAgain] = []
@@ -231,6 +233,7 @@ class WriteTransaction:
                 now=written[0].at,
                 signer=signer,
             )
+            # The reconfiguration may have logged further changes.
             position = await read_newest(self.connection)
         cursor = LogCursor.at(self.node.instance, position)
         results = [
@@ -258,7 +261,10 @@ class WriteTransaction:
         await aside(len(entities), self._file, entities)
 
     def _refused_at(self, locks: Touched) -> frozenset[Refusal]:
-        """The positions of the gate, and more, at which clients may not write this."""
+        """The positions of the gate, and the reservations, at which clients may not write.
+
+        A change of the model alone is admitted at the position `model`.
+        """
         is_of_model = self.reconfiguration is not None and not (locks.groups or locks.resources)
         return frozenset({"closed"}) if is_of_model else CLOSED_TO_CLIENTS
 
@@ -289,7 +295,7 @@ class WriteTransaction:
         if not (
             touched.groups <= self._locks.groups and touched.resources <= self._locks.resources
         ):
-            # The locks are held already, by the groups or the catalog, so it waits for nobody.
+            # The locks on the groups or the catalog cover the entities, so the call does not wait.
             await self._load(
                 replace(
                     touched,
@@ -301,7 +307,8 @@ class WriteTransaction:
         stored = await aside(count, self._held, touched)
         visible = interaction.caller.sees
         if visible is not EVERYTHING:
-            # A cross reference to what its client does not see is one to what does not exist.
+            # A cross reference to an entity hidden from the client must look like a reference to
+            # an entity that does not exist.
             stored = await seen_among(self.connection, visible, stored)
         outcome = await self._decider(interaction).decide(interaction, stored, datetime.now(UTC))
         if trace is not None:
@@ -329,7 +336,7 @@ class WriteTransaction:
         )
 
     def _keep(self, outcome: Outcome) -> None:
-        """Let the next interaction, which touches other resources, begin with this outcome."""
+        """Let the next interaction, which touches different resources, begin with the outcome."""
         for entity in outcome.entities:
             if entity.kind in ("registry", "group"):
                 self._stored[entity.xid] = {entity.xid: entity}
@@ -339,7 +346,7 @@ def touched_by(interaction: Interaction, revision: int) -> Touched:
     """The entities that an interaction is about to write.
 
     Args:
-        revision: of the configuration that it was read with.
+        revision: the revision of the configuration with which the interaction was read.
     """
     written = [upsert.xid for upsert in interaction.resources]
     metas = (upsert.meta for upsert in interaction.resources if upsert.meta is not None)
@@ -366,5 +373,8 @@ def _owner(entity: Entity) -> str:
 
 
 def _is_reference(outcome: Outcome) -> bool:
-    """Whether the target of a cross reference decided it, which another may be writing."""
+    """Whether an outcome depends on the target of a cross reference.
+
+    Within a batch, a second interaction may be writing the target, so the outcome is not safe.
+    """
     return any("xref" in entity.attributes for entity in outcome.before.values())

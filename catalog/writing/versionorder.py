@@ -1,7 +1,7 @@
-"""The order of a resource's versions: ancestors, new ids, and which version is pruned first.
+"""The order of a resource's versions: ancestors, new ids, and the order of pruning.
 
 Source: core/model.md, "versionmode", "singleversionroot" and "maxversions". A request may bring
-thousands of versions at once, so no function here looks at all of them for each of them.
+thousands of versions at once, so no function of the module compares every pair of versions.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def lineage_of(draft: Draft) -> Lineage:
 
 
 def newest_of(versions: Iterable[Draft], kind: ResourceType) -> str | None:
-    """The id of the newest version; `None` where there is none."""
+    """The id of the newest version; `None` if the resource has no versions."""
     found = newest([lineage_of(draft) for draft in versions], kind.versionmode)
     return found.vid if found is not None else None
 
 
 def check_new_id(xid: Xid, kind: ResourceType) -> None:
-    """Refuse a version's id that gives it no place in the order.
+    """Refuse an id that gives a version no place in the order.
 
     Raises:
-        MalformedId: it is no semantic version, and the versions are ordered by these.
+        MalformedId: versions are ordered as semantic versions, and the id is no semantic version.
     """
     if kind.versionmode == SEMVER and not is_semantic(xid.vid):
         raise MalformedId(
@@ -69,8 +69,8 @@ def check_new_id(xid: Xid, kind: ResourceType) -> None:
 def next_version_id(versions: Sequence[Draft], kind: ResourceType, deleted: Iterable[range]) -> str:
     """An id for a new version (core/spec.md, "Version IDs").
 
-    It is the lowest number that is not an id and never was. Where versions are ordered by
-    semantic versions, it makes the new version the newest.
+    The id is the lowest number that is not an id and never was. If versions are ordered as
+    semantic versions, the id makes the new version the newest.
 
     Args:
         deleted: the numbers that were ids of deleted versions.
@@ -89,10 +89,10 @@ def next_version_id(versions: Sequence[Draft], kind: ResourceType, deleted: Iter
 
 
 def derive_ancestors(drafts: Drafts, versions: Sequence[Draft], kind: ResourceType) -> None:
-    """Give every version the ancestor that the versionmode assigns to it.
+    """Give every version the ancestor that the versionmode assigns.
 
-    A version whose ancestor changes counts as updated. Where updates decide the order, it keeps
-    its time nevertheless, lest the order changes again.
+    A version whose ancestor changes counts as updated. If updates decide the order, the version
+    keeps `modifiedat` nevertheless, lest the order changes again.
     """
     if kind.versionmode == MANUAL:
         return
@@ -108,7 +108,7 @@ def derive_ancestors(drafts: Drafts, versions: Sequence[Draft], kind: ResourceTy
 
 
 def disown(drafts: Drafts, versions: Iterable[Draft], gone: set[str]) -> None:
-    """Make roots of the versions whose ancestors are gone; for the mode `manual` only."""
+    """Make roots of versions with deleted ancestors; for the mode `manual` only."""
     for draft in versions:
         if draft.attributes["ancestorid"] in gone:
             draft.attributes["ancestorid"] = draft.xid.vid
@@ -116,7 +116,7 @@ def disown(drafts: Drafts, versions: Iterable[Draft], gone: set[str]) -> None:
 
 
 def check_ancestors_exist(versions: Sequence[Draft]) -> None:
-    """Refuse ancestors that are no versions of the same resource.
+    """Refuse ancestors other than versions of the same resource.
 
     Raises:
         UnknownId
@@ -143,10 +143,10 @@ def check_lineage(resource: Xid, versions: Sequence[Draft], kind: ResourceType) 
 
 
 def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
-    """Give new versions that named no ancestor the newest version, in the order of their ids.
+    """Make the newest version the ancestor of new versions without one, in the order of the ids.
 
-    This is for the mode `manual`. A version that descends from an orphan is no candidate before
-    that orphan has an ancestor. Without any candidate, the first orphan is a root.
+    For the mode `manual`. A version that descends from an orphan is no candidate until the orphan
+    has an ancestor. Without a candidate, the first orphan is a root.
     """
     waiting = sorted(orphans, key=lambda draft: draft.xid.vid.lower())
     leaves = _Leaves(
@@ -157,10 +157,10 @@ def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
 
 
 class _Leaves:
-    """The versions without descendants, in order, the newest at the end.
+    """The versions without descendants, newest last.
 
     Args:
-        waiting: the ids of versions that have no ancestor yet.
+        waiting: the ids of versions without an ancestor so far.
     """
 
     def __init__(self, versions: Sequence[Lineage], waiting: Collection[str]) -> None:
@@ -174,7 +174,7 @@ class _Leaves:
         self._sorted = sorted(self._keys[vid] for vid in leaves)
 
     def join(self, vid: str) -> str:
-        """Take the ancestor for a waiting version; it is its own where there is none."""
+        """Take the ancestor for a waiting version; without a candidate, the version itself."""
         ancestor = self._sorted.pop()[2] if self._sorted else vid
         for leaf in self._below(vid):
             insort(self._sorted, self._keys[leaf])
@@ -197,10 +197,10 @@ def _key(version: Lineage) -> _Key:
 
 
 def beyond_limit(versions: Sequence[Draft], default: str, kind: ResourceType) -> list[Draft]:
-    """The versions to delete where there are more than `maxversions`: the oldest ones.
+    """The oldest versions beyond `maxversions`, to be deleted.
 
-    The default version is spared, unless only one can stay: then stored versions go before new
-    ones (core/model.md, "maxversions").
+    The default version is spared, unless `maxversions` is 1: then stored versions are deleted
+    before new versions (core/model.md, "maxversions").
     """
     excess = len(versions) - kind.maxversions if kind.maxversions else 0
     if excess <= 0:
@@ -224,10 +224,11 @@ def _oldest_first(
 
 
 def _as_roots_go(versions: Sequence[Lineage], spared: str | None) -> Iterator[str]:
-    """The ids of versions in the order in which they are the oldest root.
+    """The ids of versions in the order in which each becomes the oldest root.
 
-    When a root goes, its children become roots. The children of the spared version never do,
-    so they go last: one by one, each followed by its descendants, which are roots from then on.
+    When a root is deleted, the children become roots. Children of the spared version never become
+    roots, so they are deleted last: child by child, each followed by the descendants, which are
+    roots from then on.
     """
     children: dict[str, list[Lineage]] = {}
     roots: list[_Key] = []
@@ -252,13 +253,13 @@ STICKY = "defaultversionsticky"
 
 
 def initial_stickiness(kind: ResourceType) -> bool:
-    """The stickiness by default: the model's, which is false unless it was changed."""
+    """The default stickiness: the default value in the model, or else false."""
     definition = kind.metaattributes.get(STICKY)
     return bool(definition.default) if definition is not None else False
 
 
 def choose_default(draft: Draft, meta: Body, kind: ResourceType, *, patch: bool) -> None:
-    """Apply the default version that a write of a resource's meta chooses.
+    """Apply the choice of a default version in a write of a resource's meta.
 
     Raises:
         InvalidAttribute
@@ -295,7 +296,7 @@ def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: Res
         written: the drafts of the versions in the request.
 
     Raises:
-        DefaultVersionIdRequest: no version was created.
+        DefaultVersionIdRequest: the flag is for the new version, and no version was created.
         InvalidAttribute
     """
     if wanted == NEWEST:
@@ -311,18 +312,18 @@ def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: Res
 
 
 def forget_default(draft: Draft, kind: ResourceType) -> None:
-    """Undo the choice of a version that is gone, so that the newest one is default again."""
+    """Undo the choice of a deleted version, so that the newest version is the default again."""
     draft.attributes[STICKY] = initial_stickiness(kind)
     draft.attributes.pop(ID, None)
 
 
 def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) -> None:
-    """Find the default version, once all versions have their final state.
+    """Find the default version, once every version has the final state.
 
     Raises:
-        SetDefaultVersionStickyFalse: a single version cannot be chosen.
-        MissingVersions: there is none at all.
-        UnknownId: the chosen one does not exist.
+        SetDefaultVersionStickyFalse: the default is sticky, but the type keeps a single version.
+        MissingVersions: the resource has no versions.
+        UnknownId: the chosen version does not exist.
     """
     attributes = draft.attributes
     if attributes[STICKY] and kind.maxversions == 1:
@@ -337,6 +338,6 @@ def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) 
 
 
 def has_moved(draft: Draft) -> bool:
-    """Whether the default version or its stickiness differs from before."""
+    """Whether the default version or the stickiness has changed."""
     before: Mapping[str, Any] = draft.before.attributes if draft.before else {}
     return any(before.get(name) != draft.attributes.get(name) for name in (ID, STICKY))

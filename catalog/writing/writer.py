@@ -34,22 +34,23 @@ from catalog.writing.transaction import (
     touched_by,
 )
 
-# Of those under locks, the last one locks the whole catalog.
+# Attempts under locks. The last attempt locks the whole catalog.
 _MOST_ATTEMPTS = 3
-# What changes again and again while a large interaction is planned is locked before.
+# Plans without locks. If entities keep changing while a large interaction is planned, the
+# interaction is decided under locks instead.
 _MOST_PLANS = 3
 
 
 class Writer:
-    """Applies each interaction whole or not at all.
+    """Applies each interaction as a whole or not at all.
 
     Args:
-        database: of the caller who writes.
-        group_commit: writes small interactions of all callers.
-        checked_requests: those whose documents are checked.
-        signers: those of this authority's keys.
+        database: the database, for the caller who writes.
+        group_commit: writes the small interactions of every caller.
+        checked_requests: the requests whose documents are checked.
+        signers: the signers with the keys of the node's authority.
         metrics: count the interactions.
-        tracing: has a span for each.
+        tracing: records a span for each interaction.
     """
 
     def __init__(
@@ -79,15 +80,16 @@ class Writer:
         """Apply an interaction.
 
         Args:
-            configuration: the one in force when the request was read.
-            reconfiguration: the configuration that the request asks for; the interaction was
-                read with it.
-            condition: is called once the touched entities are locked, and may refuse. It is
-                called again where documents had to be checked.
+            configuration: the configuration in force when the request was read.
+            reconfiguration: the configuration that the request asks for, with which the
+                interaction was read.
+            condition: called once the touched entities are locked; may refuse the interaction.
+                Called again if documents had to be checked.
 
         Raises:
-            XRegistryError: it is refused, with every violation found.
-            ConfigurationChanged: nothing was written; the request is to be read again.
+            XRegistryError: the interaction is refused, with every violation found.
+            ConfigurationChanged: the configuration changed; nothing was written, and the caller
+                has to read the request again.
         """
         return await self._counted(
             self._apply(configuration, interaction, reconfiguration, condition)
@@ -107,9 +109,12 @@ class Writer:
         elif condition is None and not is_long() and is_small(interaction, configuration.model):
             outcome = await self._group_commit.apply(configuration, Composed(interaction, touched))
             if outcome is not None:
+                # The batch used the node's database, so the commit has to be noted for the caller:
+                # a later error of the request must not report that nothing was written.
                 self._database.has_committed = True
                 return outcome
-        # A change of the configuration checks the documents of others.
+        # A change of the configuration checks documents throughout the catalog, so the time limit
+        # of a request would not fit.
         checks = self._checked_requests.begin(
             self._database.caller.client, is_bounded=reconfiguration is None
         )
@@ -131,10 +136,10 @@ class Writer:
         condition: Condition | None = None,
         is_dry: bool = False,
     ) -> Outcome:
-        """Apply the interaction that `composer` composes under its locks.
+        """Apply the interaction that `composer` composes under locks.
 
         Args:
-            is_dry: decide and check everything, and write nothing.
+            is_dry: decide and check the interaction without writing.
 
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
@@ -146,7 +151,7 @@ class Writer:
         return await (applying if is_dry else self._counted(applying))
 
     async def _counted(self, applying: Awaitable[Outcome]) -> Outcome:
-        """Apply an interaction, count what became of it, and tell its id."""
+        """Apply an interaction, count the result, and log the id of the interaction."""
         with self._tracing.within("write") as span:
             try:
                 outcome = await applying
@@ -169,10 +174,10 @@ class Writer:
         condition: Condition | None = None,
         is_dry: bool = False,
     ) -> Outcome:
-        """Apply an interaction in a transaction of its own.
+        """Apply an interaction in a separate transaction.
 
-        Documents are checked between transactions: one that finds some to be checked is rolled
-        back, and run again once the results are known.
+        Documents are checked between transactions: if documents are still to be checked, the
+        transaction is rolled back, and run again once the results are known.
         """
         is_planned = reconfiguration is None and (is_dry or composer.is_large)
         for attempt in range(-_MOST_PLANS if is_planned else 0, _MOST_ATTEMPTS):
@@ -211,10 +216,12 @@ class Writer:
         raise AssertionError("nothing changes under a lock on the whole catalog")
 
     async def _keep_unseen(self, group: str) -> None:
-        """Refuse to write to a group, instead of telling that another authority hands it over.
+        """Refuse a client without the right to write to a group that is being handed over.
+
+        The lock fails before the rights are checked, and its error would reveal the handover.
 
         Raises:
-            Forbidden, Unauthenticated: the client may not write there.
+            Forbidden, Unauthenticated: the client may not write to the group.
         """
         if (scope := self._database.caller.writes) is not EVERYTHING:
             async with self._database.transaction() as connection:

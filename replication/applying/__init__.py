@@ -1,1 +1,1 @@
-"""Applies what was decided to the database: copies, evictions, renamed groups, addresses."""
+"""Applies decisions to the database: copies, evictions, renamed groups, addresses."""

@@ -56,7 +56,7 @@ from replication.store import doubtedcopies, linkconflicts
 from replication.store.handovers import read_reservations
 from replication.store.linkconflicts import LinkConflict
 
-# A database has room for some thousand locks. With more, the whole catalog is locked.
+# A database has room for some thousand locks. Beyond the limit, the whole catalog is locked.
 _MOST_LOCKS = 1000
 _MOST_ATTEMPTS = 3
 _NOT_RECOVERING: frozenset[Gate] = frozenset({"open", "model"})
@@ -64,20 +64,21 @@ _NOT_RECOVERING: frozenset[Gate] = frozenset({"open", "model"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Copies that came together.
+    """A batch of copies received together.
 
     Args:
-        copies: in any order.
+        copies: the copies, in arbitrary order.
         policy: decides which copies are admitted.
-        link: the link that brings them, `None` for a repair.
-        cursor: saved with them; `None` while there is more to come up to the next one.
-        size: the bytes in which they came.
-        behind: the changes that the source has after them, if it tells.
-        is_bulk: they are among the first copies that a link brings, or those that it doubts.
-        is_repair: compute the digests of the entities here anew.
-        mapping: the names that groups get here.
+        link: the link that brings the copies, `None` for a repair.
+        cursor: the cursor after the copies, saved in the same transaction; `None` if further
+            copies belong to the same cursor.
+        size: the size of the copies as received, in bytes.
+        behind: the number of changes at the source after the copies, if reported.
+        is_bulk: the copies belong to the first copy of a link, or to copies that the link doubts.
+        is_repair: compute the digests of stored entities again.
+        mapping: the local names of groups.
         addresses: the rules for addresses of endpoints.
-        writable: where their sender may write.
+        writable: the groups to which the sender may write.
     """
 
     copies: Sequence[Incoming]
@@ -95,11 +96,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedBatch:
-    """The findings of a batch, how many rows it added to the change log, and how many entities it
-    deleted.
+    """The result of a batch: findings, rows added to the change log, and deleted entities.
 
-    `has_delayed` says whether other writes waited for it when it was about to commit, and it was
-    large.
+    `has_delayed`: the batch was large, and when it was about to commit, a write was waiting for a
+    lock of the batch.
     """
 
     findings: Sequence[CopyFinding]
@@ -112,15 +112,15 @@ class AppliedBatch:
 
 
 async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
-    """Apply a batch with its link's cursor and conflicts, all or nothing.
+    """Apply a batch together with the cursor and the conflicts of the link, atomically.
 
     Raises:
         LinkReplaced: nothing was written; the link was replaced or removed.
-        TooManyDeletions: nothing was written; the link waits to be allowed.
+        TooManyDeletions: nothing was written; the link waits for permission to delete.
         ServerBusy: nothing was written; the database did not answer in time, or the
             configuration keeps changing.
         CatalogRecovering: nothing was written; the batch is of a recovery that has ended.
-        Forbidden, Unauthenticated: nothing was written; the sender may not write all of it.
+        Forbidden, Unauthenticated: nothing was written; the sender may not write every copy.
     """
     by = {} if batch.link is None else {"concord.link": batch.link.id}
     with context.tracing.spans_in(
@@ -140,7 +140,9 @@ async def _apply_under(
 ) -> AppliedBatch:
     checked = going_on(check_copies(batch.copies, configuration.model), spans)
     checked = rewrite_copies(checked, batch.addresses)
+    # Signatures are verified before the transaction, so that no lock is held meanwhile.
     await verify_ahead(context.database, [c for c in checked if not isinstance(c, MalformedCopy)])
+    # Copies are placed without locks, so the places are verified under locks, and corrected.
     held: Mapping[Origin, str] = {}
     is_exclusive = False
     for _ in range(_MOST_ATTEMPTS):
@@ -163,12 +165,12 @@ async def _apply_once(
 ) -> AppliedBatch:
     database, model, now = context.database, configuration.model, datetime.now(UTC)
     valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
-    # Whoever takes its own entities back must have closed the gate, and not opened it since.
+    # A node that recovers its own entities must have closed the gate, and not opened it since.
     refused_at = _NOT_RECOVERING if batch.policy.is_recovering else frozenset()
     touched = replace(_touched_by(valid), revision=configuration.revision, refused_at=refused_at)
     if is_exclusive:
         touched = replace(touched, registry_exclusive=True)
-    # What changes nothing is no news for the audit: a pusher tells again what is here already.
+    # A batch without effect is no news for the audit: pushers send copies that are stored already.
     async with database.transaction(is_noted=False) as connection:
         locked = (await lock_and_load(connection, touched)).entities
         groups = groups_of(valid)
@@ -202,8 +204,9 @@ async def _apply_once(
                 on_loop=True,
             )
         await _record(connection, batch, decision, now)
-        # Smaller batches are short: writes that wait for them need no pause afterwards.
+        # Smaller batches are short: waiting writes need no pause after the commit.
         has_delayed = batch.is_bulk and await is_awaited(connection)
+    # Signals come after the commit, so that woken readers see the changes.
     if changes:
         database.signal.set(changes)
     elif batch.cursor is not None:
@@ -219,9 +222,10 @@ async def _apply_once(
 async def _policy_under_locks(
     database: Database, connection: Connection, batch: Batch, copies: Sequence[Copy]
 ) -> Policy:
-    """The policy of a batch, given trusted keys, other links and the copies that its link doubts.
+    """The policy of a batch, given trusted keys, other links and the copies that the link doubts.
 
-    It is read under the locks of the batch, so none is applied by what was so before.
+    The policy is read under the locks of the batch, so that no copy is applied by an outdated
+    policy.
     """
     authorities = {copy.authority for copy in copies}
     policy = await policy_within(connection, batch.policy, authorities)
@@ -234,7 +238,7 @@ async def _policy_under_locks(
 
 
 def _groups_or_ends(copies: Iterable[Copy]) -> Iterator[Copy]:
-    """The copies that a handover of a group to this node may concern, if the group is not here."""
+    """The copies that a handover of a group to the node may concern: groups and tombstones."""
     return (copy for copy in copies if copy.kind == "group" or isinstance(copy, Tombstone))
 
 
@@ -254,11 +258,14 @@ def _touched_by(copies: Iterable[Copy]) -> Touched:
 async def load_local(
     connection: Connection, copies: Sequence[Copy], groups: Iterable[Origin] = ()
 ) -> tuple[dict[str, Entity], dict[Origin, Tombstone]]:
-    """The entities at the copies' xids, of their origins, their groups and parents, below deleted
-    ones, and the default versions of resources, with the tombstones of origins."""
+    """Read the entities and tombstones that a decision about copies depends on.
+
+    Reads the entities at the xids and of the origins of the copies, groups and parents, the
+    entities below deleted entities, default versions of resources, and tombstones of the origins.
+    """
     xids = {copy.xid for copy in copies}
     parents = {parent_of(xid) for xid in xids} - {"/"}
-    # A resource shows its default version, so its changes depend on the old and the new one.
+    # A resource shows the default version, so changes depend on the old and the new default.
     defaults = {
         f"{copy.xid}/versions/{copy.attributes.get('defaultversionid')}"
         for copy in copies
@@ -288,7 +295,7 @@ async def _load_below(
 async def _blank_damaged(
     connection: Connection, entities: Mapping[str, Entity]
 ) -> dict[str, Entity]:
-    """Blank the digest of damaged entities, so that they match no copy."""
+    """Blank the digests of damaged entities, so that a damaged entity matches no copy."""
     versions = [xid for xid, entity in entities.items() if entity.kind == "version"]
     hashes = await stored_copies.rehash_documents(connection, versions)
     return {
@@ -311,11 +318,12 @@ async def write_decision(
     retold: Callable[[Iterable[Change]], list[Change]] = list,
     on_loop: bool = False,
 ) -> Sequence[Change]:
-    """Write what was decided, in the transaction of a caller that holds the locks.
+    """Write a decision, in the transaction of a caller that holds the locks.
 
     Args:
-        before: the entities before, with the registry if groups may come or go.
-        signer: the signer of this authority, if entities become its own.
+        before: the entities before the batch, with the registry if groups may be created or
+            deleted.
+        signer: the signer of the node's authority, if the node takes entities over.
         retold: completes the changes.
         on_loop: as in `write`.
     """
@@ -351,7 +359,7 @@ async def write_decision(
 async def _record(
     connection: Connection, batch: Batch, decision: BatchDecision, now: datetime
 ) -> None:
-    """Save the link's cursor, its counts and its conflicts."""
+    """Save the cursor, the counts and the conflicts of the link."""
     settled = [f.origin for f in decision.findings if f.verdict in SETTLED]
     if batch.link is None:
         await linkconflicts.settle(connection, settled)

@@ -1,4 +1,4 @@
-"""The traces of the writes that copies are of."""
+"""The traces of the writes that produced copies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from replication.deciding.copychecks import Incoming, MalformedCopy
 
 
 def traces_of(copies: Iterable[Incoming]) -> Iterator[TraceContext]:
-    """The traces of the writes that copies are of."""
+    """The traces of the writes that produced copies."""
     for copy in copies:
         if not isinstance(copy, MalformedCopy) and copy.trace is not None:
             yield copy.trace
 
 
 def going_on(copies: Sequence[Incoming], spans: TraceSpans) -> Sequence[Incoming]:
-    """The copies, whose changes here go on from spans."""
+    """The copies, with traces that continue from the spans of the node."""
     return [
         copy
         if isinstance(copy, MalformedCopy) or copy.trace is None

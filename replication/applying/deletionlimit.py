@@ -1,8 +1,8 @@
-"""Holds links to the share that they may lose without asking, and stores their questions.
+"""Limits the entities that a link may lose without asking an operator, and stores questions.
 
-What an authority deletes, by an intact log and with epochs, is its decision and is not counted.
-Counted is what a source lacks, and everything that is deleted by one that has lost data, until the
-link has caught up with it.
+Deletions by an authority with an intact log, which carry epochs, are not counted. Losses are
+counted if a source lacks entities, and for every deletion by a source that has lost data, until the
+link has caught up with the source.
 """
 
 from __future__ import annotations
@@ -35,26 +35,34 @@ _DIGEST_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionLimit:
-    """The most that is lost without asking: so many entities, or a share of those that are held."""
+    """The limit of losses without asking: a number of entities, or a share of held entities.
+
+    The larger limit counts.
+    """
 
     share: float
     count: int
 
     @staticmethod
     def of(settings: Settings) -> DeletionLimit:
-        """The limit as it is configured."""
+        """The configured limit."""
         return DeletionLimit(share=settings.link_delete_share, count=settings.link_delete_count)
 
     def is_passed(self, losses: int, held: int) -> bool:
-        """Whether so many of the entities that are held, themselves included, are too many."""
+        """Whether a number of losses passes the limit.
+
+        Args:
+            losses: the number of lost entities.
+            held: the number of held entities, including the lost entities.
+        """
         return losses > self.count and losses > self.share * held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The question of a link about the entities that it would lose, of so many that it holds.
+    """The question of a link about the entities that it would lose, of the `of` entities held.
 
-    `digest` names the source's state: its authority and instance, and what it has lost.
+    `digest` identifies the state of the source: authority, instance, and lost entities.
     """
 
     losses: Sequence[Origin]
@@ -70,7 +78,7 @@ class Question:
         return Question(losses=ordered, of=of, digest=hashed.hexdigest()[:_DIGEST_CHARACTERS])
 
     def shown(self) -> LinkQuestion:
-        """The question as links show it: the first of its entities, and their number."""
+        """The question as shown with a link: the number of lost entities, and the first of them."""
         first = [
             LostEntity(authority=e.authority, origin=e.xid) for e in self.losses[:_MOST_LISTED]
         ]
@@ -78,7 +86,7 @@ class Question:
 
 
 class TooManyDeletions(ClientError):
-    """A link would lose more than it may without asking: nothing of it was applied."""
+    """A link would lose more entities than permitted without asking; nothing was applied."""
 
     def __init__(self, link: Link, question: Question, pending: int = 0) -> None:
         lost, of = f"{len(question.losses):,}", f"{question.of:,}"
@@ -107,16 +115,16 @@ async def count_losses(
     going: Collection[Origin],
     coming: Collection[Origin],
 ) -> None:
-    """Count what a batch deletes, in its transaction, if its source has lost data.
+    """Count the deletions of a batch, in the transaction of the batch, if the source lost data.
 
     Args:
-        going: the entities that go.
-        coming: those that are written, and so are lost no longer.
+        going: the deleted entities.
+        coming: the written entities, which are no longer lost.
 
     Raises:
-        TooManyDeletions: roll back.
+        TooManyDeletions: the caller has to roll back.
     """
-    # What a server of other software lacks is counted before it is deleted.
+    # The losses of a walked server of other software are checked before the batch.
     if link.definition.mode == "walk" or not await linklosses.is_lost(connection, link):
         return
     await linklosses.come_back(connection, link, coming)
@@ -130,22 +138,22 @@ async def count_losses(
 async def check_losses(
     context: Context, link: Link, policy: Policy, losses: Collection[Origin], *, pending: int = 0
 ) -> None:
-    """Check, before entities are deleted that a source lacks, that so many may be.
+    """Check that a link may lose entities that the source lacks, before they are deleted.
 
     Args:
-        pending: as many copies are to come.
+        pending: the number of copies to come.
 
     Raises:
-        TooManyDeletions: the link asks.
+        TooManyDeletions: the link has to ask, and the question was stored.
     """
     await _check(context, link, losses, partial(_count_held, policy), pending)
 
 
 async def check_written_losses(context: Context, link: Link, losses: Collection[Origin]) -> None:
-    """Check that a link may delete entities that it has written to its server.
+    """Check that a link may delete entities that it has written to the remote server.
 
     Raises:
-        TooManyDeletions: the link asks.
+        TooManyDeletions: the link has to ask, and the question was stored.
     """
     await _check(context, link, losses, partial(_count_written, link), 0)
 
@@ -153,14 +161,17 @@ async def check_written_losses(context: Context, link: Link, losses: Collection[
 async def find_question(
     context: Context, link: Link, policy: Policy, losses: Collection[Origin]
 ) -> Question | None:
-    """The question that a link would ask if it were to lose these entities."""
+    """The question that a link would ask before losing the given entities; `None` without one."""
     async with context.database.snapshot() as connection:
         return await _question(context, connection, link, losses, partial(_count_held, policy))
 
 
 @asynccontextmanager
 async def asking(context: Context) -> AsyncIterator[None]:
-    """Have a link ask for what it must not delete here without being allowed to."""
+    """Store the question of a link if the block raises `TooManyDeletions`.
+
+    A separate transaction stores the question, since the transaction of the block is rolled back.
+    """
     try:
         yield
     except TooManyDeletions as error:
@@ -169,7 +180,7 @@ async def asking(context: Context) -> AsyncIterator[None]:
 
 
 async def _ask(context: Context, error: TooManyDeletions) -> None:
-    """Store the question of a link; so it waits after a restart, too.
+    """Store the question of a link, so that the link also waits after a restart.
 
     Raises:
         LinkReplaced
@@ -210,7 +221,7 @@ async def _question(
     before = await linklosses.read(connection, link)
     together = ({*losses} | before.gone) - before.allowed
     limit = DeletionLimit.of(context.settings)
-    # Most batches lose so little that it does not matter how much there is.
+    # Most losses stay below the fixed count, so the costly count of held entities is not needed.
     if not limit.is_passed(len(together), 0):
         return None
     held = await count(connection) + len(before.gone - {*losses})

@@ -1,4 +1,4 @@
-"""Lets the replicas leave that a link has brought and does not select any more."""
+"""Drops replicas that a link has brought and no longer selects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _DROPPED_AT_ONCE = 50
 
 @dataclass(slots=True)
 class _Leaving:
-    """The topmost of the entities that leave."""
+    """The topmost entities to drop."""
 
     roots: list[str] = field(default_factory=list)
     _above: set[Origin] = field(default_factory=set)
 
     def add(self, held: stored_copies.HeldName) -> None:
-        """Add an entity, after those above it."""
+        """Add an entity; must be called for the ancestors first."""
         steps = held.origin.split("/")
         above = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
         if not any(Origin(held.authority, path) in self._above for path in above):
@@ -39,13 +39,13 @@ class _Leaving:
 
 
 async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
-    """Drop what `link.former` selected, and neither the link nor another one selects now.
+    """Drop the replicas that `link.former` selected and no link of the node selects now.
 
-    Nobody who follows this node is told, since no authority has deleted anything. An operator has
-    changed the selection, so no number of entities is too many.
+    Followers of the node are not told, since no authority has deleted an entity. An operator has
+    changed the selection, so the number of entities is not limited.
 
     Returns:
-        the number of entities that were dropped.
+        the number of dropped entities.
     """
     former = [
         CopyFilter(
@@ -67,20 +67,20 @@ async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
 async def drop_unlabelled(
     context: Context, link: Link, policy: Policy, units: Collection[Origin] | None = None
 ) -> int:
-    """Drop what a link brought and its labels do not select, with the groups that are left empty.
+    """Drop replicas of a link that the labels do not select, and groups left empty.
 
     Args:
-        units: the groups and resources to look at, each group with all below it if it does not
-            have the labels itself; `None` stands for all.
+        units: the groups and resources to check, including the resources of groups without the
+            labels; `None` checks every group and resource.
 
     Returns:
-        the number of entities that were dropped.
+        the number of dropped entities.
     """
     labels, number = link.definition.labels, 0
     if not labels:
         return 0
     named = None if policy.authorities is None else sorted(policy.authorities)
-    # The group of what has left may be empty after that.
+    # The first pass may leave groups empty, which the second pass drops.
     for _ in range(2):
         async with context.database.acquire() as connection:
             others = await links.bringing_beside(connection, link)

@@ -1,6 +1,6 @@
-"""Rewrites the addresses of endpoints that are here after a link's rules for them have changed.
+"""Rewrites the addresses of stored endpoints after the rules of a link have changed.
 
-The originals are kept beside what is shown, so nothing is fetched.
+The original addresses are stored beside the shown addresses, so nothing is fetched.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _WRITTEN_AT_ONCE = 100
 
 
 async def rewrite_endpoints(context: Context, link: Link, policy: Policy) -> int:
-    """Give the endpoints that a link may bring the addresses of its rules; return their number.
+    """Rewrite endpoints that a link may bring by the rules of the link; return the number.
 
-    Subscribers here are told that they are updated. Nobody who follows this node is concerned,
-    since epochs, digests and what is sent of them stay.
+    Local subscribers are told of the updates. Followers of the node are not concerned, since
+    epochs, digests and the copies sent to followers stay.
     """
     rules, after, number = rules_of(link.definition), f"/{ENDPOINTS}/", 0
     named = None if policy.authorities is None else sorted(policy.authorities)
@@ -57,7 +57,10 @@ async def rewrite_endpoints(context: Context, link: Link, policy: Policy) -> int
 
 
 async def _write(context: Context, rules: AddressRules, endpoints: Sequence[Entity]) -> int:
-    """Write other addresses of endpoints, whose copies may be later ones by now."""
+    """Write the addresses of endpoints.
+
+    The endpoints are read again under locks, since later copies may have arrived meanwhile.
+    """
     touched = Touched(groups=frozenset(each.xid for each in endpoints), groups_exclusive=True)
     async with context.database.transaction() as connection:
         locked = (await lock_and_load(connection, touched)).entities

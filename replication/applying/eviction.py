@@ -1,7 +1,7 @@
-"""Drops replicas without telling that their authorities deleted them, which they did not.
+"""Drops replicas without announcing a deletion by the authority.
 
-Local subscribers are told, since the entities are gone here. The feed shows the present state of
-an origin, and of a dropped one there is none: catalogs that follow this node keep their copies.
+Local subscribers are told, since the entities are gone from the node. The feed shows the present
+state of an origin, and a dropped origin has no state: followers of the node keep the copies.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _ORIGINS_AT_ONCE = 1000
 
 
 async def evict(context: Context, link: Link) -> int:
-    """Drop the replicas of `link.drops` that the link may bring, and forget what was deleted.
+    """Drop the replicas of `link.drops` that the link may bring, and forget deletions.
 
-    Groups are dropped whole, even if only a part is in the link's scope.
+    Groups are dropped as a whole, even if only a part is in the scope of the link.
 
     Returns:
-        the number of entities that were dropped.
+        the number of dropped entities.
     """
     own = context.database.node.authority
     named = None if link.drops == RELAY else link.drops
@@ -51,13 +51,13 @@ async def evict(context: Context, link: Link) -> int:
 
 
 async def doubt_copies(context: Context, link: Link, policy: Policy, *, overruled: bool) -> None:
-    """Doubt the copies here that the source of a link controls, before it is copied completely.
+    """Mark the copies that the source of a link controls as doubted, before a complete copy.
 
-    The copy then shows what the source lacks.
+    The complete copy then shows which entities the source lacks.
 
     Args:
-        overruled: the source's own copies replace them whatever the epochs, as relays may have
-            forged them.
+        overruled: copies from the source replace doubted copies at every epoch, since relays may
+            have forged the doubted copies.
     """
     is_brought = policy.authorities is None or policy.sender in policy.authorities
     await await_earlier_batches(context)
@@ -73,7 +73,10 @@ async def doubt_copies(context: Context, link: Link, policy: Policy, *, overrule
 
 
 async def await_earlier_batches(context: Context) -> None:
-    """Wait until the batches of relays end that were decided before a link was pinned."""
+    """Wait for the end of relays' batches that were decided before a link was pinned.
+
+    The lock on the whole catalog waits for every transaction with a lock on a group.
+    """
     async with context.database.transaction() as connection:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
 
@@ -81,18 +84,19 @@ async def await_earlier_batches(context: Context) -> None:
 async def drop_doubted(
     context: Context, link: Link, policy: Policy, *, is_allowed: bool = False
 ) -> int:
-    """Drop the copies of the sender's authority that it does not have itself, as it has said.
+    """Drop doubted copies of the sender's authority that the sender lacks, by a complete copy.
 
-    They stay unless an operator has set up the link since the last copy, or has allowed it.
+    Doubted copies are kept, and no longer doubted, unless an operator has set up the link since the
+    last complete copy, or a doubted copy is overruled.
 
     Args:
-        is_allowed: an operator has answered the question about them elsewhere.
+        is_allowed: an operator has answered the question about the losses already.
 
     Returns:
-        the number of entities that were dropped.
+        the number of dropped entities.
 
     Raises:
-        TooManyDeletions: nothing was dropped; the authority may have lost its data.
+        TooManyDeletions: nothing was dropped; the authority may have lost data.
     """
     async with context.database.acquire() as connection:
         left = await doubtedcopies.read_left(connection, link.id, policy.sender)
@@ -149,7 +153,7 @@ async def _evict_groups(context: Context, policy: Policy, named: Sequence[str] |
 
 
 async def _forget_deletions(context: Context, policy: Policy, named: Sequence[str] | None) -> None:
-    """Forget deletions, which would keep out the later copies of their authorities."""
+    """Forget deletions, which would keep out later copies of the authorities."""
     after = Origin("", "")
     while True:
         async with context.database.transaction() as connection:
@@ -166,7 +170,7 @@ async def _forget_deletions(context: Context, policy: Policy, named: Sequence[st
 async def load_around(
     connection: Connection, roots: Sequence[str], locked: Mapping[str, Entity]
 ) -> dict[str, Entity]:
-    """The entities at and below these paths, with those above, which change with them."""
+    """The entities at and below the given paths, and the parents, which change as well."""
     below = await store.load_subtrees(connection, roots)
     ancestors = {str(Xid.parse(xid).parent) for xid in roots} - {"/"}
     above = await store.load(connection, ancestors)
@@ -176,7 +180,11 @@ async def load_around(
 async def drop_at(
     context: Context, connection: Connection, roots: Sequence[str], before: Mapping[str, Entity]
 ) -> Sequence[Change]:
-    """Drop the entities at and below these paths in a transaction; `before` has all concerned."""
+    """Drop the entities at and below the given paths, in the transaction of the caller.
+
+    Args:
+        before: the entities as `load_around` returns them.
+    """
     now, gone = datetime.now(UTC), within(before, roots)
     if not gone:
         return []
@@ -201,19 +209,19 @@ async def drop_at(
 
 
 def within(entities: Mapping[str, Entity], roots: Sequence[str]) -> list[Entity]:
-    """The entities at and below these paths."""
+    """The entities at and below the given paths."""
     dropped = frozenset(roots)
     return [entity for entity in entities.values() if _is_within(entity.xid, dropped)]
 
 
 def _is_within(xid: str, roots: frozenset[str]) -> bool:
-    """Whether `xid` is one of these paths or below one."""
+    """Whether `xid` is at or below a root."""
     steps = xid.split("/")
     return any("/".join(steps[:end]) in roots for end in (3, 5, 7))
 
 
 def end_of(entity: Entity, now: datetime) -> Tombstone:
-    """The end of a replica here. Its epoch is not raised: that is its authority's to do."""
+    """The tombstone of a dropped replica; only the authority may raise the epoch."""
     return Tombstone(
         xid=entity.xid,
         kind=entity.kind,
@@ -225,7 +233,7 @@ def end_of(entity: Entity, now: datetime) -> Tombstone:
 
 
 def announce(context: Context, changes: Sequence[Change]) -> int:
-    """Tell of changes that were committed; return how many of them are deletions."""
+    """Announce committed changes; return the number of deletions."""
     if changes:
         context.database.signal.set(changes)
     return sum(change.action == "deleted" for change in changes)

@@ -1,4 +1,7 @@
-"""Renames groups of replicas after a link's mapping has changed: each with all below it at once."""
+"""Renames groups of replicas after the mapping of a link has changed.
+
+A group and every entity below are renamed in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _GROUPS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Rename:
-    """A group at `xid` that is to be at `target`; `origin` is its own."""
+    """A group at `xid` to be moved to `target`; `origin` is the origin of the group."""
 
     xid: str
     target: str
@@ -37,15 +40,16 @@ class _Rename:
 
 
 async def rename_groups(context: Context, link: Link, policy: Policy) -> int:
-    """Give the groups that a link may bring the names of its mapping; return how many there were.
+    """Rename the groups that a link may bring by the mapping of the link; return the number.
 
-    Subscribers here are told that the entities went and came. Nobody who follows this node is
+    Local subscribers are told of deleted and created entities. Followers of the node are not
     concerned, since origins and digests stay.
 
     Raises:
-        ClientError: a name is not free, or a group has none. The others are renamed.
+        ClientError: a name is taken, or a group has no name. The remaining groups are renamed.
     """
     pending, faults = await _find(context, link, policy)
+    # A name may become free when a different group is renamed, so passes go on while they help.
     number, has_moved = 0, True
     while pending and has_moved:
         blocked = [each for each in pending if not await _rename(context, each)]
@@ -87,7 +91,10 @@ async def _find(context: Context, link: Link, policy: Policy) -> tuple[list[_Ren
 
 
 async def _rename(context: Context, rename: _Rename) -> bool:
-    """Rename a group unless its new name is taken; one that is elsewhere by now stays there."""
+    """Rename a group; return whether the name was free.
+
+    A group that has moved since the search is left alone.
+    """
     now = datetime.now(UTC)
     touched = Touched(
         groups=frozenset((rename.xid, rename.target)),
@@ -100,7 +107,7 @@ async def _rename(context: Context, rename: _Rename) -> bool:
         if group is None or Origin(group.authority, group.origin) != rename.origin:
             return True
         occupants = (await stored_copies.load_held(connection, [rename.target], [])).entities
-        # One that differs in case only is the group itself.
+        # Ids are compared without case, so a rename in case only finds the group itself.
         if occupants.keys() - {rename.xid}:
             return False
         reserved = await read_reservations(connection)

@@ -1,1 +1,1 @@
-"""Decides what becomes of incoming copies, by authority and epoch. No I/O."""
+"""Decides about incoming copies by authority and epoch. No I/O."""

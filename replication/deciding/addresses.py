@@ -1,8 +1,9 @@
-"""Rewrites the addresses of endpoints for another network, where bridges stand for them. Pure.
+"""Rewrites the addresses of endpoints for a network in which bridges replace the endpoints. Pure.
 
-The addresses are those that clients connect to: `protocoloptions.endpoints`, whose entries have a
-`uri` or, for Kafka, `bootstrap.servers`, and the `subscriptionurl` of the Discovery API. What the
-authority wrote is kept beside them, so the copy has the same digest, and is sent on as it came.
+Rewritten are the addresses that clients connect to: `protocoloptions.endpoints`, whose entries have
+a `uri` or, for Kafka, `bootstrap.servers`, and the `subscriptionurl` of the Discovery API. The
+original values are stored beside the rewritten values, so the copy keeps the digest, and is sent on
+unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from replication.deciding.copychecks import Incoming
 from replication.deciding.mapping import read_names
 
 ENDPOINTS = "endpoints"
-# Of an endpoint's entries, and of the brokers of each, as many are looked at: each may grow.
+# The number of rewritten entries of an endpoint, and of brokers of an entry. Rewriting may lengthen
+# an address, so the limit bounds the growth of an entity.
 _MOST_ENTRIES = 100
 _LONGEST_URL = 255
 _KAFKA, _BROKERS = "kafka", "bootstrap.servers"
@@ -27,7 +29,7 @@ _URL = re.compile(
     rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://{_HOST}(?::(?P<port>[1-9][0-9]{{0,4}}))?"
     r"(?P<path>(?:/[A-Za-z0-9._~%!$&'()+,;:@-]*)*)"
 )
-# An address may be a URI template, whose expressions may begin what follows a host, or be a port.
+# An address may be a URI template; an expression may be the port, or begin the text after the host.
 _ADDRESS = re.compile(
     rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<user>[^/?#@]*@)?{_HOST}"
     r"(?P<port>:(?:[0-9]+|\{[^{}]*\}))?(?P<rest>(?:[/?#]|\{[/?#]).*)?",
@@ -38,7 +40,7 @@ _BOUNDARY = re.compile(r"\{?[/?#]|\Z")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The part of a URL that says where something is; the `path` has no slash at its end."""
+    """The location in a URL: scheme, host, port, and a path without a slash at the end."""
 
     scheme: str
     host: str
@@ -56,14 +58,14 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class AddressRules:
-    """The rules of a link by which addresses at its source become addresses here.
+    """The rules of a link that turn addresses at the source into local addresses.
 
-    A rule is for the addresses that have its scheme and host, its port if it names one, and its
-    path or one below it. Of several, the one with the longest path is taken, and of these the one
-    with a port.
+    A rule matches addresses with the scheme, the host, the port, if the rule names a port, and a
+    path at or below the path of the rule. Of several matching rules, the rule with the longest path
+    applies, and of rules with equal paths the rule with a port.
 
     Args:
-        rules: valid ones, by the URL at the source.
+        rules: valid rules: the local URL by the URL at the source.
     """
 
     rules: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class AddressRules:
         object.__setattr__(self, "_by_host", by_host)
 
     def address(self, address: str) -> str:
-        """The address here of one at the source; the same one if no rule is for it."""
+        """The local address for an address at the source; unchanged if no rule matches."""
         found = _ADDRESS.fullmatch(address)
         if found is None:
             return address
@@ -100,7 +102,7 @@ class AddressRules:
         return address
 
     def apply(self, entity: Entity) -> Entity:
-        """An entity with its addresses here, whatever they were before."""
+        """The entity with local addresses, computed from the addresses that the authority wrote."""
         is_endpoint = entity.kind == "group" and entity.origin.startswith(f"/{ENDPOINTS}/")
         if entity.damage or not is_endpoint:
             return entity
@@ -114,7 +116,7 @@ class AddressRules:
         return replace(entity, attributes={**published, **changed}, replaced=kept)
 
     def _shown(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes that have addresses, with those of here."""
+        """The attributes with addresses, rewritten to local addresses."""
         shown: dict[str, Any] = {}
         options, url = attributes.get("protocoloptions"), attributes.get("subscriptionurl")
         if isinstance(options, dict) and isinstance(listed := options.get("endpoints"), list):
@@ -125,7 +127,7 @@ class AddressRules:
         return shown
 
     def _entry(self, entry: Any) -> Any:
-        """An entry of an endpoint's list of addresses, rewritten. The entry may be malformed."""
+        """A rewritten entry of an endpoint's list of addresses; the entry may be malformed."""
         if isinstance(entry, str):
             return self.address(entry)
         if not isinstance(entry, dict):
@@ -138,7 +140,7 @@ class AddressRules:
         return shown
 
     def _broker(self, broker: Any) -> Any:
-        """A broker of Kafka, which has no scheme: rules are for it as for `kafka://HOST:PORT`."""
+        """A rewritten Kafka broker; rules match a broker as `kafka://HOST:PORT`."""
         if not isinstance(broker, str):
             return broker
         return self.address(f"{_KAFKA}://{broker}").removeprefix(f"{_KAFKA}://")
@@ -149,7 +151,7 @@ def _each(rewrite: Callable[[Any], Any], listed: list[Any]) -> list[Any]:
 
 
 NO_RULES = AddressRules()
-"""Leaves all addresses as they are at their authorities."""
+"""Leaves addresses unchanged."""
 
 
 def rules_of(definition: LinkDefinition) -> AddressRules:
@@ -158,21 +160,21 @@ def rules_of(definition: LinkDefinition) -> AddressRules:
 
 
 def rewrite_copies(copies: Iterable[Incoming], rules: AddressRules) -> list[Incoming]:
-    """The same copies with the addresses of here."""
+    """The copies with local addresses."""
     if not rules.rules:
         return list(copies)
     return [rules.apply(copy) if isinstance(copy, Entity) else copy for copy in copies]
 
 
 def why_no_rules(rules: Mapping[str, str]) -> str:
-    """The reason why a table of rules cannot be used; empty if it can."""
+    """The reason why a table of rules is invalid; empty if it is valid."""
     seen = set()
     for urls in rules.items():
         there, here = map(_Place.parse, urls)
         if there is None or here is None:
             wrong = urls[0] if there is None else urls[1]
             return f'"{wrong[:64]}" is not the beginning of an address, as amqp://broker:5672'
-        # A broker of Kafka is an address of which only the host and the port are written.
+        # Kafka brokers are written as host and port only, so a rule cannot add a scheme or a path.
         if _KAFKA in (there.scheme, here.scheme) and (
             there.scheme != here.scheme or there.path or here.path
         ):

@@ -19,7 +19,7 @@ from replication.deciding.provenance import MOST_LEAP, Copy, Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyFinding:
-    """One copy with its verdict; `detail` is the reason of a conflict."""
+    """The verdict about one copy; `detail` is the reason of a conflict."""
 
     origin: Origin
     xid: str
@@ -29,11 +29,12 @@ class CopyFinding:
 
 
 class HeldEntities:
-    """The entities of a node that a batch touches, in their state after each decided copy.
+    """The entities of a node that a batch touches, in the state after each decided copy.
 
     Args:
-        entities: by xid; with the parents of incoming copies and the subtrees of deleted ones.
-        tombstones: by origin.
+        entities: entities by xid, with the parents of incoming copies and the subtrees of deleted
+            entities.
+        tombstones: tombstones by origin.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class HeldEntities:
         self._children[parent_of(entity.xid)].add(entity.xid)
 
     def delete(self, tombstone: Tombstone) -> None:
-        """Add a tombstone; remove its entity with all below it."""
+        """Add a tombstone; remove the entity with every entity below."""
         held = self._by_origin.get(origin_of(tombstone))
         if held is not None:
             self._remove(held.xid)
@@ -100,10 +101,10 @@ class HeldEntities:
 class BatchDecision:
     """The findings of a batch and the rows to write.
 
-    `written` are the new states of entities; `deleted` the tombstones of entities that were here,
-    `remembered` of those that were not; `dropped` are the xids of entities below deleted ones,
-    whose own tombstones are still to come; `revived` are the origins whose tombstones go; `signed`
-    stay as they are, with other signatures.
+    `written` are the new states of entities; `deleted` are tombstones of stored entities,
+    `remembered` tombstones of unknown entities; `dropped` are the xids of entities below deleted
+    entities, whose tombstones are still to come; `revived` are the origins whose tombstones are
+    removed; `signed` are unchanged copies with new signatures.
     """
 
     findings: list[CopyFinding]
@@ -116,11 +117,11 @@ class BatchDecision:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """Whether the decision writes nothing."""
         return not (self.written or self.deleted or self.remembered or self.signed)
 
     def gone_among(self, before: Mapping[str, Entity]) -> list[Origin]:
-        """The entities that go, without those that others take the places of.
+        """The removed entities, except entities replaced at the same xid.
 
         Args:
             before: the entities before the batch, by xid.
@@ -144,9 +145,9 @@ def decide_batch(
     tombstones: Mapping[Origin, Tombstone],
     policy: Policy,
 ) -> BatchDecision:
-    """Decide about every checked copy of a batch, as if they came one after the other.
+    """Decide about every checked copy of a batch in sequence.
 
-    Deletions come first, the deepest first, then entities, parents first: their order in the batch
+    Deletions come first, deepest first, then entities, parents first, so the order within the batch
     does not matter. Copies of the same origin are ordered by epoch.
     """
     held = HeldEntities(entities, tombstones)
@@ -182,7 +183,7 @@ def changes_of(
         model: names the attributes of documents.
     """
     successors = {entity.xid: entity for entity in decision.written}
-    # What another entity replaces is gone, and the other one is new; both are told.
+    # A replaced entity is deleted, and the successor at the same xid is created; both are changes.
     replaced = [end for end in decision.deleted if _is_replaced(end, before, successors)]
     now_new = {end.xid for end in replaced}
     handed = [end for end in decision.deleted if end.xid in successors.keys() - now_new]
@@ -201,9 +202,9 @@ def changes_of(
 def _is_replaced(
     end: Tombstone, before: Mapping[str, Entity], successors: Mapping[str, Entity]
 ) -> bool:
-    """Whether another entity takes the place of a deleted one, which was not handed over to it.
+    """Whether a new entity replaces a deleted entity at the same xid, without a handover.
 
-    One that was handed over has the same time of creation, and its epochs go on.
+    After a handover, the entity keeps the time of creation, and the epochs continue.
     """
     successor, held = successors.get(end.xid), before.get(end.xid)
     if successor is None:
@@ -212,22 +213,22 @@ def _is_replaced(
 
 
 def order_of_change(change: Change) -> tuple[int, str, bool]:
-    """The order in the log: parents first, and ends before what takes their places."""
+    """The order in the log: parents first, and at each xid deletions before the successor."""
     return depth(change.xid), change.xid, change.action not in ("handed", "deleted")
 
 
 def succeeded(ends: Iterable[Tombstone]) -> list[Change]:
-    """The changes by which followers learn the ends of what another authority has now."""
+    """The changes that tell followers of the tombstones of handed over entities."""
     return [_change_of(end, "handed") for end in ends]
 
 
 def signatures_of(signed: Iterable[Copy]) -> list[Change]:
-    """The changes by which the followers of this node get other signatures of copies."""
+    """The changes that send new signatures of copies to followers of the node."""
     return [_change_of(copy, "signed") for copy in signed]
 
 
 def _change_of(copy: Copy, action: Action) -> Change:
-    """A change of the log alone: catalogs that follow this node may have the copy."""
+    """A change for the log alone; followers of the node may hold the copy."""
     return Change(
         xid=copy.xid,
         kind=copy.kind,
@@ -242,7 +243,7 @@ def _change_of(copy: Copy, action: Action) -> Change:
 def raised_registry(
     registry: Entity, decision: BatchDecision, before: Mapping[str, Entity], at: datetime
 ) -> Entity | None:
-    """The registry with its next epoch if a group is created or deleted (core/spec.md, "epoch")."""
+    """The registry with the next epoch if a group is created or deleted (core/spec.md, "epoch")."""
     is_created = any(e.kind == "group" and e.xid not in before for e in decision.written)
     is_deleted = any(t.kind == "group" for t in decision.deleted)
     if not (is_created or is_deleted):
@@ -256,7 +257,7 @@ def origin_of(copy: Copy) -> Origin:
 
 
 def order_of(copy: Incoming) -> tuple[int, int, str, int]:
-    """The order in which copies are decided about."""
+    """The sort key for the order of decisions about copies."""
     match copy:
         case Tombstone():
             return 0, -depth(copy.xid), copy.xid, copy.epoch
@@ -319,14 +320,14 @@ def _conclude(
     tombstones: Mapping[Origin, Tombstone],
     held: HeldEntities,
 ) -> BatchDecision:
-    """Compare the entities after the batch with those before."""
+    """Compare the entities before and after the batch."""
     decision = BatchDecision(findings=list(findings))
     live = {origin_of(e): e.xid for e in entities.values()}
     deleted = set()
     for origin in touched:
         tombstone = held.tombstones.get(origin)
         if tombstone is None:
-            # Another copy may have deleted one of its ancestors since.
+            # A later copy of the batch may have deleted an ancestor, and the entity with it.
             if entity := held.find(origin):
                 decision.written.append(entity)
                 decision.revived += [origin] * (origin in tombstones)

@@ -1,4 +1,4 @@
-"""Checks copies from other catalogs before a node compares them with its own entities."""
+"""Checks copies from remote catalogs before a node compares the copies with stored entities."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from catalog.model.xid import Xid, is_valid_id
 from catalog.writing.crossreferences import check_xref
 from replication.deciding.provenance import Copy
 
+# The database stores epochs as bigint, so the limit leaves room for the epoch to rise.
 _MOST_EPOCH = 2**62
 _MOST_AUTHORITY = 1024
 _MOST_SHOWN = 500
 _SPOILT = "its digest does not match its content"
 _ID, _FLAG, _TEXT = "an id", "a boolean", "a string"
-# The attributes that a server computes and stores nevertheless, with their types.
+# Attributes that a server computes and stores, with the types.
 _STORED_OF_VERSION = {
     "ancestorid": _ID,
     "formatvalidated": _FLAG,
@@ -31,13 +32,14 @@ _STORED_OF_VERSION = {
 }
 _STORED_OF_RESOURCE = {"defaultversionid": _ID, "defaultversionsticky": _FLAG}
 _ALWAYS_THERE = frozenset({"ancestorid", *_STORED_OF_RESOURCE})
-# An authority measures what its clients set, without the attributes that it computes itself.
+# The limit of an authority applies to attributes from clients, so a copy may exceed the limit by
+# the size of computed attributes.
 _MOST_COMPUTED_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MalformedCopy:
-    """A copy that cannot be applied, with as much of its identity as could be read."""
+    """A copy that cannot be applied, with the readable parts of the identity."""
 
     authority: str
     origin: str
@@ -50,7 +52,7 @@ Incoming = Entity | Tombstone | MalformedCopy
 
 
 class CheckedCopies(list[Incoming]):
-    """Copies as they came, each checked as it was taken; `checked` are the results."""
+    """Received copies, each checked on arrival; `checked` are the results."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -63,9 +65,9 @@ class CheckedCopies(list[Incoming]):
 
 
 def check_copies(copies: Iterable[Incoming], model: Model) -> list[Incoming]:
-    """The same copies, but a `MalformedCopy` in place of each invalid one.
+    """Check copies; return a `MalformedCopy` in place of each invalid copy.
 
-    Those that were checked by this model when they came are not checked again.
+    Copies that were checked against the same model on arrival are not checked again.
     """
     if isinstance(copies, CheckedCopies) and copies.model is model:
         return copies.checked
@@ -75,6 +77,7 @@ def check_copies(copies: Iterable[Incoming], model: Model) -> list[Incoming]:
 def _check(copy: Incoming, model: Model) -> Incoming:
     if isinstance(copy, MalformedCopy) or not (fault := why_invalid(copy, model)):
         return copy
+    # Conflicts are stored, so texts are shortened, and NUL, which PostgreSQL cannot store, removed.
     return MalformedCopy(
         authority=copy.authority[:_MOST_SHOWN].replace("\0", ""),
         origin=copy.origin[:_MOST_SHOWN].replace("\0", ""),
@@ -85,9 +88,9 @@ def _check(copy: Incoming, model: Model) -> Incoming:
 
 
 def why_invalid(copy: Copy, model: Model) -> str:
-    """The reason why a copy is invalid, whatever entities the node has; empty if it is valid.
+    """The reason why a copy is invalid, regardless of stored entities; empty for a valid copy.
 
-    Copies come from other catalogs, so nothing about them is trusted.
+    Copies come from remote catalogs, so no part of a copy is trusted.
     """
     try:
         path = Xid.parse(copy.xid)
@@ -103,12 +106,12 @@ def why_invalid(copy: Copy, model: Model) -> str:
         return "its authority is not a URI of reasonable length"
     if not isinstance(copy, Entity):
         return ""
-    # First, since what the rest looks at may be what was spoilt on its way.
+    # The digest is checked first, since the content for the remaining checks may be damaged.
     return _fault_of(copy, path, model) if copy.is_intact() else _SPOILT
 
 
 def _fault_of(entity: Entity, path: Xid, model: Model) -> str:
-    """The reason why an entity could not be shown, or would look like another one."""
+    """The reason why an entity could not be shown, or would look like a different entity."""
     group = model.group_type(path.groups)
     if group is None or (path.resources and path.resources not in group.resources):
         return f"the model here has no type for {path.groups}/{path.resources}".rstrip("/")
@@ -147,7 +150,7 @@ def _has_type(type_: str, value: object) -> bool:
 def _definitions(
     group: GroupType, path: Xid
 ) -> tuple[Mapping[str, Attribute], frozenset[str], Mapping[str, str]]:
-    """The attributes that clients set, those that a server computes, and what it stores of them."""
+    """The attributes set by clients, the computed attributes, and the types of stored ones."""
     if path.kind == "group":
         return group.own_attributes, group.managed, {}
     kind = group.resources[path.resources]

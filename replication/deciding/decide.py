@@ -1,8 +1,8 @@
-"""Decides whether an incoming copy is applied, given the entities of this node.
+"""Decides whether an incoming copy is applied, given the entities of the node.
 
-Only an entity's authority raises its epoch, so of two copies the one with the higher epoch is the
-later one, whatever their ways and their order. Where another catalog may have forged the copy
-here, the authority's own word is the later one (`Policy.overruled`).
+Only the authority of an entity raises the epoch, so of two copies the copy with the higher epoch is
+later, regardless of route and order of arrival. If a third catalog may have forged the held copy,
+a copy from the authority is the later copy (`Policy.overruled`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SETTLED = frozenset(
 """Verdicts that end the conflict of an origin."""
 
 NOT_BROUGHT = frozenset({Verdict.REFUSED, Verdict.DIRECT})
-"""Verdicts about copies that a link is not to bring. They end its own conflict of an origin, and
-those of no other link."""
+"""Verdicts about copies that a link may not bring. A verdict ends the conflict of an origin for the
+same link only."""
 
 CONFLICTS = frozenset(
     {
@@ -47,11 +47,11 @@ CONFLICTS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalState:
-    """The entities of this node that an incoming copy is compared with.
+    """The entities of the node to compare with an incoming copy.
 
     Args:
-        held: the entity of the same origin, or its tombstone.
-        occupant: the entity of another origin that has the copy's xid.
+        held: the entity or the tombstone of the same origin.
+        occupant: the entity of a different origin at the xid of the copy, regardless of case.
         parent: the live parent; `None` for a group, whose parent is the registry.
     """
 
@@ -61,7 +61,7 @@ class LocalState:
 
 
 def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
-    """Decide about one incoming copy, which `replication.deciding.copychecks` has found valid."""
+    """Decide about one incoming copy that `replication.deciding.copychecks` has found valid."""
     held = local.held
     if policy.is_own(incoming.authority):
         return Verdict.OWN
@@ -83,7 +83,10 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
 
 
 def signed_as(held: Copy | None, incoming: Copy, policy: Policy) -> Copy:
-    """The copy whose signature counts: the one here if that is the same, and rightly signed."""
+    """The copy whose signature counts: the held copy if it is equal and correctly signed.
+
+    So a relay that sends an equal copy without a valid signature causes no conflict.
+    """
     if held is None or not policy.trust.is_pinned(incoming.authority):
         return incoming
     is_same = held.digest == incoming.digest
@@ -91,7 +94,7 @@ def signed_as(held: Copy | None, incoming: Copy, policy: Policy) -> Copy:
 
 
 def _decide_same(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
-    """Of two signatures of one copy, a right one is kept, and of right ones the later."""
+    """Decide about equal copies: a valid signature is kept, and of valid signatures the later."""
     if policy.trust.fault_of(incoming):
         return Verdict.CURRENT
     if not policy.trust.fault_of(held):
@@ -118,7 +121,7 @@ def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
 
 
 def _decide_replacement(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
-    """Of two different copies, the one with the higher epoch wins, unless it is overruled."""
+    """Decide between different copies: the higher epoch wins, unless the held copy is overruled."""
     if held.epoch < incoming.epoch or policy.overrules(held, incoming):
         return Verdict.APPLY
     if held.epoch > incoming.epoch:
@@ -127,7 +130,7 @@ def _decide_replacement(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
 
 
 def _decide_arrival(local: LocalState, incoming: Entity, policy: Policy) -> Verdict:
-    """An entity that is not here yet needs a free xid below a parent of the same authority."""
+    """Decide about a new entity, which needs a free xid below a parent of the same authority."""
     if local.occupant is not None or policy.keeps_out(incoming):
         return Verdict.COLLIDED
     if incoming.kind == "group":

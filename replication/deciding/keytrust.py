@@ -1,7 +1,8 @@
-"""Decides which keys of an authority a node may trust, by those that it trusts already.
+"""Decides which keys of an authority a node may trust, given the keys trusted already.
 
-A key is trusted for a reason: an operator has named it, its authority has shown it at the first
-contact, or the key before it stands for it. The last key of an authority speaks about all of them.
+A key is trusted for one of three reasons: an operator has named the key, the authority has shown
+the key at the first contact, or the previous key endorses the key. The last key of an authority
+signs the whole history.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from catalog.model.authoritykey import KeyEntry, KeyHistory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChanges:
-    """The keys of a history that may be trusted, and those that were revoked."""
+    """The keys of a history that may be trusted, and the revoked keys."""
 
     trusted: Collection[KeyEntry]
     revoked: Collection[KeyEntry]
 
 
 def is_consistent(history: KeyHistory) -> bool:
-    """Whether a history is signed by its last key, which it does not call revoked."""
+    """Whether a history is signed by the last key, and the last key is not revoked."""
     last = history.keys[-1]
     return last.revokedat is None and is_signed(
         last.public.key, history.signed(), history.signature
@@ -30,10 +31,10 @@ def is_consistent(history: KeyHistory) -> bool:
 
 
 def key_changes(history: KeyHistory, keys: Mapping[str, bytes]) -> KeyChanges | None:
-    """The keys that a node trusts or revokes by a history; `None` if it trusts none of its keys.
+    """The keys that a node trusts or revokes by a history; `None` if the history is not trusted.
 
     Args:
-        keys: by id, with empty ones in place of those that were revoked.
+        keys: the keys that the node knows, by id; a revoked key is empty.
     """
     if not is_consistent(history):
         return None
@@ -46,11 +47,12 @@ def key_changes(history: KeyHistory, keys: Mapping[str, bytes]) -> KeyChanges | 
 
 
 def _reached(history: KeyHistory, keys: Mapping[str, bytes]) -> set[str]:
-    """The keys that are trusted, or that a trusted key stands for, directly or by others."""
+    """The ids of trusted keys, and of keys endorsed by a trusted key, directly or indirectly."""
     reached: set[str] = set()
     before: KeyEntry | None = None
     for entry in history.keys:
         public = entry.public
+        # A revoked key is known, so an endorsement cannot make the key trusted again.
         if keys.get(public.id) == public.key or (
             public.id not in keys
             and before is not None

@@ -1,8 +1,8 @@
-"""Selects entities by their labels. Pure.
+"""Selects entities by labels. Pure.
 
-A group is selected with all below it if it has the labels, and a resource with all its versions if
-its default version has them, since a resource shows its default version. The group of a selected
-resource comes with it.
+A group with the labels is selected together with every entity below. A resource is selected with
+every version if the default version has the labels, since a resource shows the default version. The
+group of a selected resource is selected as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replication.deciding.copychecks import Incoming
 
 
 def has_labels(attributes: Mapping[str, Any], labels: Collection[str]) -> bool:
-    """Whether attributes have all of some labels, given as `name=value` or `name`."""
+    """Whether attributes have every given label, written as `name=value` or `name`."""
     held = attributes.get("labels")
     if not isinstance(held, Mapping):
         return False
@@ -26,22 +26,22 @@ def has_labels(attributes: Mapping[str, Any], labels: Collection[str]) -> bool:
 
 
 def resource_path(xid: str) -> str:
-    """The path of the resource that a version belongs to, or that a resource is."""
+    """The path of a resource, given the path of the resource or of a version."""
     return "/".join(xid.split("/", 5)[:5])
 
 
 def is_default(resource: Entity, version: Entity) -> bool:
-    """Whether a version is the one that its resource shows."""
+    """Whether a version is the default version of a resource."""
     id = resource.attributes.get("defaultversionid")
     return version.origin == f"{resource.origin}/versions/{id}"
 
 
 @dataclass(slots=True)
 class LabelSieve:
-    """Lets those copies of a complete listing pass that labels select.
+    """Lets the selected copies of a complete listing pass.
 
-    Copies come in the order of their origins. A group and a resource wait until it is known that
-    they are selected; the versions of a resource come one after the other.
+    Copies arrive in the order of origins, so the versions of a resource are adjacent. Groups and
+    resources wait until a later copy shows whether they are selected.
     """
 
     labels: Collection[str]
@@ -51,7 +51,7 @@ class LabelSieve:
     _left_out: list[Entity] = field(default_factory=list)
 
     def take(self, copy: Incoming) -> Iterator[Incoming]:
-        """The copies that pass, given all copies so far and this one."""
+        """The copies that pass after the arrival of one more copy."""
         if not isinstance(copy, Entity):
             yield copy
             return
@@ -69,7 +69,7 @@ class LabelSieve:
             self._waiting[resource] = copy
 
     def end(self) -> Iterator[Incoming]:
-        """The copies that pass since no further version of the last resource comes."""
+        """The copies that pass after the last version of a resource."""
         versions, self._versions = self._versions, []
         if not versions:
             return
@@ -87,10 +87,10 @@ class LabelSieve:
         yield from versions
 
     def left_out(self, *, is_complete: bool) -> list[Entity]:
-        """The copies that do not pass, of those that came since this was asked last.
+        """The copies that did not pass since the last call.
 
         Args:
-            is_complete: no further copies come, so what waits does not pass either.
+            is_complete: no further copies arrive, so waiting copies do not pass either.
         """
         left, self._left_out = self._left_out, []
         return left + [*self._waiting.values()] * is_complete

@@ -1,7 +1,7 @@
-"""Maps the names that groups have at their authority to those that they have here. Pure.
+"""Maps the names of groups at the authority to local names. Pure.
 
-Only the id of a group changes. What is below it keeps its path, and every entity its origin, so a
-copy has the digest of its authority under any name.
+Only the id of a group changes. Entities below keep the rest of the path, and every entity keeps the
+origin, so the digest of a copy does not depend on the local name.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from catalog.store.links import LinkDefinition
 
 
 class NoPlace(ValueError):
-    """A mapping has no name for an entity, for the reason in the message."""
+    """A mapping has no local name for an entity; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMapping:
-    """The names of groups here.
+    """The local names of groups.
 
     Args:
-        prefix: comes before the id of each group that is not named.
-        names: for the path of a group at its authority, `messagegroups/shop`, the one that it has
-            here. No two of these are the same, whatever their case.
+        prefix: precedes the id of each group that is not in `names`.
+        names: the local path of a group by the path at the authority, such as
+            `messagegroups/shop`. Local paths are unique, regardless of case.
     """
 
     prefix: str = ""
@@ -36,9 +36,9 @@ class GroupMapping:
         object.__setattr__(self, "_owners", owners)
 
     def place(self, origin: str) -> str:
-        """The xid here of an entity that has the xid `origin` at its authority.
+        """The local xid of an entity with the xid `origin` at the authority.
 
-        No two entities of an authority get the same one.
+        Local xids are unique among the entities of an authority.
 
         Raises:
             NoPlace
@@ -58,7 +58,7 @@ class GroupMapping:
 
 
 UNMAPPED = GroupMapping()
-"""Leaves to all groups the names that they have at their authorities."""
+"""Leaves the names of groups unchanged."""
 
 
 def mapping_of(definition: LinkDefinition) -> GroupMapping:
@@ -72,12 +72,12 @@ def read_names(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def write_names(names: Mapping[str, str]) -> tuple[str, ...]:
-    """Write the pairs that `read_names` reads, in a certain order."""
+    """Write the pairs that `read_names` reads, sorted by the path at the authority."""
     return tuple(f"{there}={here}" for there, here in sorted(names.items()))
 
 
 def why_no_names(names: Mapping[str, str]) -> str:
-    """The reason why a table of names cannot be used; empty if it can."""
+    """The reason why a table of names is invalid; empty if it is valid."""
     for path in (*names, *names.values()):
         groups, _, id = path.partition("/")
         if not (is_valid_id(groups) and is_valid_id(id)):

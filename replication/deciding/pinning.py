@@ -1,4 +1,4 @@
-"""The authorities that the sources of links are pinned to, and what links may bring by that."""
+"""The authorities to which the sources of links are pinned, and the copies that links may bring."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from replication.deciding.provenance import CopyFilter, Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The reason why a source may not be pinned to an authority, and what an operator can do."""
+    """The reason why a source may not be pinned to an authority, and advice for an operator."""
 
     reason: str
     advice: str
 
 
 def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
-    """The policy for copies that come by a link.
+    """The policy for the copies of a link.
 
-    A source sends entities of its own authority only, unless the link lists others.
+    A source sends entities of the pinned authority only, unless the link lists authorities.
 
     Args:
-        definition: the link's.
-        own: this node's authority.
-        source: the authority that the source is pinned to.
+        definition: the definition of the link.
+        own: the node's authority.
+        source: the authority to which the source is pinned.
     """
     return Policy(
         own=own,
@@ -44,7 +44,7 @@ def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
 
 
 def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
-    """The copies that a link admits, whose source is pinned to an authority."""
+    """The copies that a link admits, given the authority to which the source is pinned."""
     return CopyFilter(
         authorities=admitted(definition, source), scope=definition.scope, types=definition.types
     )
@@ -53,10 +53,12 @@ def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
 async def policy_within(
     connection: Connection, policy: Policy, authorities: Collection[str] | None
 ) -> Policy:
-    """The policy of a link among the others: no relay brings what comes from its authority itself.
+    """The policy of a link, given the other links of the node.
+
+    A relay may not bring copies that another link brings from the authority itself.
 
     Args:
-        authorities: those of the copies that the policy is for; `None` stands for all.
+        authorities: the authorities of the copies to decide about; `None` for every authority.
     """
     wanted = None if authorities is None else {*authorities} - {policy.sender}
     if wanted is not None and not wanted:
@@ -70,7 +72,7 @@ async def policy_within(
 
 
 async def meet_claim(connection: Connection, link: Link, claimed: str) -> None:
-    """Check that the source of a link may be, or stay, pinned to the authority that it claims.
+    """Check that the source of a link may be, or stay, pinned to the claimed authority.
 
     Raises:
         ClientError: an operator has to decide.
@@ -86,16 +88,20 @@ async def meet_claim(connection: Connection, link: Link, claimed: str) -> None:
 
 
 def met(link: Link, instance: uuid.UUID, authority: str, loss: str) -> Link:
-    """A link that has met its source, which lost data for the reason `loss`, if there is one."""
+    """The link after the first contact with the source.
+
+    Args:
+        loss: why the source has lost data; "" if it has not.
+    """
     pinned = link.authority or authority
     return replace(link, instance=instance, authority=pinned, loss=loss or None)
 
 
 def check_claim(link: Link, claimed: str) -> None:
-    """Check that a source claims the authority that it is pinned to.
+    """Check that a source claims the authority to which it is pinned.
 
     Raises:
-        ClientError: it claims another one.
+        ClientError: the source claims a different authority.
     """
     if link.authority not in (None, claimed):
         raise ClientError(
@@ -113,16 +119,17 @@ async def why_not_pinned(
     is_named: bool,
     advice: str = "",
 ) -> Refusal | None:
-    """The refusal of a source's claim to an authority, if it is to be refused.
+    """The refusal of a source's claim to an authority; `None` if the claim is accepted.
 
-    An authority has one source here. One that this node knows already has to be named by the
-    operator, unless it is the URL of the source: with it come the entities that are here.
+    A node has one source per authority. The operator has to name an authority that the node knows
+    already, unless the authority is the URL of the source, since the source gets control of the
+    stored copies of the authority.
 
     Args:
         link: the id of the link.
         source: the URL of the source.
         is_named: the operator has named the authority.
-        advice: the way in which the operator can name it.
+        advice: how the operator can name the authority.
     """
     claim = await linkauthorities.read_claim(connection, link, authority, source)
     if claim.rival is not None:
@@ -139,12 +146,16 @@ async def why_not_pinned(
 
 
 def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
-    """The authorities that a link brings from a source of one; `None` stands for all."""
+    """The authorities of the copies that a link may bring; `None` for every authority.
+
+    Args:
+        source: the authority to which the source is pinned.
+    """
     if definition.authorities == RELAY:
         return None
     return frozenset(definition.authorities or (source,))
 
 
 def _advice(link: str, authority: str) -> str:
-    # The authority is another party's text, and operators copy commands into their shells.
+    # The authority is a text from a remote party, and operators copy commands into shells.
     return f"If it is, run `concord link set {link} --pin {shlex.quote(authority)}`."

@@ -1,7 +1,7 @@
-"""Places incoming copies: gives each the xid that it has here. Pure.
+"""Places incoming copies: gives each copy a local xid. Pure.
 
-A group stays where it is, and what is below it goes there, whichever link brings it. Only groups
-that are not here get their names from the mapping of a link.
+A stored group keeps the xid, and copies of entities below follow the group, regardless of the link.
+Only new groups get names from the mapping of a link.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from replication.deciding.provenance import Copy
 
 
 class PlacesChanged(Exception):
-    """Groups are elsewhere than copies were placed: `held` are those which the mapping does not
-    say, by origin."""
+    """Groups have different xids than assumed when copies were placed.
+
+    `held` are the xids that differ from the mapping, by the origin of the group.
+    """
 
     def __init__(self, held: Mapping[Origin, str]) -> None:
         super().__init__("groups are elsewhere")
@@ -28,11 +30,11 @@ class PlacesChanged(Exception):
 def place_copies(
     copies: Iterable[Incoming], mapping: GroupMapping, held: Mapping[Origin, str]
 ) -> list[Incoming]:
-    """The same copies with their xids here; a `MalformedCopy` in place of those that have none.
+    """Give copies local xids; return a `MalformedCopy` in place of a copy without a local name.
 
     Args:
-        copies: checked ones.
-        held: the xids of groups that are not where the mapping places them.
+        copies: checked copies.
+        held: the xids of stored groups that differ from the mapping, by origin.
     """
     placed: list[Incoming] = []
     for copy in copies:
@@ -45,7 +47,7 @@ def place_copies(
 
 
 def groups_of(copies: Collection[Copy]) -> set[Origin]:
-    """The origins of the groups of copies, and of those that their cross references lead to."""
+    """The origins of the groups of copies, and of the groups of cross references' targets."""
     groups = {Origin(copy.authority, group_path(copy.origin)) for copy in copies}
     for copy in copies:
         if isinstance(copy, Entity) and "xref" in copy.attributes:
@@ -56,11 +58,11 @@ def groups_of(copies: Collection[Copy]) -> set[Origin]:
 def check_places(
     mapping: GroupMapping, assumed: Mapping[Origin, str], live: Mapping[Origin, str]
 ) -> None:
-    """Check that groups are where copies were placed.
+    """Check that groups have the xids assumed when copies were placed.
 
     Args:
         assumed: as `held` of `place_copies`.
-        live: the xids of those groups that are here.
+        live: the xids of stored groups, by origin.
 
     Raises:
         PlacesChanged
@@ -80,7 +82,7 @@ def _placed(copy: Copy, mapping: GroupMapping, held: Mapping[Origin, str]) -> Co
 
 
 def refer(entity: Entity, target: str) -> Entity:
-    """A cross reference that leads to an xid here, whatever its authority has written."""
+    """The cross reference with a local xid as target; the original target is kept beside."""
     published = entity.published
     is_same = target == published["xref"]
     kept = None if is_same else {"xref": published["xref"]}

@@ -1,7 +1,7 @@
 """Decides whether the sender of a copy may speak for the copy's authority.
 
-Every copy passes `may_bring` on its way in. `replication/deciding/trust.py` says what an
-authority has signed.
+Every incoming copy passes the checks of `may_bring`. `replication/deciding/trust.py` checks the
+signatures of authorities.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from replication.store.handovers import Reservation
 Copy = Entity | Tombstone
 
 MOST_LEAP = 2**52 + 2**32
-"""The most by which an epoch may be above the one here; nothing here counts as 0.
+"""The limit by which an epoch may exceed the held epoch; without a held copy, the held epoch is 0.
 
-An import may begin at 2**52, since some catalogs count by the time; 2**32 writes may follow it.
+An import may begin at 2**52, since some catalogs count by time; 2**32 writes may follow the import.
 """
 
 
@@ -28,10 +28,12 @@ class CopyFilter:
     """The copies that are admitted.
 
     Args:
-        authorities: those whose entities are admitted; `None` admits all.
-        scope: origins that are admitted with all below and above them; an empty one admits all.
-        types: types whose entities are admitted with all below and above them, in the same way.
-        labels: for comparisons; a copy alone does not say whether they select it.
+        authorities: the authorities whose entities are admitted; `None` admits every authority.
+        scope: origins that are admitted with every entity below and above; an empty scope admits
+            every origin.
+        types: types whose entities are admitted with every entity below and above; empty types
+            admit every type.
+        labels: for comparisons only; a single copy does not show whether labels select it.
     """
 
     authorities: frozenset[str] | None = None
@@ -47,21 +49,21 @@ class CopyFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(CopyFilter):
-    """The copies that a node admits, and those that win over the ones that it holds.
+    """The copies that a node admits, and the copies that win over held copies.
 
     Args:
-        own: the authority of this node.
-        sender: the authority that the sending catalog is pinned to; at equal epochs, its copies
-            of its own entities win.
-        direct: the copies that come from their authorities themselves, by links of this node:
-            no relay may bring them.
-        overruled: the digests of copies here that the sender's word about its own entities
-            replaces whatever their epochs; the empty digest is that of damaged ones.
-        is_trusted: at equal epochs, all copies of the sender win (a repair).
-        is_recovering: this node takes its own entities back from its peers.
-        trust: the keys by which authorities sign what is taken of them.
-        reserved: the groups that are to come by handovers. No other ones come to their paths, and
-            nothing of a promised one is deleted before.
+        own: the node's authority.
+        sender: the authority to which the sending catalog is pinned; at equal epochs, copies of
+            the sender's authority win.
+        direct: the copies that links of the node bring from the authorities themselves; a relay
+            may not bring the copies.
+        overruled: the digests of held copies that the sender replaces at every epoch, if the
+            sender is the authority; damaged copies have the empty digest.
+        is_trusted: at equal epochs, every copy of the sender wins (a repair).
+        is_recovering: the node recovers its own entities from peers.
+        trust: the keys with which copies of authorities have to be signed.
+        reserved: the groups to be taken over by handovers. The paths are closed to further groups,
+            and no entity of a promised group is deleted before the handover.
     """
 
     own: str
@@ -74,14 +76,14 @@ class Policy(CopyFilter):
     reserved: tuple[Reservation, ...] = ()
 
     def reservation_of(self, xid: str) -> Reservation | None:
-        """The reservation of the group at or above a path here."""
+        """The reservation of the group at or above a local path."""
         if not self.reserved:
             return None
         group = group_path(xid).lower()
         return next((each for each in self.reserved if each.xid.lower() == group), None)
 
     def keeps_out(self, incoming: Copy) -> bool:
-        """Whether the path of a copy is reserved for a group of another origin."""
+        """Whether the path of a copy is reserved for a group of a different origin."""
         kept = self.reservation_of(incoming.xid)
         if kept is None or self.is_recovering:
             return False
@@ -89,12 +91,12 @@ class Policy(CopyFilter):
         return (incoming.authority, group) != (kept.authority, kept.xid)
 
     def awaits(self, end: Tombstone) -> bool:
-        """Whether a tombstone is of a group that is promised to this node."""
+        """Whether a tombstone belongs to a group that is promised to the node."""
         kept = self.reservation_of(end.origin)
         return kept is not None and kept.is_promised and kept.authority == end.authority
 
     def is_own(self, authority: str) -> bool:
-        """Whether this node is the authority, and takes no copies of its own entities."""
+        """Whether the node is the authority, and takes no copies of the authority's entities."""
         return authority == self.own and not self.is_recovering
 
     def is_own_word(self, copy: Copy | Origin) -> bool:
@@ -106,27 +108,27 @@ class Policy(CopyFilter):
         return self.is_trusted or self.is_own_word(copy)
 
     def overrules(self, held: Copy, incoming: Copy) -> bool:
-        """Whether the incoming copy wins at any epoch."""
+        """Whether the incoming copy wins at every epoch."""
         return self.is_own_word(incoming) and held.digest in self.overruled
 
 
 def may_bring(copy: Copy | Origin, policy: Policy) -> bool:
-    """Whether a policy admits a copy, and no source speaks for the copy's authority directly."""
+    """Whether a policy admits a copy, and no link brings the copy from the authority itself."""
     return policy.admits(copy) and not is_told_directly(copy, policy)
 
 
 def is_told_directly(copy: Copy | Origin, policy: Policy) -> bool:
-    """Whether a relay sends a copy that another source brings from its authority itself."""
+    """Whether the sender is a relay, and another link brings the copy from the authority itself."""
     if not policy.direct or policy.is_own_word(copy):
         return False
     return any(each.admits(copy) for each in policy.direct)
 
 
 def is_leap(held: Copy | None, incoming: Copy, policy: Policy) -> bool:
-    """Whether an epoch is too far above the one here to have grown by writes.
+    """Whether an epoch is too far above the held epoch to result from writes.
 
-    A forged epoch would keep out all that the authority writes later. In a repair, the authority
-    itself is believed.
+    A forged epoch would keep out every later copy of the authority. In a repair, the epoch from the
+    authority itself is accepted.
     """
     if policy.is_trusted and policy.is_own_word(incoming):
         return False

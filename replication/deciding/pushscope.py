@@ -1,4 +1,4 @@
-"""The groups that a catalog may push to whose role is for some groups only."""
+"""The groups to which a catalog with a restricted role may push."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ADVICE = (
 async def check_acceptance(
     connection: Connection, scope: WriteScope, definition: LinkDefinition
 ) -> None:
-    """Refuse pushes to an acceptance that reaches beyond the groups where the pusher may write.
+    """Refuse pushes to an acceptance that reaches beyond the groups to which the pusher may write.
 
-    A complete copy ends with the deletion of all that the acceptance takes and the copy lacks, so
-    that to look at what is pushed is not enough.
+    A complete copy ends with the deletion of accepted entities that the copy lacks, so a check of
+    the pushed copies would not be enough.
 
     Raises:
         Forbidden, Unauthenticated
     """
-    # Of a path with wildcards, the text itself is covered by whatever reaches as far.
+    # A path with wildcards is checked as a text, which only a rule with the same reach covers.
     try:
         await check_writes(connection, scope, sorted(places_of(definition)))
     except Forbidden as error:
@@ -37,7 +37,7 @@ async def check_acceptance(
 
 
 def places_of(definition: LinkDefinition) -> frozenset[str]:
-    """The paths, some with wildcards, of all groups here that an acceptance may bring copies to."""
+    """The local paths of groups, some with wildcards, to which an acceptance may bring copies."""
     mapping = mapping_of(definition)
     selected = definition.scope or [f"/{type.partition('/')[0]}" for type in definition.types]
     return frozenset(place for path in selected or ["/*"] for place in _places_at(path, mapping))
@@ -53,4 +53,4 @@ def _places_at(path: str, mapping: GroupMapping) -> Iterator[str]:
     try:
         yield mapping.place(f"/{plural}/{id}")
     except NoPlace:
-        return  # No copy of it is taken either.
+        return  # Without a local name, no copy of the group is taken either.

@@ -1,6 +1,7 @@
-"""Selects entities by their paths and types. Pure.
+"""Selects entities by path and type. Pure.
 
-A selection contains the ancestors of what it contains, since no entity is replicated without them.
+A selection contains the ancestors of selected entities, since no entity is replicated without its
+ancestors.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ def is_selected(origin: str, scope: Collection[str], types: Collection[str]) -> 
     """Whether a selection contains an entity.
 
     Args:
-        origin: the xid of the entity at its authority.
-        scope: xids that are selected with all below them; none stands for all.
-        types: `endpoints` stands for the groups of a type with all below them,
-            `messagegroups/messages` for the resources of a type and their groups; none for all.
+        origin: the xid of the entity at the authority.
+        scope: xids that are selected with every entity below; an empty scope selects every xid.
+        types: `endpoints` selects the groups of a type with every entity below,
+            `messagegroups/messages` the resources of a type and their groups; empty types select
+            every type.
     """
     return is_in_scope(origin, scope) and is_of_types(origin, types)
 
 
 def is_in_scope(origin: str, scope: Collection[str]) -> bool:
-    """Whether an xid is at, below or above one of these paths, or there are none."""
+    """Whether an xid is at, below or above a path of the scope, or the scope is empty."""
     return not scope or any(
         origin == path or origin.startswith(path + "/") or path.startswith(origin + "/")
         for path in scope
@@ -29,13 +31,16 @@ def is_in_scope(origin: str, scope: Collection[str]) -> bool:
 
 
 def paths_to(path: str) -> list[str]:
-    """A path, and the paths of all that is above it."""
+    """A path and the paths of every ancestor."""
     steps = path.split("/")
     return ["/".join(steps[:end]) for end in range(2, len(steps) + 1)]
 
 
 def is_of_types(origin: str, types: Collection[str]) -> bool:
-    """Whether an xid is of one of these types, below or above such an entity, or there are none."""
+    """Whether an xid is of a given type, or below or above an entity of a given type.
+
+    Empty types select every xid.
+    """
     if not types:
         return True
     _, groups, _, resources, *_ = [*origin.split("/"), "", ""]

@@ -1,4 +1,4 @@
-"""The trust of a node in the keys of authorities: which copies of an authority it accepts."""
+"""The trust of a node in the keys of authorities, which decides about the signatures of copies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SignedCopy = Entity | Tombstone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """The keys that are trusted, by authority and id; an empty key is one that was revoked.
+    """The trusted keys, by authority and id; an empty key was revoked.
 
-    Of authorities that are not here, anything is taken.
+    Copies of an authority without an entry are accepted with or without signatures.
     """
 
     keys: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
@@ -31,13 +31,13 @@ class Trust:
         return cls(keys=keys)
 
     def is_pinned(self, authority: str) -> bool:
-        """Whether nothing is taken of an authority but what it has signed."""
+        """Whether only signed copies of an authority are accepted."""
         return authority in self.keys
 
     def fault_of(self, copy: SignedCopy) -> str:
-        """The reason why the signature of a copy does not count; "" if it does, or need not.
+        """The reason why the signature of a copy is not accepted; "" if valid or not required.
 
-        The copy's digest has been compared with its content.
+        The digest of the copy must have been compared with the content before.
         """
         keys = self.keys.get(copy.authority)
         if keys is None:
@@ -54,7 +54,7 @@ class Trust:
         return ""
 
     def to_verify(self, copies: Iterable[SignedCopy]) -> Iterator[SignatureOfCopy]:
-        """The keys, digests and signatures of the copies that have to be verified."""
+        """The keys, digests and signatures of copies whose signatures have to be verified."""
         for copy in copies:
             key = self.keys.get(copy.authority, {}).get(copy.signedby)
             if key and copy.signature is not None:
@@ -62,10 +62,11 @@ class Trust:
 
 
 def is_signed_better(held: SignedCopy, incoming: SignedCopy, *, has_precedence: bool) -> bool:
-    """Whether the signature of an incoming copy replaces that of the same copy here.
+    """Whether the signature of an incoming copy replaces the signature of the equal held copy.
 
-    Without keys, nobody can tell which is right. The later key wins, or the authority itself, so
-    that all copies end with the same one whatever their ways. In a repair, the source wins.
+    Without keys, a node cannot verify signatures. The signature from the authority itself or by the
+    later key wins, so that copies end with the same signature on every route. In a repair, the
+    source wins.
     """
     if incoming.signature is None or incoming.signature == held.signature:
         return False

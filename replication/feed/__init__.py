@@ -1,1 +1,1 @@
-"""The feed of this node's changes, which others pull, and its digests."""
+"""The feed of the node's changes for followers, and digests."""

@@ -1,4 +1,4 @@
-"""Saves, for many links at a time, that they are still current."""
+"""Saves the state `current` of links in batches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from replication.store import linkconfirmations
 from replication.store.linkconfirmations import Confirmation
 
 SAVE_SECONDS = 1.0
-"""The seconds between two times that the state `current` of a link is stored by itself."""
+"""The seconds between two saves of the state `current` of an idle link."""
 
 
 class Confirmations:
-    """Links that found nothing new since the last save.
+    """Links without new copies since the last save.
 
-    A thousand links that are at rest take one transaction in a second.
+    A thousand idle links take one transaction per second.
     """
 
     def __init__(self, database: Database) -> None:
@@ -27,12 +27,12 @@ class Confirmations:
         self._is_due = asyncio.Event()
 
     def add(self, link: Link) -> None:
-        """Note that a link that was current has nothing to bring now."""
+        """Note that a current link has no new copies."""
         self._due[link.id] = Confirmation(link.id, link.revision, datetime.now(UTC))
         self._is_due.set()
 
     async def run(self) -> None:
-        """Save them as they come, for ever."""
+        """Save confirmations as they come, for ever."""
         while True:
             await self._is_due.wait()
             self._is_due.clear()
@@ -40,7 +40,7 @@ class Confirmations:
             try:
                 async with self._database.transaction() as connection:
                     await linkconfirmations.confirm(connection, due)
-            # The next ones say the same.
+            # Lost confirmations need no retry: an idle link soon adds the next confirmation.
             except (ServerBusy, TimeoutError):
                 await self._database.recovered()
             await asyncio.sleep(SAVE_SECONDS)

@@ -1,4 +1,4 @@
-"""Serves digests, which two catalogs compare to find the entities that differ."""
+"""Serves digests, which two catalogs compare to find differing entities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replication.store import digests
 from replication.store.digests import Bucket, DigestSelection
 
 MOST_AUTHORITIES = MOST_NAMED + 1
-"""The most authorities that are named: one more than a filter may name."""
+"""The limit of named authorities: one more than a filter may name."""
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 _SIGNED_COLUMNS = (*_COLUMNS, "signature", "signedby")
 
@@ -31,13 +31,13 @@ _SIGNED_COLUMNS = (*_COLUMNS, "signature", "signedby")
 async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamResponse:
     """Read fingerprints of buckets, or rows with `format=csv`.
 
-    With `bits`, fingerprints are those of buckets merged by their first bits, and count tombstones,
-    too. With `ranges`, merged buckets and rows are those of some buckets, and may be restricted to
-    an `authority`, a `scope` or a `type` as the feed is; the last line of such rows is the cursor,
-    so that a reader knows that it has all of them. A `label` restricts them further. Rows of all
-    buckets, or of those `from` one up to another, have computed digests with `verify=true`, and
-    columns for signatures with `signatures=true`.
-    `format=authorities` names the authorities.
+    With `bits`, buckets are merged by the first bits, and tombstones count as well. With `ranges`,
+    merged buckets and rows are limited to some buckets, and may be restricted to an
+    `authority`, a `scope` or a `type` like the feed, and further by a `label`; the last line of
+    restricted rows is the cursor, which tells a reader that the rows are complete. Rows of every
+    bucket, or of the buckets `from` one number `to` another, have computed digests with
+    `verify=true`, and columns for signatures with `signatures=true`. `format=authorities` names
+    the authorities.
     """
     context = request[CONTEXT]
     match query.format:

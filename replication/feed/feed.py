@@ -51,23 +51,23 @@ DOCUMENTS_AT_ONCE = 16
 
 
 async def cursor_at(context: Context, connection: Connection, position: Position) -> str:
-    """The cursor of a position: opaque to readers, and valid for the log of this instance only."""
+    """The cursor of a position: opaque to readers, and valid for the log of one instance only."""
     return str(await read_cursor(connection, context.database.node.instance, position))
 
 
 def pages_of(database: SharedDatabase) -> FeedPages:
-    """The pages that all readers of one node's feed share."""
+    """The pages shared by the readers of the node's feed."""
     return database.part(FeedPages, lambda: FeedPages(database))
 
 
 async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamResponse:
     """Read a page of the changes, for which a reader may wait.
 
-    A page has the changed entities in their present state, and their ancestors, parents first. With
-    `behind`, its last line has the number of changes that are left, too.
+    A page has the changed entities in the present state, and the ancestors, parents first. With
+    `behind`, the last line also has the number of remaining changes.
 
     Raises:
-        TooManyAtOnce: the client waits with too many requests already.
+        TooManyAtOnce: too many requests of the client are waiting already.
     """
     context = request[CONTEXT]
     wanted = filter_of(query)
@@ -87,7 +87,7 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
         page = await _as_seen(request, await pages.read_first(request.path, position, limit))
         copies, seen, behind = page.select(wanted), page.seen, page.behind
         told = page.cursor or told
-        del page  # Others' copies are not kept while this reader waits.
+        del page  # Frees the copies that the filter left out while the reader waits.
         try:
             async with asyncio.timeout(wait) as waiting:
                 while not copies:
@@ -100,12 +100,13 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
             if not waiting.expired():
                 raise
         except ServerLeft:
+            # The reader comes again with its cursor, which is then checked against the new server.
             copies, behind = (), 0
     return await _send_page(request, context, copies, told, behind if query.behind else None)
 
 
 async def _as_seen(request: web.Request, page: Page) -> Page:
-    """What of a page the client may see now: it may have waited for long."""
+    """The part of a page that the client may see, by renewed rights after a long wait."""
     if not page.copies:
         return page
     context = await request.app[RENEW](request)
@@ -119,9 +120,9 @@ async def _send_page(
     cursor: str,
     behind: int | None = None,
 ) -> web.StreamResponse:
-    """Send a page; documents are read while it is sent, so that large ones take little memory.
+    """Send a page, and read documents while sending, so that large documents take little memory.
 
-    Entities that changed since the page was read are sent in their new state, and once more in a
+    Entities that changed since the page was read are sent in the new state, and once more in a
     later page.
     """
 
@@ -137,7 +138,7 @@ async def _send_page(
 
 
 async def read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
-    """Copies with their documents; entities that are gone are left out."""
+    """Load copies with documents; deleted entities are left out."""
     versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
     if not versions:
         return list(chunk)
@@ -147,9 +148,10 @@ async def read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
 
 
 def _as_of(now: Mapping[str, Entity], chunk: Sequence[Copy]) -> Iterator[Copy]:
-    """The copies, where those with documents are as they are now, if they still are here.
+    """Replace copies that have documents by the present entities, and leave out deleted entities.
 
-    Another authority may have the path of one by now, and a tombstone the path of an entity.
+    A copy is also left out if an entity of another authority has the path by now. Tombstones are
+    kept, even if an entity has the path.
     """
     for copy in chunk:
         if not isinstance(copy, Entity) or copy.document_sha256 is None:
@@ -224,9 +226,9 @@ async def post_fetch(request: web.Request, wanted: WantedOrigins) -> web.StreamR
 def check_complete(
     context: Context, head: Head, authorities: Collection[str] | None, subject: str
 ) -> None:
-    """Refuse to tell all that there is of this node's own while it has yet to recover it.
+    """Refuse a complete copy of the node's own entities before the node has recovered them.
 
-    A follower that has been reset would drop its replicas, which may be the last ones.
+    A follower that has been reset would drop the replicas, which may be the last copies.
 
     Raises:
         CatalogRecovering
@@ -237,7 +239,7 @@ def check_complete(
 
 
 def filter_of(query: CopyQuery) -> CopyFilter:
-    """The copies that a query wants."""
+    """The filter of a query."""
     return CopyFilter(
         authorities=frozenset(query.authority) or None,
         scope=tuple(query.scope),

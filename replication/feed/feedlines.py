@@ -1,4 +1,4 @@
-"""The format of the feed: a line of JSON for each copy, and one for the cursor at the end."""
+"""The format of the feed: a line of JSON for each copy, and a last line with the cursor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.provenance import Copy
 
 _MOST_DEPTH = 100
-# Parsed values take many times the memory of their text. Commas in texts count as well.
+# Parsed values take many times the memory of the text, so a line is bounded before parsing. Commas
+# in texts count as well.
 _MOST_VALUES = 1_000_000
 _IDENTITY = ("xid", "kind", "authority", "origin")
 _END, _LONG_END = {"cursor"}, {"cursor", "behind"}
@@ -27,9 +28,9 @@ _MOST_BEHIND = 2**62
 
 @dataclass(frozen=True, slots=True)
 class FeedEnd:
-    """The last line of a complete answer: the cursor to go on from.
+    """The last line of a complete answer: the cursor from which to continue.
 
-    `behind` is the number of changes that come after it, about, if the source was asked for it.
+    `behind` is the approximate number of changes after the cursor, if the source was asked.
     """
 
     cursor: str
@@ -37,15 +38,15 @@ class FeedEnd:
 
 
 def write_copy(copy: Copy) -> bytes:
-    """An entity or a tombstone as a line. The document of an entity has to be loaded.
+    """Write an entity or a tombstone as a line. The document of an entity has to be loaded.
 
     Raises:
         ValueError: the stored attributes of the entity could not be read.
-        TypeError: they cannot be written.
+        TypeError: the attributes cannot be written as JSON.
     """
     if isinstance(copy, Entity) and copy.damage:
         raise ValueError(copy.damage)
-    # The name that the entity has here is nobody else's: its authority has another one.
+    # The local name of an entity is not sent: followers know the entity by the origin.
     line = {name: getattr(copy, name) for name in (*_IDENTITY, "epoch")} | {"xid": copy.origin}
     if isinstance(copy, Tombstone):
         line |= {"deleted": True, "deletedat": format_time(copy.deletedat)}
@@ -65,13 +66,13 @@ def write_copy(copy: Copy) -> bytes:
 
 
 def write_end(cursor: str, behind: int | None = None) -> bytes:
-    """The last line; `behind` is left out for those who did not ask for it."""
+    """The last line; `behind` is left out for readers that did not ask."""
     told = {} if behind is None else {"behind": behind}
     return orjson.dumps({"cursor": cursor, **told}) + b"\n"
 
 
 def read_line(line: bytes) -> Incoming | FeedEnd:
-    """Read a line of another catalog; an unreadable one is a `MalformedCopy` with the reason."""
+    """Read a line of a remote catalog; an unreadable line becomes a `MalformedCopy`."""
     if len(line) > _MOST_VALUES and sum(map(line.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         return _malformed({}, "it has too many values")
     try:
@@ -85,6 +86,7 @@ def read_line(line: bytes) -> Incoming | FeedEnd:
     try:
         if data.get("deleted") is True:
             return _read_tombstone(data)
+        # The recursive check is costly, so it runs only if the text may have a NUL or deep nesting.
         if b"\\u0000" in line or line.count(b"[") + line.count(b"{") > _MOST_DEPTH:
             check_storable(data.get("attributes"))
         return _read_entity(data)
@@ -133,7 +135,10 @@ def _count(value: Any) -> int | None:
 
 
 def _signature(data: dict[str, Any]) -> dict[str, Any]:
-    """The signature of a copy; what cannot be one is none, which says who has to do without."""
+    """The signature of a copy; a malformed signature counts as absent.
+
+    Whether a copy without a signature is acceptable, is decided later by the trusted keys.
+    """
     text, signedby = data.get("signature"), data.get("signedby")
     if not isinstance(text, str) or not is_key_id(signedby):
         return {}
@@ -164,7 +169,7 @@ def _digest(data: dict[str, Any]) -> bytes:
 
 
 def check_storable(value: Any, level: int = 0) -> None:
-    """Raise if PostgreSQL cannot store a value (NUL) or it is nested too deep for parsers."""
+    """Raise if PostgreSQL cannot store a value (NUL), or the nesting is too deep for parsers."""
     kind = type(value)
     if kind is str:
         if "\0" in value:

@@ -1,4 +1,4 @@
-"""Reads pages of the feed, each once for all readers that wait for it."""
+"""Reads pages of the feed, each page once for the waiting readers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from replication.deciding.provenance import Copy, CopyFilter
 from replication.store.copies import load_with_ancestors
 from replication.store.loghistory import read_cursor, why_lost
 
-# A committed change stays hidden while an older transaction is open, and there is no signal when
-# that one ends: so while one is hidden, read again soon, then less often.
+# A committed change stays hidden while an older transaction is open, and the end of the older
+# transaction sends no signal: so while a change is hidden, read again soon, then less often.
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0
-# After so many readers, other tasks of the event loop have their time.
+# The readers woken at once, before other tasks of the event loop have their turn.
 _WOKEN_AT_ONCE = 2
-# Waiting readers share pages: the limit of a reader is rounded down to one of these.
+# Waiting readers share pages, so the limit of a reader is rounded down to a common limit.
 _SHARED_LIMITS = (1000, 100, 10, 1)
 _MOST_SHARED = 16
 _MOST_CHECKED = 64
@@ -43,25 +43,25 @@ class CursorGone(XRegistryError):
 
 
 class LogLost(CursorGone):
-    """The log lacks something that the reader of a cursor may have: it has another past."""
+    """The log lacks changes that the reader of a cursor may have, since the log has diverged."""
 
     name = "log_lost"
     template = "The log has lost what came before this cursor: <error_detail>."
 
 
 class ServerLeft(ServerBusy):
-    """Another database server answers than the one whose log a reader waited for."""
+    """A different database server answers than the server whose log a reader waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The entities that changed after a position, in their present state, without documents.
+    """The entities that changed after a position, in the present state, without documents.
 
-    `copies` has the entities and tombstones of all authorities, with the ancestors of the
-    entities, parents first; `changed` are the xids of those that changed themselves. The next
-    page begins after `end`, which is `cursor` for other programs, "" if nothing was logged. There
-    are no further changes up to `seen`, and about `behind` after it, of which it `hides` some: they
-    are committed, and a transaction before them is not.
+    `copies` has the entities and tombstones of every authority, with the ancestors of the
+    entities, parents first; `changed` are the xids of the changed entities, without unchanged
+    ancestors. The next page begins after `end`, whose text form is `cursor`, "" if nothing was
+    logged. The log has no further changes up to `seen`, and about `behind` changes after `seen`.
+    The page `hides` changes if later changes are committed while an earlier transaction is open.
     """
 
     copies: Sequence[Copy]
@@ -76,7 +76,8 @@ class Page:
         """The copies that a filter admits, with the ancestors of the entities."""
         if wanted == _EVERYTHING:
             return self.copies
-        # What was handed over leaves a tombstone at the path of what another authority has now.
+        # After a handover, the tombstone of the giver and the entity of the taker have the same
+        # path, so entities are identified by authority and xid.
         shown: set[tuple[str, str]] = set()
         for copy in self.copies:
             if copy.xid in self.changed and wanted.admits(copy):
@@ -89,7 +90,7 @@ _EVERYTHING = CopyFilter()
 
 
 async def read_copies(connection: Connection, origins: Iterable[Origin]) -> list[Copy]:
-    """The entities and tombstones of these origins, with the ancestors of the entities."""
+    """The entities and tombstones of the given origins, with the ancestors of the entities."""
     copies, _ = await _read_changed(connection, origins)
     return copies
 
@@ -107,7 +108,7 @@ async def _read_changed(
 
 
 def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
-    """The copies with the traces of their last changes, of which most have none."""
+    """The copies with the traces of the last changes; most changes have no trace."""
     traces = {
         Origin(each.change.authority, each.change.origin): each.trace
         for each in logged
@@ -130,15 +131,16 @@ def ancestors(text: str) -> list[str]:
 
 
 async def read_feed(database: Database, path: str, after: Position, limit: int) -> Page:
-    """Read the page after a position, as the caller of the database sees it.
+    """Read the page after a position, as visible to the caller of the database.
 
     Args:
-        path: the request's.
+        path: the path of the request.
 
     Raises:
         CursorGone
     """
-    # The entities are read after the log: newer ones come again with a later page.
+    # Entities are read after the log, so a change in between is sent twice rather than missed: a
+    # later page has the newer state again.
     async with database.acquire(database.pools.feed) as connection:
         log = await read_page(connection, after, limit)
         if not log.head.reaches(after):
@@ -170,7 +172,7 @@ async def read_feed(database: Database, path: str, after: Position, limit: int) 
 
 
 async def as_seen(database: Database, page: Page) -> Page:
-    """A page without what the caller of the database does not see now."""
+    """A page without the copies that the caller of the database may not see now."""
     shown = database.caller.sees
     if shown is EVERYTHING or not page.copies:
         return page
@@ -184,32 +186,32 @@ async def as_seen(database: Database, page: Page) -> Page:
 class FeedPages:
     """The pages of a node's feed.
 
-    While there are readers that wait, one task follows the log for all of them, and readers at
-    the same position share one page. When the log has grown, they are woken few at a time, and the
-    page that the task has read is theirs. The pages show everything: `as_seen` leaves out what a
-    caller does not see.
+    While readers wait, a single task follows the log, and readers at the same position share one
+    page. When the log has grown, readers are woken a few at a time, and get the page that the task
+    has read. Pages show every entity: `as_seen` leaves out the copies that a caller may not see.
     """
 
     def __init__(self, database: SharedDatabase) -> None:
         self._database = Database(database, node_caller())
         self._follower: asyncio.Task[None] | None = None
-        # With each reader that waits, the position up to which it has seen all changes.
+        # For each waiting reader, the position up to which the reader has seen the changes.
         self._waiting: dict[asyncio.Future[Position], Position] = {}
-        # The follower has seen no change between these.
+        # The log has no changes between the two positions, as seen by the follower.
         self._end = self._seen = Position(0, 0)
         self._shared: dict[tuple[Position, int], asyncio.Future[Page]] = {}
-        # Cursors that the log of the present server goes on from.
+        # Cursors from which the log of the present server continues.
         self._checked: set[tuple[int, str]] = set()
 
     @property
     def waiting(self) -> int:
-        """The number of readers that wait."""
+        """The number of waiting readers."""
         return len(self._waiting)
 
     async def check(self, path: str, cursor: LogCursor) -> None:
-        """Check that the log goes on from a cursor, as far as it reaches back.
+        """Check that the log continues from a cursor, as far as the log reaches back.
 
-        Many readers come with the same cursor, and no server goes back in time while it runs.
+        The result is cached: many readers send the same cursor, and no server goes back in time
+        while running.
 
         Raises:
             LogLost
@@ -225,7 +227,7 @@ class FeedPages:
         self._checked.add(key)
 
     async def read_first(self, path: str, after: Position, limit: int) -> Page:
-        """Read the page after a position for a reader that waits if the page is empty.
+        """Read the page after a position for a reader that will wait if the page is empty.
 
         Raises:
             CursorGone
@@ -235,7 +237,7 @@ class FeedPages:
         return await self._read_shared(path, after, limit)
 
     async def read_next(self, path: str, seen: Position, limit: int) -> Page:
-        """Wait until there are changes after those that a reader has seen, and read them.
+        """Wait for changes after the position that a reader has seen, and read the changes.
 
         Raises:
             CursorGone
@@ -248,20 +250,22 @@ class FeedPages:
         if reading is None:
             if len(self._shared) >= _MOST_SHARED:
                 return await read_feed(self._database, path, *key)
+            # An empty context, since the page is for many readers: logs and traces must not name
+            # the first reader.
             reading = asyncio.create_task(read_feed(self._database, path, *key), context=Context())
             self._shared[key] = reading
             reading.add_done_callback(partial(self._forget, key))
-        # One of the readers may leave while the others wait.
+        # The cancellation of one reader must not end the read for the remaining readers.
         return await asyncio.shield(reading)
 
     def _forget(self, key: tuple[Position, int], reading: asyncio.Future[Page]) -> None:
-        """Forget a page that was not read, or that nobody would replace when the log grows."""
+        """Forget a page that was not read, or that no follower would replace when the log grows."""
         is_read = not reading.cancelled() and reading.exception() is None
         if not (is_read and self._follower) and self._shared.get(key) is reading:
             del self._shared[key]
 
     async def _growth(self, seen: Position) -> Position:
-        """Wait until there are changes after `seen`; return a position that they all come after."""
+        """Wait for changes after `seen`; return a position before the changes."""
         if self._follower is None:
             self._end = self._seen = seen
             self._follower = asyncio.create_task(self._follow(), context=Context())
@@ -275,9 +279,10 @@ class FeedPages:
             del self._waiting[woken]
 
     async def _follow(self) -> None:
-        """Follow the log while there are readers that wait.
+        """Follow the log while readers wait.
 
-        It ends between two looks, since a connection is lost whose query is cancelled.
+        The task ends between two looks and is never cancelled, since the cancellation of a query
+        loses the connection.
         """
         pause, left = _FIRST_PAUSE, self._database.shared.servers_left
         try:
@@ -291,7 +296,7 @@ class FeedPages:
                     await self._database.recovered()
                     continue
                 except CursorGone:
-                    # The log ends before what was seen, or begins after that.
+                    # The log ends before the seen position, or begins after the seen position.
                     return self._dismiss()
                 if page.end > seen:
                     await self._wake(seen)
@@ -305,13 +310,13 @@ class FeedPages:
             self._shared.clear()
 
     def _dismiss(self) -> None:
-        """End all waits: readers come again with their cursors, which are checked then."""
+        """End every wait; readers send their cursors again, and the cursors are checked."""
         for woken in self._waiting:
             if not woken.done():
                 woken.set_exception(ServerLeft("/replication/changes"))
 
     async def _look(self) -> Page:
-        """Read the page after what was seen; readers that wait share it."""
+        """Read the page after the seen position, and share the page with waiting readers."""
         page = await read_feed(self._database, "/replication/changes", self._seen, MOST_CHANGES)
         if page.end > self._seen:
             self._shared.clear()
@@ -323,10 +328,13 @@ class FeedPages:
         return page
 
     async def _wake(self, seen: Position) -> None:
-        """Wake the readers that wait: there may be thousands, so they get half of the time.
+        """Wake the waiting readers, a few at a time, since thousands may wait.
+
+        After each step, the loop serves the woken readers, and then further tasks for as long.
 
         Args:
-            seen: the changes come after it. All readers get the same position, and share a page.
+            seen: the position before the changes. Every reader gets the same position, so that
+                readers share a page.
         """
         loop = asyncio.get_running_loop()
         for number, (woken, waits_after) in enumerate([*self._waiting.items()], start=1):
@@ -334,6 +342,6 @@ class FeedPages:
                 woken.set_result(seen)
             if number % _WOKEN_AT_ONCE == 0:
                 begun = loop.time()
-                await asyncio.sleep(0)  # Those that were woken answer.
+                await asyncio.sleep(0)  # The woken readers answer.
                 await asyncio.sleep(loop.time() - begun)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Tells whether a source lost data that a link may have brought from it. Pure."""
+"""Tells whether a source lost data that a link may have brought before. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from replication.feed.feedpages import LogLost
 
 
 def why_lost(link: Link, instance: uuid.UUID) -> str:
-    """The reason why a source may lack what a link has brought from it; "" if there is none.
+    """The reason why a source may lack entities that a link has brought; "" without a reason.
 
-    A link keeps the reason as its `loss` until it has compared or copied everything again.
+    A link keeps the reason as `loss` until the link has compared or copied the whole catalog again.
 
     Args:
-        link: as it was before this contact.
-        instance: the one that answers.
+        link: the link before the contact.
+        instance: the instance that answers.
     """
     if link.loss is not None:
         return link.loss
@@ -26,9 +26,9 @@ def why_lost(link: Link, instance: uuid.UUID) -> str:
 
 
 def loss_told(error: ClientError) -> str:
-    """The loss that a source tells when it is asked to go on from a cursor; "" if it tells none.
+    """The loss that a source reports when asked to continue from a cursor; "" without a loss.
 
-    Its log ends before the cursor, has another change there, or went back to a time before it.
+    The log ends before the cursor, has a different change at the cursor, or went back in time.
     """
     if isinstance(error, Refused) and error.problem.name == LogLost.name:
         return error.problem.title.rstrip(".")

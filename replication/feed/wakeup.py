@@ -1,4 +1,4 @@
-"""Gives up work when its link is woken."""
+"""Gives up work when the link is woken."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ async def until_woken(work: Coroutine[Any, Any, T], wakeup: asyncio.Event) -> T 
     try:
         await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        # Read before the cancellation, after which both tasks are done.
         is_done = working.done()
         for task in (working, waiting):
             task.cancel()

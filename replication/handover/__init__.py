@@ -1,1 +1,1 @@
-"""Hands a group over from one authority to another."""
+"""Hands a group over from one authority, the giver, to a second authority, the taker."""

@@ -1,9 +1,9 @@
-"""The copies by which a group changes hands: made by its giver, checked by its taker. Pure.
+"""The copies by which a group changes hands: made by the giver, checked by the taker. Pure.
 
-Of each entity there are two: the tombstone of the giver's, and the taker's entity with the same
-content and times. Of what the giver has deleted before, there is a tombstone of the taker's. The
-epochs of the taker's are above those of the giver's tombstones, and above all that the taker ever
-deleted there, so epochs ascend at every path, whoever follows whom.
+Each entity has two copies: a tombstone of the giver, and an entity of the taker with the same
+content and times. For each earlier deletion by the giver, the taker gets a tombstone. The epochs of
+the taker's copies are above the epochs of the giver's tombstones, and above the epochs of the
+taker's earlier deletions in the group, so epochs ascend at every path for every follower.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from replication.deciding.provenance import MOST_LEAP, Copy
 from replication.deciding.trust import Trust
 
 MOST_HANDED = 50_000
-"""The most entities of a group that changes hands, deleted ones included: one transaction writes
-them all."""
+"""The limit of entities, including deleted entities, of a group that changes hands: the whole group
+is written in one transaction."""
 MOST_COPIES = 2 * MOST_HANDED
 
 
@@ -32,9 +32,9 @@ class Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succession:
-    """The end of a giver's entities, and the taker's that take their places, in the same order.
+    """The tombstones of the giver's entities, and the taker's entities in the same order.
 
-    `remembered` are the taker's for what was deleted before.
+    `remembered` are the taker's tombstones for earlier deletions.
     """
 
     ends: Sequence[Tombstone]
@@ -52,12 +52,12 @@ def succeed(
     """Hand entities over to a taker.
 
     Args:
-        entities: a group with all below it, parents first.
-        deleted: what was deleted in the group before.
-        floor: the taker has deleted nothing there above this epoch.
+        entities: a group with every entity below, parents first.
+        deleted: tombstones of earlier deletions in the group.
+        floor: the highest epoch of the taker's deletions in the group.
 
     Raises:
-        Unfit: one is damaged.
+        Unfit: an entity is damaged.
     """
     for entity in entities:
         if not entity.is_intact():
@@ -95,7 +95,7 @@ def succeed(
 
 
 def taking_told(changes: Iterable[Change], own: str) -> list[Change]:
-    """The changes of a taker, whose subscribers need not hear of what was deleted before."""
+    """The changes of a taker; earlier deletions become `handed`, so that no subscriber is told."""
     return provenance_told(
         replace(change, action="handed")
         if change.action == "deleted" and change.authority == own
@@ -105,7 +105,10 @@ def taking_told(changes: Iterable[Change], own: str) -> list[Change]:
 
 
 def provenance_told(changes: Iterable[Change]) -> list[Change]:
-    """The changes of a node whose own entities become replicas, or the other way round."""
+    """The changes of a node whose own entities become replicas, or whose replicas become own.
+
+    An update of a resource also names the changed attribute `meta.readonly`.
+    """
     return [
         replace(change, changed=tuple(sorted({*change.changed, "meta.readonly"})))
         if change.kind == "resource" and change.action == "updated" and change.changed
@@ -116,9 +119,10 @@ def provenance_told(changes: Iterable[Change]) -> list[Change]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """The copies that a taker expects: of a group `xid`, from a `giver` to itself, the `taker`.
+    """The copies that a taker expects: the group `xid`, handed over from `giver` to `taker`.
 
-    `trust` are the keys by which the giver signs both kinds of copies, if it is held to that.
+    `trust` are the keys with which the giver has to sign both kinds of copies, if the taker
+    requires signatures of the giver.
     """
 
     xid: str
@@ -129,7 +133,7 @@ class Expectation:
     trust: Trust
 
     def check(self, copies: Sequence[Incoming]) -> list[Copy]:
-        """The copies without the giver's signatures of what is the taker's.
+        """Check the copies; return the copies without the giver's signatures of taker's copies.
 
         Raises:
             Unfit
@@ -158,7 +162,7 @@ class Expectation:
         return [self._unsigned(copy) for copy in checked]
 
     def _fault_of(self, copy: Copy) -> str:
-        """The reason why the giver has not signed a copy, if it has to."""
+        """The reason why a required signature of the giver is missing or wrong; empty if not."""
         keys = self.trust.keys.get(self.giver)
         return "" if keys is None else Trust(keys={copy.authority: keys}).fault_of(copy)
 
@@ -166,7 +170,7 @@ class Expectation:
         return isinstance(copy, Tombstone) and copy.authority == self.giver
 
     def _unsigned(self, copy: Copy) -> Copy:
-        """The taker's entities are signed by the taker, or not at all."""
+        """Remove the giver's signature of a taker's copy, which only the taker may sign."""
         return copy if self._is_end(copy) else replace(copy, signature=None, signedby="")
 
     def _check_one(self, copy: Copy) -> None:

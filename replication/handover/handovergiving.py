@@ -1,4 +1,4 @@
-"""Gives a group away: in one transaction, what this node owned becomes replicas of the taker's."""
+"""Gives a group away: in one transaction, the node's entities become replicas of the taker."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _REFUSED_AT: frozenset[Refusal] = frozenset({"closed", "model"})
 
 
 async def give(context: Context, handover: Handover, floor: int) -> Handover:
-    """Give the group of a handover away, unless it is no longer offered.
+    """Give the group of a handover away, unless the group is no longer offered.
 
-    The transaction makes the taker's copies, which are kept until it has them. Nothing but to
-    complete the handover is possible afterwards.
+    The transaction makes the taker's copies, which are kept until the taker has fetched them.
+    Afterwards, the handover can only be completed.
 
     Args:
-        floor: that of the taker, which has promised to take the group.
+        floor: the floor of the taker, which has promised to take the group.
 
     Returns:
-        the handover in its new state.
+        the handover in the new state.
 
     Raises:
         Unfit: the group cannot be given; nothing was written.
-        CatalogRecovering: the same, since this node recovers.
+        CatalogRecovering: the node is recovering; nothing was written.
     """
     now, changes = datetime.now(UTC), list[Change]()
     touched = Touched(
@@ -71,12 +71,14 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
         if await store.load_by_origin(connection, origins):
             raise Unfit(f"here are other entities of {handover.authority} with these names")
         dead = await store.load_tombstones(connection, origins)
+        # The node may hold tombstones of the taker above the taker's floor, and the new epochs have
+        # to be above both.
         floor = max([floor, *(each.epoch for each in dead.values())])
         signer = await context.signers.get(connection, locked.signing_key)
         arguments = entities, deleted, handover.authority, floor, now
         made = await aside(len(entities), succeed, *arguments)
         changes = await aside(len(entities), _changes, entities, made, context.configuration.model)
-        # The taker's come first: they take the rows of the giver's, with their documents.
+        # The taker's entities come first, to take over the giver's rows with the documents.
         interaction, author = uuid.uuid4().hex, context.caller.author
         lives = {successor.origin for successor in made.successors}
         revived = [origin for origin in dead if origin.xid in lives]
@@ -108,10 +110,10 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
 async def load_given(
     context: Context, connection: Connection, handover: Handover
 ) -> tuple[list[Entity], list[Tombstone]]:
-    """The group of a handover with all below it, parents first, and what was deleted in it.
+    """The group of a handover with every entity below, parents first, and the tombstones within.
 
     Raises:
-        Unfit: there is none, it is not this node's, or it is too large.
+        Unfit: the group does not exist, is not the node's, or is too large.
     """
     entities = await store.load_subtrees(connection, [handover.xid])
     if not entities:
@@ -126,7 +128,7 @@ async def load_given(
 
 
 async def preview_lines(context: Context, handover: Handover) -> AsyncGenerator[bytes]:
-    """The lines that the taker would get now, so that it can tell whether it can take them.
+    """The lines that the taker would get now, for a check before the taker promises.
 
     Raises:
         Unfit
@@ -144,7 +146,7 @@ async def preview_lines(context: Context, handover: Handover) -> AsyncGenerator[
 
 
 async def given_lines(context: Context, handover: Handover) -> AsyncGenerator[bytes]:
-    """The lines of a group that was given."""
+    """The stored lines of a given group."""
     database = context.database
     async with database.snapshot(database.pools.streams) as connection:
         async for line in handovers.stream_copies(connection, handover.id):
@@ -167,7 +169,10 @@ async def _keep_lines(
 async def _lines(
     connection: Connection, made: Succession, signer: EntitySigner | None
 ) -> AsyncGenerator[bytes]:
-    """The lines of both sides, signed by the giver, whom the taker may hold to its keys."""
+    """The lines of both sides' copies, signed by the giver, since the taker may require signatures.
+
+    Documents are loaded in pieces, to bound the memory of a large group.
+    """
     for end in (*made.ends, *made.remembered):
         yield write_copy(_signed(end, signer))
     for start in range(0, len(made.successors), _DOCUMENTS_AT_ONCE):
@@ -189,7 +194,7 @@ def _signed(copy: Handed, signer: EntitySigner | None) -> Handed:
 
 
 def _changes(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
-    """The changes of a node that gives: its entities are updated, and followers get their ends."""
+    """The changes of a giver: the entities are updated, and followers get the tombstones."""
     before = {entity.xid: entity for entity in entities}
     after = {successor.xid: successor for successor in made.successors}
     changes = provenance_told(changes_between(before, after, model))

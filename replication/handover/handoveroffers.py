@@ -1,7 +1,7 @@
-"""Handlers by which the two sides of a handover talk to each other.
+"""Handlers for requests between the two sides of a handover.
 
-Neither believes what a request says of itself: each asks the other at the URL that its own operator
-has named. So a request of a stranger does no more than wake a node.
+Neither side trusts the content of a request: each side asks the peer at the URL that the own
+operator has named. So a request of a stranger only wakes a node.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ async def get_consent(request: web.Request, query: HandoverQuery) -> Consent:
 async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
     """Hear a giver of a handover, which learns how far it is.
 
-    This node looks at the giver's what is true of it, and goes on.
+    The node then asks the giver for the state of the handover, and continues.
 
     Raises:
-        HandoverRefused: this node's operator has not consented, or to another one.
+        HandoverRefused: the node's operator has not consented, or the giver still has an earlier
+            offer of the group.
     """
     context = request[CONTEXT]
     async with context.database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Handlers by which operators hand groups over: offer one, consent to one, show and abort them."""
+"""Handlers for operators who hand groups over: offer, consent to, show and abort a handover."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def get_handover(request: web.Request) -> HandoverAnswer:
 async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Response:
     """Offer a group to another catalog, or consent to take one.
 
-    The operator of the taker consents first. The catalog of the other side is asked who it is.
+    The operator of the taker consents first. The node asks the remote catalog for its authority.
 
     Raises:
         HandoverRefused
@@ -80,7 +80,7 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
 async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswer:
     """End a handover, unless the group was given.
 
-    A taker that has promised to take the group asks the giver, who ends it as well.
+    A taker that has promised to take the group asks the giver to end the handover as well.
 
     Raises:
         HandoverRefused
@@ -105,6 +105,7 @@ async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswe
                 group=current.xid,
                 error_detail=f"it was given, so {detail}, and the handover can only be completed",
             )
+        # The promise was made meanwhile, so the giver was not asked.
         if current.state == "promised" and found.state != "promised":
             raise HandoverRefused(request.path, group=current.xid, error_detail=_PROMISED)
         ended = await handovers.move_on(
@@ -174,7 +175,7 @@ async def _add(
 async def _meet(
     request: web.Request, group: str, url: str, credential: PeerCredential, *, asks_consent: bool
 ) -> str:
-    """Ask a catalog who it is, and if it is to take a group, whether its operator has consented.
+    """Ask a catalog for its authority, and a taker also whether the operator has consented.
 
     Raises:
         HandoverRefused
@@ -217,7 +218,10 @@ async def _ask_consent(context: Context, peer: Client, group: str, subject: str)
 
 
 async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -> None:
-    """Have the giver end a handover, or make sure that it knows of none.
+    """Have the giver end a handover, or make sure that the giver does not know the handover.
+
+    Only the giver knows whether the group was given, so the taker may not end a promised handover
+    alone, unless forced.
 
     Raises:
         HandoverRefused

@@ -1,7 +1,7 @@
-"""Carries on the handovers of a node: gives groups that are promised, takes those that were given.
+"""Carries on the handovers of a node: gives groups that are promised, takes groups that were given.
 
-Either side says at each request how far it is, and each step may be repeated. So a handover goes on
-after a crash of either, from what both have noted.
+Each side reports the state of the handover in every request, and each step may be repeated. So a
+handover continues from the stored states after a crash of either side.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 30.0
 _MOST_AT_ONCE = 4
-# The other side is asked again soon, then less often, before this side calls that a failure.
+# The taker is asked again soon, then less often, before the handover is postponed.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 _LONGEST_ERROR = 1000
 
 
 class HandoverRunner:
-    """Carries on every handover of this node, some at a time.
+    """Carries on the handovers of the node, a few at a time.
 
-    `wakeup` lets it look at once for what there is to do.
+    `wakeup` makes the runner look for due handovers at once.
     """
 
     def __init__(self, resources: LinkResources) -> None:
@@ -56,6 +56,7 @@ class HandoverRunner:
         """Carry on handovers, for ever."""
         while True:
             try:
+                # Cleared before the look, so that a wakeup during the look is not missed.
                 self.wakeup.clear()
                 if not await self.run_once():
                     await wait_for(self.wakeup, await self._rest())
@@ -63,7 +64,7 @@ class HandoverRunner:
                 await self._database.recovered()
 
     async def run_once(self) -> int:
-        """Take the next step of each handover that is due; return how many there were."""
+        """Take the next step of each due handover; return the number of due handovers."""
         async with self._database.acquire() as connection:
             due = await handovers.read_due(connection, datetime.now(UTC))
         async with asyncio.TaskGroup() as group:
@@ -94,13 +95,13 @@ class HandoverRunner:
             await self._fail(handover, "This node is recovering its own entities.")
         except ServerBusy:
             raise
-        # An unexpected error must stop neither the links nor the other handovers.
+        # An unexpected error must stop neither the links nor the remaining handovers.
         except Exception as error:
             _log.exception("handover failed", id=handover.id)
             await self._fail(handover, f"{type(error).__name__}: {error}")
 
     async def _give(self, handover: Handover, peer: Client) -> None:
-        """Tell the taker of the handover until it has promised, or has the group."""
+        """Tell the taker of the handover until the taker has promised, or has taken the group."""
         if handover.state == "offered":
             async with self._database.snapshot() as connection:
                 await load_given(self._context, connection, handover)
@@ -135,7 +136,7 @@ class HandoverRunner:
         await self._postpone(handover, None)
 
     async def _take(self, handover: Handover, peer: Client) -> None:
-        """Ask the giver how far it is, and do what is next."""
+        """Ask the giver for the state of the handover, and take the next step."""
         assert handover.theirs is not None
         state = await self._ask(handover, peer)
         if state in ("aborted", None):
@@ -157,11 +158,11 @@ class HandoverRunner:
             await take(self._context, handover, copies)
             _log.info("group taken", group=handover.xid, of=handover.authority)
             return
-        # The giver tells when it has given the group; if it cannot, this node asks.
+        # The giver reports that the group was given; if the report is lost, the node asks again.
         await self._postpone(handover, None)
 
     async def _ask(self, handover: Handover, peer: Client) -> HandoverState | None:
-        """The state of the handover at the giver; `None` if that knows of none."""
+        """The state of the handover at the giver; `None` if the giver knows of no such handover."""
         assert handover.theirs is not None
         try:
             found = await peer.handover(handover.theirs)
@@ -175,7 +176,10 @@ class HandoverRunner:
         return found.state
 
     async def _promise(self, handover: Handover) -> None:
-        """Promise to take a group: from now on, the giver decides."""
+        """Promise to take a group; after the promise, the giver decides.
+
+        The floor is stored with the promise, since the new epochs are computed from the floor.
+        """
         own = self._database.node.authority
         async with self._database.transaction() as connection:
             floor = await handovers.read_floor(connection, own, handover.xid)
@@ -193,7 +197,7 @@ class HandoverRunner:
     async def _move_locked(
         self, connection: Any, handover: Handover, state: HandoverState, **changed: Any
     ) -> None:
-        """Let a handover be in another state, unless somebody has ended or moved it."""
+        """Change the state of a handover, unless an operator or a request has changed it before."""
         current = await handovers.lock(connection, handover.id)
         if current is not None and current.state == handover.state:
             await handovers.move_on(connection, current, state, datetime.now(UTC), **changed)

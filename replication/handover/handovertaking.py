@@ -1,4 +1,4 @@
-"""Takes a group that another authority hands over: in one transaction it becomes this node's."""
+"""Takes a group from a giver: in one transaction, the group becomes the node's own."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _MOST_ATTEMPTS = 5
 
 
 async def fetch_given(context: Context, peer: Client, handover: Handover) -> list[Copy]:
-    """Fetch what the giver hands over, or would now, and check it.
+    """Fetch and check the copies that the giver hands over, or would hand over now.
 
     Raises:
         ClientError: the giver does not answer, or sends too much.
-        Unfit: it cannot be taken.
+        Unfit: the group cannot be taken.
     """
     assert handover.theirs is not None
     copies: list[Incoming] = []
@@ -73,18 +73,19 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
         trust=trust,
     )
     if (keys := trust.keys.get(handover.authority)) is not None:
-        # The new entities are the taker's, and signed by the giver.
+        # The new entities belong to the taker, but are signed with keys of the giver.
         by_giver = Trust(keys={handover.authority: keys, database.node.authority: keys})
         await verify_all(by_giver, [c for c in copies if isinstance(c, Entity | Tombstone)])
     return await aside(len(copies), expected.check, copies)
 
 
 async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> None:
-    """Take a group that was given, unless that was done.
+    """Take a group that was given, unless the group was taken before.
 
     Raises:
-        Unfit: nothing was written, since something here is in its way.
-        CatalogRecovering: nothing was written, since this node recovers.
+        Unfit: nothing was written, since a copy conflicts with stored entities, or the catalog
+            changes too often.
+        CatalogRecovering: nothing was written, since the node is recovering.
     """
     for _ in range(_MOST_ATTEMPTS):
         places = await _places(context, handover)
@@ -93,7 +94,7 @@ async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> 
         except MustBeginAgain:
             continue
         except ConfigurationChanged:
-            # What was checked may not fit the model of now.
+            # The copies were checked against the old model, and may not fit the new model.
             await context.shared.reload()
             raise Unfit(_CHANGING) from None
         context.database.signal.set(changes)
@@ -102,7 +103,7 @@ async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> 
 
 
 async def _places(context: Context, handover: Handover) -> frozenset[str]:
-    """The paths that change: that of the group, and that of its replica if there is one."""
+    """The paths that change: the path of the group, and the path of a replica of the group."""
     origin = Origin(handover.authority, handover.xid)
     async with context.database.acquire() as connection:
         held = await store.load_by_origin(connection, [origin])
@@ -127,6 +128,7 @@ async def _take_at(
             return ()
         entities, tombstones = await load_local(connection, copies)
         group = Origin(handover.authority, handover.xid)
+        # The replica was renamed before the locks were taken, so the new path is not locked.
         if any(
             Origin(e.authority, e.origin) == group and e.xid not in places
             for e in entities.values()
@@ -153,7 +155,7 @@ async def _take_at(
 
 
 def _policy(context: Context, handover: Handover) -> Policy:
-    """The policy for what was given: it is this node's, or the end of the giver's."""
+    """The policy for the copies of a handover, which belong to the node or to the giver."""
     own, giver = context.database.node.authority, handover.authority
     return Policy(
         own=own,
@@ -165,7 +167,7 @@ def _policy(context: Context, handover: Handover) -> Policy:
 
 
 def _check(findings: Iterable[CopyFinding]) -> None:
-    """Refuse to take a part.
+    """Refuse the whole group if a copy would not be applied.
 
     Raises:
         Unfit
@@ -177,9 +179,9 @@ def _check(findings: Iterable[CopyFinding]) -> None:
 
 
 async def find_obstacle(connection: Connection, handover_xid: str, authority: str) -> str:
-    """The reason why a group of an authority cannot come to a path; empty if it can.
+    """The reason why a path is not free for a group of an authority; empty if the path is free.
 
-    The caller has locked the path, and the registry.
+    The caller has to lock the path and the registry.
     """
     held = await stored_copies.load_held(connection, [handover_xid], [])
     for entity in held.entities.values():

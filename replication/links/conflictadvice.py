@@ -1,4 +1,4 @@
-"""The advice of a conflict, by its verdict, in words for the operator. Pure."""
+"""The advice for an operator about a conflict, by verdict. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ADVICE: dict[Verdict, str] = {
     ),
 }
 
-# Where this node sends, the conflict is at the target, and so are the commands that end it.
+# If the link sends, the conflict is at the target, so the commands are for the target's operator.
 _OF_TARGETS: dict[Verdict, str] = {
     Verdict.COLLIDED: (
         "At the target, its group needs another name: its operator accepts the pushes of this node "
@@ -63,7 +63,7 @@ _OF_TARGETS: dict[Verdict, str] = {
     ),
 }
 
-# Where this node writes to a server of other software, or to a topic, nobody there runs Concord.
+# A server of other software, or a topic, has no operator with Concord's commands.
 _NARROW = "or leave it out: `concord link set {link} --scope PATH` names what the link sends."
 _OF_SERVERS: dict[Verdict, str] = {
     Verdict.COLLIDED: (f"Somebody else has written it at the server. Delete that there, {_NARROW}"),
@@ -80,15 +80,16 @@ assert _ADVICE.keys() >= CONFLICTS, "each conflict has its advice"
 
 
 def advice_about(verdict: str, link: Link, origin: str) -> str:
-    """The advice of a conflict of a link; "" for a verdict without one.
+    """The advice about a conflict of a link; "" for a verdict without advice.
 
     Args:
-        origin: the xid of the copy at its authority; of a copy that was spoilt, any text.
+        origin: the xid of the copy at the authority; for a damaged copy, an arbitrary text.
     """
     known = {each.value: each for each in _ADVICE}
     if verdict not in known:
         return ""
-    # Ids have no characters that a shell would take for its own.
+    # Operators copy the command into a shell. Ids have no characters with a meaning in a shell, but
+    # the text of a damaged copy may have, and is left out.
     group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
     advice = {**_ADVICE, **_BY_MODE.get(link.definition.mode, {})}
     return advice[known[verdict]].format(link=link.id, group=group)

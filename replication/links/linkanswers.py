@@ -14,11 +14,11 @@ from catalog.operations.links import CompleteCopy, LinkAnswer
 from catalog.store.links import Link
 from replication.deciding.mapping import read_names
 
-# A catalog that pushes or publishes says every half minute that it has no changes.
+# A catalog that pushes or publishes reports every half minute that it has no changes.
 _SILENT_SECONDS = 120
-# In other states, nobody tells how many changes there are.
+# In the remaining states, the number of changes is unknown.
 _IN_CONTACT = frozenset({"copying", "behind", "current", "asking"})
-# Members of an answer that definitions and links have under the same names.
+# Members of an answer with the same names in definitions and links.
 _DEFINED = ("mode", "dialect", "authorities", "scope", "types", "labels", "prefix", "trust")
 _KEPT = (
     *("id", "credential", "authority", "cursor", "currentat", "applied", "appliedat", "conflicts"),
@@ -27,25 +27,25 @@ _KEPT = (
 
 
 def created_link(request: web.Request, link: LinkAnswer) -> web.Response:
-    """The answer to the request that made a link."""
+    """The answer to a request that created a link."""
     location = f"{request[CONTEXT].base_url(request)}/replication/links/{quote(link.id)}"
     return model_response(link, status=201, headers={"Location": location})
 
 
 def answer_link(request: web.Request, link: Link | None) -> LinkAnswer:
-    """The link that a request has changed.
+    """The answer with a changed link.
 
     Raises:
-        NotFound: it is gone.
+        NotFound: the link no longer exists.
     """
     return link_answer(present(request, link))
 
 
 def present(request: web.Request, link: Link | None) -> Link:
-    """The link that a request is about.
+    """The link of a request.
 
     Raises:
-        NotFound: it is gone.
+        NotFound: the link no longer exists.
     """
     if link is None:
         raise NotFound(request.path)
@@ -53,9 +53,10 @@ def present(request: web.Request, link: Link | None) -> Link:
 
 
 def link_answer(link: Link) -> LinkAnswer:
-    """A link as operators see it. Of a link that pushes, the target takes the place of the source.
+    """A link as shown to operators; for a link that pushes, the target replaces the source.
 
-    A link that pushes or publishes says every half minute that it has no changes.
+    A source that pushes or publishes reports every half minute that it has no changes, so a longer
+    silence is shown as the state `waiting`.
     """
     definition = link.definition
     now = datetime.now(UTC)

@@ -50,11 +50,11 @@ _PAUSED = "paused on request"
 async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery) -> LinkAnswer:
     """Replace the members of a link that the body has.
 
-    What is no longer selected leaves, what is newly selected is fetched, groups are renamed, and
-    endpoints get other addresses. A `token` or `credential` takes the place of what the link had;
-    if there is nothing else in the body, the link goes on with it from where it is. So it does with
-    another `source` or `target` that is asked first whether it is the same catalog, unless
-    `?force` is given.
+    Deselected replicas are dropped, newly selected entities are fetched, groups are renamed, and
+    addresses of endpoints are rewritten. A `token` or `credential` replaces the credential of the
+    link; if the body has nothing else, the link continues from the cursor. With a new `source` or
+    `target`, the link also continues from the cursor, after a check that the new URL leads to the
+    same catalog; `?force` skips the check.
     """
     context = request[CONTEXT]
     given = members_of(body, request.path)
@@ -63,6 +63,7 @@ async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery
     moved: Mapping[str, Any] = moved_peer(body, found, request.path)
     if moved and not query.force:
         await _check_moved(context, found, body, request.path)
+    # The peer was asked outside of the transaction, so the link may have changed meanwhile.
     async with context.database.transaction() as connection:
         link = await existing_link(connection, request)
         if body.authority is not None:
@@ -83,7 +84,7 @@ async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery
 async def _pin(
     connection: Connection, request: web.Request, before: Link, authority: str
 ) -> Link | None:
-    """Let the source of a link speak for another authority from now on."""
+    """Pin the source of a link to a new authority; the link begins anew."""
     check_authority(request[CONTEXT], authority, request.path)
     check_not_accepted(before.definition, request.path)
     await check_pin(connection, request, before.id, before.definition, authority)
@@ -119,12 +120,12 @@ async def _redefine(
 
 
 async def _allow(connection: Connection, link: Link, digest: str, subject: str) -> int:
-    """Let a link lose the entities that it asks about.
+    """Let a link lose the entities of its question.
 
-    The operator names the digest of the question, so that nobody allows what they have not seen.
+    The operator names the digest of the question, and so allows only the losses that were shown.
 
     Returns:
-        how many entities these are.
+        the number of entities.
     """
     check_not_paused(link, subject)
     if link.question is None:
@@ -143,7 +144,7 @@ async def _allow(connection: Connection, link: Link, digest: str, subject: str) 
 
 
 async def _check_moved(context: Context, link: Link, body: LinkChanges, subject: str) -> None:
-    """Check a new URL with the credential of the body, or else with that of the link."""
+    """Check a new URL with the credential of the body, or else with the link's credential."""
     moved: Mapping[str, Any] = moved_peer(body, link, subject)
     definition = replace(link.definition, **moved)
     given = given_credential(body, definition, context.settings, subject)
@@ -164,11 +165,10 @@ _FORCE = (
 
 
 def moved_peer(body: LinkChanges, link: Link, subject: str) -> dict[str, str]:
-    """The member of the link's definition that names its peer, with another URL; empty if the body
-    has none.
+    """The member of the definition with the new URL of the peer; empty if the body has no URL.
 
     Raises:
-        InvalidAttribute: the link has no such member, or begins anew where its peer is another.
+        InvalidAttribute: links of the mode have no such member, or the URL cannot be changed.
     """
     name = "target" if link.definition.sends else "source"
     if other := {"source", "target"} & body.model_fields_set - {name}:
@@ -186,15 +186,15 @@ def moved_peer(body: LinkChanges, link: Link, subject: str) -> dict[str, str]:
 async def check_moved(
     context: Context, link: Link, url: str, credential: Credential, subject: str
 ) -> None:
-    """Check that the catalog at a URL is the one of a link, with all that the link has read.
+    """Check that the catalog at a URL is the peer of a link, and continues from the link's cursor.
 
     Args:
-        credential: is shown to the catalog.
-        subject: of an error.
+        credential: the credential to show to the catalog.
+        subject: the subject of an error.
 
     Raises:
-        SourceUnusable, TargetUnusable: it does not answer, is another catalog or another node, or
-            has lost data.
+        SourceUnusable, TargetUnusable: the catalog does not answer, is a different catalog, a
+            different instance or the node itself, or has lost data.
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
@@ -204,7 +204,7 @@ async def check_moved(
             fault = why_own(context, found)
             if not fault and link.authority not in (None, found.authority):
                 fault = f"it is the authority {found.authority}, not {link.authority}"
-            # What was lost before is known; it does not tell the new place from the old one.
+            # An earlier loss is known, and says nothing about the new URL.
             fault = fault or why_lost(replace(link, loss=None), found.instance)
             if not fault and link.cursor is not None and not link.definition.sends:
                 await peer.changes(link.cursor, limit=1)

@@ -1,4 +1,4 @@
-"""Definitions of links as operators give them, and the checks before they are stored."""
+"""Definitions of links as given by operators, and the checks before a definition is stored."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def checked_definition(context: Context, body: NewLink, subject: str) -> LinkDef
 
 
 def check_members(mode: Mode, body: LinkTerms, subject: str) -> None:
-    """Refuse members that links of a mode do not have.
+    """Refuse members that links of a mode cannot have.
 
     Raises:
         InvalidAttribute
@@ -73,7 +73,7 @@ def check_members(mode: Mode, body: LinkTerms, subject: str) -> None:
 
 
 def _why_unusable(context: Context, definition: LinkDefinition) -> str | None:
-    """The reason why a link cannot lead to its peer."""
+    """The reason why a link cannot use the URL of the peer; `None` if the URL is usable."""
     if definition.peer in (context.public_base, context.settings.public_url):
         return "it is this node itself"
     why_not = why_no_topic if definition.terms.is_topic else why_refused
@@ -81,10 +81,10 @@ def _why_unusable(context: Context, definition: LinkDefinition) -> str | None:
 
 
 def members_of(body: LinkSelection, subject: str) -> dict[str, Any]:
-    """The members of a definition that the body of a request has.
+    """The members of a definition in the body of a request.
 
     Raises:
-        InvalidAttribute: its names or addresses cannot be used.
+        InvalidAttribute: the names or addresses are invalid.
     """
     faults = {"map": why_no_names(body.map), "addresses": why_no_rules(body.addresses)}
     for name, fault in faults.items():
@@ -102,7 +102,7 @@ def check_authority(context: Context, authority: str, subject: str) -> None:
 
 
 async def check_number(connection: Connection, context: Context, subject: str) -> None:
-    """Refuse another link if there are as many as may be.
+    """Refuse a new link if the node has the maximal number of links.
 
     Raises:
         LimitReached
@@ -125,7 +125,8 @@ async def check_pin(
     """Refuse a source that may not be pinned to an authority.
 
     Raises:
-        SourceUnusable: another source is, or the operator needs to name the authority.
+        SourceUnusable: a second source is pinned to the authority, or the operator needs to name
+            the authority.
     """
     if authority is None or definition.sends:
         return
@@ -144,7 +145,7 @@ async def check_pin(
 
 
 async def check_alone(connection: Connection, authority: str, subject: str) -> None:
-    """Refuse to accept the pushes of an authority twice.
+    """Refuse a second link that accepts the pushes of an authority.
 
     Raises:
         BadRequest
@@ -155,7 +156,7 @@ async def check_alone(connection: Connection, authority: str, subject: str) -> N
 
 
 async def id_taken(connection: Connection, request: web.Request, id: str) -> BadRequest:
-    """The error that a link cannot have an id, since another link has it."""
+    """The error for an id that a different link has already."""
     other = await links.get(connection, id)
     if other is not None and other.ends:
         detail = (
@@ -167,7 +168,7 @@ async def id_taken(connection: Connection, request: web.Request, id: str) -> Bad
 
 
 def check_not_accepted(definition: LinkDefinition, subject: str) -> None:
-    """Refuse to replace a link that accepts pushes, and to let it follow another authority.
+    """Refuse to replace a link that accepts pushes, or to pin it to a new authority.
 
     Raises:
         InvalidAttribute

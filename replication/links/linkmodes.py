@@ -1,4 +1,4 @@
-"""Requests whose answer depends on the mode of a link: to make one, to run one, to try one."""
+"""Requests whose answer depends on the mode of a link: to create, run or try a link."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from replication.transfer.linkresources import LinkResources
 from replication.transfer.linkrun import LinkRun
 from replication.transfer.transfer import MakeTransfer
 
-# The rest of a request's time is for the answer.
+# The share of a request's time for a dry run; the rest is for the answer.
 _TRIED_SHARE = 0.8
 _UNDECIDED = (
     "The link would bring a complete copy: too much differs to tell it one by one, or the source "
@@ -63,12 +63,12 @@ Probe = Callable[
     [Context, LinkDefinition, str, PeerAccess, bool],
     Awaitable[tuple[LinkDefinition, FoundCatalog | None]],
 ]
-"""Asks the catalog at the other end of a new link who it is.
+"""Asks the peer of a new link for its identity.
 
-It is given the definition, the subject of errors, the credential of the link, and whether the
-operator has named the mode; otherwise it may choose another one for the source. It returns the
-definition, and what was found: nothing of a topic, which nobody answers for, and of what pushes by
-itself. It raises `SourceUnusable` or `TargetUnusable`.
+The arguments are the definition, the subject of errors, the credential of the link, and whether the
+operator has named the mode; if not, the probe may choose a different mode for the source. Returns
+the definition and the found catalog: `None` for a topic, where no catalog answers, and for a source
+that pushes. Raises `SourceUnusable` or `TargetUnusable`.
 """
 
 
@@ -77,10 +77,10 @@ class LinkMode:
     """A mode of links.
 
     Args:
-        transfer: makes its source and its sink.
-        probe: asks the other catalog who it is.
-        preview: finds out what a run would do, and writes nothing; `None` if that cannot be known.
-            Its result is `None` if a complete copy is needed.
+        transfer: makes the source and the sink of a link.
+        probe: asks the peer for its identity.
+        preview: predicts a run without writing; `None` for a mode without a prediction. Returns
+            `None` if a complete copy is needed.
     """
 
     transfer: MakeTransfer
@@ -89,7 +89,7 @@ class LinkMode:
 
 
 class LinkModes:
-    """The handlers that need to know what a mode does."""
+    """The handlers that depend on the mode of a link."""
 
     def __init__(self, modes: Mapping[Mode, LinkMode]) -> None:
         self._modes = modes
@@ -99,8 +99,9 @@ class LinkModes:
     ) -> web.Response:
         """Create a link, or tell what it would do.
 
-        The source is pinned to the authority in the body, or to the one that it claims when it is
-        asked, here or at the first contact. A link of mode `accept` takes what an authority pushes.
+        The source is pinned to the authority in the body, or to the authority that the source
+        claims when asked, by the handler or at the first contact. A link of mode `accept` takes the
+        pushes of an authority.
         """
         context = request[CONTEXT]
         definition = checked_definition(context, body, request.path)
@@ -149,8 +150,8 @@ class LinkModes:
     async def run_link(self, request: web.Request, query: RunQuery) -> LinkAnswer | DryRunAnswer:
         """Let a link read its source now, or tell what it would do.
 
-        One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it
-        is.
+        A link that waits after a failure, or has stopped, begins anew. With `?dryrun`, the link
+        does not change.
         """
         if query.dryrun:
             async with request[CONTEXT].database.acquire() as connection:
@@ -162,12 +163,14 @@ class LinkModes:
             return answer_link(request, await run_now(connection, link))
 
     async def _try(self, request: web.Request, link: Link) -> DryRunAnswer:
-        """Tell what a link would bring, delete and refuse. It may be paused, or not be stored.
+        """Predict the copies that a link would bring, delete and refuse.
+
+        The link may be paused, or not be stored.
 
         Raises:
-            SourceUnusable, TargetUnusable: the other catalog does not answer, or may not be who it
-                claims to be.
-            BadRequest: links of its mode do nothing by themselves.
+            SourceUnusable, TargetUnusable: the peer does not answer, or may not have the claimed
+                authority.
+            BadRequest: links of the mode have no dry run.
         """
         context, definition = request[CONTEXT], link.definition
         preview = self._modes[link.definition.mode].preview

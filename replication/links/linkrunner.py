@@ -1,4 +1,4 @@
-"""Runs one link: the source and the sink meet, everything is copied once, then every change."""
+"""Runs one link: meets the peer, copies the catalog once, then copies every change."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from replication.transfer.transfer import LinkPage, MakeTransfer
 
 _log = structlog.get_logger(__name__)
 
-# A target that waits for its operator's answer is asked again after so many seconds.
+# The seconds before a target that waits for an operator's answer is asked again.
 _ANSWER_SECONDS = 2.0
-# Costly retries that bring nothing come less and less often.
+# The longest pause, in seconds, between costly retries without success.
 _LONGEST_PAUSE = 3600.0
 
 
@@ -49,15 +49,18 @@ class LinkRunner:
         self._backoff = backoff_from(run.settings)
         self._probation = contextlib.AsyncExitStack()
         self._has_dropped = False
-        # What the target asked its operator last.
+        # The last question of the target to its operator.
         self._question = ""
-        # When conflicts are retried next, and how many retries in a row brought nothing.
+        # The time of the next retry of conflicts, and the number of retries in a row without a
+        # change.
         self._may_conflict, self._retry_at, self._fruitless = True, float("-inf"), 0
-        # How often in a row copies came spoilt, and when everything may be copied for that again.
+        # The number of checks in a row with damaged copies, and the earliest time of the next
+        # complete copy for that reason.
         self._spoilt, self._whole_after = 0, 0.0
-        # The state that was stored last, and whether nothing has come since it was `current`.
+        # The last stored state, and whether no copy has come since the state was `current`.
         self._state, self._is_known_current = run.link.state, False
-        # Since when pages have copies, without a report; `None` if the last one had none.
+        # The time since which pages have copies, without a stored state; `None` after a page
+        # without copies.
         self._busy_since: float | None = None
 
     @property
@@ -70,7 +73,7 @@ class LinkRunner:
 
     @property
     def subscription(self) -> str | None:
-        """The id of the subscription at the source that wakes the link, if there is one."""
+        """The id of the subscription at the source that wakes the link, or `None`."""
         return self._transfer.source.subscription
 
     def reconsider(self) -> None:
@@ -79,22 +82,25 @@ class LinkRunner:
         self.wakeup.set()
 
     async def run(self) -> None:
-        """Keep the two catalogs in step; after failures, wait longer and longer."""
+        """Copy changes until the link is replaced; after failures, wait longer and longer."""
         while True:
             try:
+                # A link with failures holds a place in a limited share until the link is current
+                # again, so that failing peers leave connections for the remaining links.
                 async with self._probation:
                     if self.link_run.failures:
                         share = self.link_run.resources.connections.probation
                         await self._probation.enter_async_context(share.hold())
                     await self._contact()
             except LinkReplaced:
-                # The next comparison starts another runner if there is a link of this id.
+                # No stored revision is -1, so the next comparison with the stored links starts a
+                # new runner if the link still exists.
                 self.revision = -1
                 return
-            # The node's own fault is not counted against the other catalog.
+            # A fault of the node itself is not counted as a failure of the peer.
             except ServerBusy:
                 await self._database.recovered()
-            # The question is stored: the link waits for its answer when it begins again.
+            # The question is stored already: the next contact begins with the wait for an answer.
             except TooManyDeletions:
                 continue
             except TooMuchSent as error:
@@ -108,13 +114,13 @@ class LinkRunner:
                 await self._await_answer(error)
             except ClientError as error:
                 await self._fail(describe(error, self.link_run.peer.url, self.id), error)
-            # An unexpected error of one link must not stop the others.
+            # An unexpected error of one link must not stop the remaining links.
             except Exception as error:
                 _log.exception("link failed", link=self.id)
                 await self._fail(f"{type(error).__name__}: {error}", None)
 
     async def _contact(self) -> None:
-        """Meet the other catalog, and copy until something fails."""
+        """Meet the peer, and copy until a failure."""
         transfer = self._transfer
         await self._drop()
         await self._await_permission()
@@ -131,7 +137,7 @@ class LinkRunner:
                     await self._note(page, await transfer.sink.apply(page))
 
     async def _drop(self) -> None:
-        """Drop what an operator asked to be dropped, whether the other catalog answers or not."""
+        """Drop the replicas that an operator asked to drop, even if the peer does not answer."""
         link = self.link
         if self._has_dropped or not (link.drops or link.ends):
             return
@@ -147,8 +153,9 @@ class LinkRunner:
         await self.link_run.remember("dropped", dropped)
 
     async def _await_permission(self) -> None:
-        """Wait until an operator answers the question of the link, if it asks one."""
+        """Wait until an operator answers the question of the link, if the link has a question."""
         while True:
+            # Cleared before the read, so that an answer between read and wait is not missed.
             self.wakeup.clear()
             async with self._database.acquire() as connection:
                 link = await links.get(connection, self.id)
@@ -159,7 +166,7 @@ class LinkRunner:
             await wait_for(self.wakeup, self.link_run.interval)
 
     async def _identify(self) -> str | None:
-        """Store who the other catalog is; return the cursor, if it is of that instance."""
+        """Store the identity of the peer; return the cursor, if it belongs to the same instance."""
         async with self._database.transaction() as connection:
             before = await links.get(connection, self.id)
             if before is None or before.revision != self.revision:
@@ -177,22 +184,22 @@ class LinkRunner:
         return saved
 
     async def _copy(self, cursor: Any) -> Any:
-        """Bring what differs, or everything once; return the cursor to go on from."""
+        """Copy the differing entities, or the whole catalog; return the cursor to continue from."""
         run, transfer = self.link_run, self._transfer
         await self._report("copying", copies=transfer.peer.expected)
-        # A copy that broke off goes on.
+        # An interrupted complete copy continues from the cursor, without a new comparison.
         found = await transfer.compare(run.link) if cursor is None else None
         cursor, total = await transfer.copy(found, cursor)
         await run.remember(*transfer.told(found, total))
         return cursor
 
     async def _note(self, page: LinkPage, applied: Applied) -> None:
-        """Note what came; at the end of what there is, retry conflicts and store the state."""
+        """Note an applied page; after the last page, retry conflicts and store the state."""
         run = self.link_run
         self._may_conflict |= applied.conflicts > 0
         self._is_known_current &= page.cursor is None and not applied.copies
         if applied.changes:
-            # The cause of a conflict may have gone with these.
+            # The changes may have removed the cause of a conflict.
             self._fruitless = 0
             self._retry_at = min(self._retry_at, asyncio.get_running_loop().time() + run.interval)
         if not page.is_last:
@@ -209,14 +216,16 @@ class LinkRunner:
             await self._report("current", currentat=page.currentat or datetime.now(UTC))
 
     def _is_busy(self) -> bool:
-        """Whether pages have had copies for a while: their progress was saved with the cursor, and
-        the state is stored now and then."""
+        """Whether pages have had copies for so long that the state has to be stored again.
+
+        Pages with copies save progress with the cursor, so the state is stored once in a while.
+        """
         now = asyncio.get_running_loop().time()
         self._busy_since = now if self._busy_since is None else self._busy_since
         return now - self._busy_since >= SAVE_SECONDS
 
     async def _follow_allowances(self) -> None:
-        """Compare what the other catalog was allowed to lose, and let it go here, too."""
+        """Delete the entities that the peer was allowed to lose, after a comparison."""
         for authority, digest in (await self._transfer.peer.allowances()).items():
             told = self.link_run.about(authority)
             transfer = self._make(told)
@@ -231,8 +240,9 @@ class LinkRunner:
             await self.link_run.remember("allowed", detail)
 
     async def _retry(self) -> None:
-        """Retry conflicts, whose causes may be gone: when asked to, and now and then."""
+        """Retry conflicts, whose causes may be gone: on request, and once in a while."""
         run, now = self.link_run, asyncio.get_running_loop().time()
+        # Read before the retry, so that a request during the retry leads to a further retry.
         requested, is_requested = run.requested, run.requested != run.retried
         if not is_requested and (not self._may_conflict or now < self._retry_at):
             return
@@ -253,9 +263,9 @@ class LinkRunner:
         await self._replace_strays()
 
     async def _replace_strays(self) -> None:
-        """Copy everything again if some copies came spoilt, and nobody knows what they were of.
+        """Copy the whole catalog again after damaged copies without a readable origin.
 
-        Where that happens again and again, everything is copied less and less often.
+        If damaged copies keep coming, the pauses between complete copies grow.
 
         Raises:
             BeginAgain
@@ -271,7 +281,7 @@ class LinkRunner:
             raise BeginAgain("Copies came spoilt, and what they were of is not known.")
 
     async def _begin_again(self, error: BeginAgain) -> None:
-        """Forget the cursor, so that everything is compared or copied again."""
+        """Forget the cursor, so that the whole catalog is compared or copied again."""
         async with self._database.transaction() as connection:
             await links.forget_cursor(connection, self.link, error.error_class, loss=error.loss)
         self.link_run.link = replace(self.link, cursor=None)
@@ -279,7 +289,10 @@ class LinkRunner:
         await self._timing.sleep(self._delay(1))
 
     async def _await_answer(self, error: AwaitsAnswer) -> None:
-        """Wait before the target is asked again: its operator's answer takes effect soon."""
+        """Wait briefly before the target is asked again for the answer of its operator.
+
+        The wait does not count as a failure, so that the answer takes effect soon.
+        """
         self.link_run.failures = 0
         is_new, self._question = error.message != self._question, error.message
         if is_new:
@@ -292,13 +305,13 @@ class LinkRunner:
         await self._timing.sleep(_ANSWER_SECONDS)
 
     async def _stop(self, error: TooMuchSent) -> None:
-        """Do nothing more until the link is replaced or the node restarts with other limits.
+        """Stop until the link is replaced or the node restarts with new limits.
 
-        To try again would bring as much again.
+        A new attempt would bring the same amount of data again.
         """
         message = describe(error, self.link_run.peer.url)
         _log.warning("link stopped", link=self.id, error=message)
-        # The history has the event before the state says that the link has stopped.
+        # The event is stored before the state, so that a reader of the state finds the event.
         await self.link_run.remember("stopped", message)
         await self._report("refused", error=message, error_class=class_of(error))
         await asyncio.Event().wait()
@@ -308,7 +321,7 @@ class LinkRunner:
         run.failures += 1
         if run.failures == 1 and error is not None:
             _log.warning("link interrupted", link=self.id, cause=cause_of(error))
-        # What a token permits may be another when it is fetched again.
+        # A new token may have more rights, so a refused token is not used again.
         if isinstance(error, Refused):
             run.access.forget()
         seconds = self._delay(run.failures, 0.0 if error is None else error.retry_after)
@@ -323,7 +336,7 @@ class LinkRunner:
         await self._timing.sleep(seconds)
 
     def _delay(self, failures: int, at_least: float = 0.0) -> float:
-        """Seconds to wait after so many failures."""
+        """The seconds to wait after a number of failures."""
         return self._backoff.delay(failures, self._timing.random, at_least=at_least)
 
     async def _report(

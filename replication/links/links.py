@@ -1,6 +1,7 @@
-"""Handlers for links: define, show, run, reset and delete them; conflicts.
+"""Handlers for operators who show, replace, reset and delete links, and list conflicts.
 
-A link of mode `accept` takes what its source pushes. Without such a link, the node takes no pushes.
+A link of mode `accept` takes the pushes of a source. Without an accepting link, the node takes no
+pushes.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ async def get_link(request: web.Request) -> LinkAnswer:
 async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
     """Replace a link: one that leads elsewhere begins anew.
 
-    A link that now selects other entities, or gives them other names, drops or renames its
-    replicas. The link stays pinned to its authority unless the body names another authority.
+    A link with a new selection or new names drops or renames replicas. The link stays pinned to the
+    same authority unless the body names a new authority.
     """
     context, id = request[CONTEXT], request.match_info["id"]
     if body.id not in (None, id):
@@ -89,7 +90,7 @@ async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
         await check_pin(connection, request, id, definition, authority)
         await trust_with_link(connection, definition, authority, request.path)
         link = await links.replace(connection, before, definition, authority)
-        # A credential is shown to whom it was given for, and to nobody else.
+        # A credential must be shown only to the peer that it was given for.
         leads_elsewhere = definition.peer != before.definition.peer
         if link is not None and (given is not None or leads_elsewhere):
             credential = given or PeerCredential()
@@ -100,8 +101,8 @@ async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
 async def reset_link(request: web.Request, body: LinkReset) -> LinkAnswer:
     """Let a link bring what differs or, with `full`, everything again.
 
-    With `drop`, the replicas of the authorities that the link may bring are dropped first, or those
-    of some of them.
+    With `drop`, the replicas of the authorities that the link may bring are dropped first, or only
+    the replicas of the named authorities.
     """
     async with request[CONTEXT].database.transaction() as connection:
         before = await existing_link(connection, request)
@@ -120,7 +121,7 @@ async def reset_link(request: web.Request, body: LinkReset) -> LinkAnswer:
 async def delete_link(request: web.Request, query: DropQuery) -> LinkAnswer | web.Response:
     """Delete a link: its replicas stay, and stay read-only.
 
-    With `?drop` they are dropped, and then the link is deleted.
+    With `?drop`, the replicas are dropped first, and then the link is deleted.
     """
     async with request[CONTEXT].database.transaction() as connection:
         if not query.drop:
@@ -162,7 +163,7 @@ async def existing_link(connection: Connection, request: web.Request) -> Link:
 
 
 def check_not_paused(link: Link, subject: str) -> None:
-    """Refuse to let a paused link do anything.
+    """Refuse a command to a paused link.
 
     Raises:
         UnresolvedConflict
@@ -173,7 +174,11 @@ def check_not_paused(link: Link, subject: str) -> None:
 
 
 def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
-    """The authorities whose replicas a link drops: all that it may bring, or the named ones."""
+    """The authorities whose replicas a link drops: the named ones, or those that the link brings.
+
+    Raises:
+        InvalidAttribute: the link brings no replicas, or not the replicas of a named authority.
+    """
     if not link.definition.terms.drops or (link.definition.sends and named):
         raise InvalidAttribute(subject, name="drop", error_detail="the link brings nothing here")
     if link.definition.sends:
