@@ -1,4 +1,4 @@
-"""The modes of links: which source and which sink each of them joins."""
+"""The modes of links, with the source and the sink of each mode."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _accept(run: LinkRun) -> Transfer:
 
 def _kafka(run: LinkRun) -> Transfer:
     source = TopicSource(run)
-    # Records do not come in the order of their epochs.
+    # Records of a topic come out of the order of their epochs, so an older epoch must not overrule.
     return Transfer(source=source, sink=Here(run, overrules=False), peer=source)
 
 
@@ -138,7 +138,7 @@ MODES: Mapping[Mode, LinkMode] = {
 
 
 def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
-    """The runner of a link, by its mode; what it reads and writes is for the link."""
+    """The runner of a link, by the link's mode; the link is the author of the runner's writes."""
     context = resources.context.for_caller(_caller_of(link))
     run = LinkRun.of(link, replace(resources, context=context))
     return LinkRunner(run, MODES[link.definition.mode].transfer)

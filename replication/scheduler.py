@@ -1,5 +1,4 @@
-"""Runs the links of a node: one runner for each, one for the recovery of the node, and one for the
-handovers of its groups."""
+"""Runs the links of a node with a runner for each, the recovery of the node, and handovers."""
 
 from __future__ import annotations
 
@@ -34,13 +33,13 @@ _IDLE_SECONDS = 10.0
 
 
 async def run_links(context: Context, *, timing: LoopTiming | None = None) -> None:
-    """Run every link of this node, for ever."""
+    """Run every link of the node, for ever."""
     timing = timing or LoopTiming()
     await run_as_leader(context.database, "links", partial(_serve, context, timing), timing=timing)
 
 
 async def _serve(context: Context, timing: LoopTiming, connection: Connection) -> None:
-    # A link that is at rest finds the connection of its last pull.
+    # Connections outlive the interval between two pulls, so that idle links reuse connections.
     idle = context.settings.pull_interval_seconds + _IDLE_SECONDS
     async with (
         open_session(context.settings, idle_seconds=idle) as session,
@@ -64,7 +63,7 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
 
 
 class LinkScheduler(Supervisor[LinkRunner]):
-    """Keeps one runner running for each link that is not paused."""
+    """Keeps a runner for each link that is not paused."""
 
     row = "link"
 
@@ -89,19 +88,19 @@ class LinkScheduler(Supervisor[LinkRunner]):
             self._group.create_task(self._forget_subscription(child, child.subscription))
 
     def hear(self, id: str) -> None:
-        """Wake a link, or compare all of them if `id` is empty."""
+        """Wake a link, or compare every link with the database if `id` is empty."""
         if not id:
             self.announce("")
         elif id in self.children:
             self.children[id].wakeup.set()
 
     def reconsider(self) -> None:
-        """Let all links apply their conflicts again, after a change of the model."""
+        """Let every link apply conflicts again, after a change of the model."""
         for runner in self.children.values():
             runner.reconsider()
 
     async def _forget_subscription(self, runner: LinkRunner, subscription: str) -> None:
-        """Remove a subscription at its source; an unreachable source gets 410 when it delivers."""
+        """Remove a subscription at the source; after a failure, later deliveries get 410."""
         try:
             async with asyncio.timeout(_FORGET_SECONDS):
                 await forget_subscription(self._resources.peer_of(runner.link), subscription)

@@ -46,10 +46,10 @@ def add(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Accept what the catalog of an authority pushes: its own entities, unless you name others.
+    """Accept pushes of a catalog: its own entities, unless --relay names more authorities.
 
-    At that catalog, `concord link add --push` pushes them. Nothing proves yet that a sender is the
-    authority that it names: whoever reaches the node can push in its name.
+    At the pushing catalog, `concord link add --push` starts the pushes. The stated authority of a
+    sender is not proven: anyone who reaches the node can push in the name of the authority.
 
     Example: concord accept add https://eu.example.com --scope /messagegroups/eu
     """
@@ -70,7 +70,7 @@ def add(
 
 @app.command("list")
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """List whose pushes a node accepts, and what they brought.
+    """List the catalogs whose pushes a node accepts, and what the pushes brought.
 
     Example: concord accept list
     """

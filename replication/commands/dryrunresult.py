@@ -1,4 +1,4 @@
-"""The option `--dry-run` of links, and its result as a table."""
+"""The option `--dry-run` of links, and the table of its result."""
 
 from __future__ import annotations
 

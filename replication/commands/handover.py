@@ -1,4 +1,4 @@
-"""The command group `handover`: gives a group to another authority, by consent of both."""
+"""The command group `handover`: gives a group to another authority with the consent of both."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def accept(
 ) -> None:
     """Consent to own a group that another catalog owns now.
 
-    Until it has come, nothing else can be created at its path here.
+    Until the group arrives, nothing else can be created at its path in this catalog.
 
     Example: concord handover accept /messagegroups/shop --from https://eu.example.com
     """
@@ -91,9 +91,10 @@ def offer(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Give a group of this catalog to another one, which accepts it.
+    """Give a group of this catalog to a catalog that accepts the group.
 
-    It stays here as a replica. Interrupting the command interrupts nothing else; see `abort`.
+    The group stays here as a replica. An interrupt of the command does not end the handover; see
+    `abort`.
 
     Example: concord handover offer /messagegroups/shop --to https://us.example.com
     """
@@ -165,7 +166,7 @@ def _wanted(token_from: str | None, members: dict[str, Any]) -> NewHandover:
 
 
 async def _follow(client: Client, id: str) -> HandoverAnswer:
-    """Tell what a handover waits for, until it ends."""
+    """Print what a handover waits for, until the handover ends."""
     told = ""
     while True:
         found = await client.handover(id)

@@ -25,9 +25,9 @@ def pause(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Bring nothing until the link is resumed. It keeps its place, and its replicas stay.
+    """Bring nothing until the link is resumed. Its cursor and its replicas stay.
 
-    One that is paused for longer than its source keeps its log compares digests afterwards.
+    After a pause longer than the source keeps its log, the link compares digests.
 
     Example: concord link pause eu --reason "the source is being moved"
     """
@@ -37,7 +37,7 @@ def pause(
 
 @app.command()
 def resume(id: LinkId, url: Url = DEFAULT_URL) -> None:
-    """Go on from where the link was paused.
+    """Continue from the cursor at which the link was paused.
 
     Example: concord link resume eu
     """
@@ -52,7 +52,7 @@ def run(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Read the source now, also if the link waits after a failure or has stopped.
+    """Read the source now, even if the link waits after a failure or has stopped.
 
     With --dry-run, nothing is written: digests are compared, or the other catalog is read.
 
@@ -74,11 +74,12 @@ def allow(
     ],
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Let a link lose the entities that it asks about.
+    """Let a link delete the entities of its question.
 
-    A link whose source no longer has much of what the link holds is "asking": it deletes none of
-    that before it is allowed. `concord link show` lists the entities, with the digest of the
-    question. The link then follows its source as it is now; for another loss, it asks again.
+    A link whose source lost a large part of its entities is "asking": the link deletes none of the
+    lost entities without permission. `concord link show` lists the entities and the digest of the
+    question. The link then follows the present state of the source; for another loss, the link asks
+    again.
 
     Example: concord link allow eu 3f2a9c51d07be684
     """

@@ -1,4 +1,4 @@
-"""The options that give a link a credential, and `link credential`."""
+"""The options for the credential of a link, and `link credential`."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def credential_in(
     client_key: ClientKey = None,
     ca_cert: CaCert = None,
 ) -> dict[str, Any]:
-    """The member of a definition for the options that were given; without any, there is none."""
+    """The member of a definition for the given options; empty if no option is given."""
     credential: dict[str, Any] = {}
     if token_from:
         credential["token"] = secret_from(token_from)
@@ -154,10 +154,11 @@ def credential(
     none: Annotated[bool, typer.Option("--none", help="Let the link show nothing.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Replace all that a link shows the other catalog; it goes on at once from where it is.
+    """Replace the whole credential of a link; the link continues at once from its cursor.
 
-    A link shows a token, or those that an OAuth client gets, and may have a client certificate
-    besides. The node encrypts it at rest, and shows no secret of it again.
+    A link shows a token, or the tokens that an OAuth client fetches, and may have a client
+    certificate besides. The node encrypts the credential at rest, and never shows its secrets
+    again.
 
     Example: concord link credential eu --token-from EU_TOKEN
     """

@@ -1,4 +1,4 @@
-"""The command group `link`, and its commands `add`, `list`, `show`, `reset`, `remove`."""
+"""The command group `link`, with the commands `add`, `list`, `show`, `reset`, `remove`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST_ADVICE = 5
 _SCHEMES = ("kafka://", "kafkas://")
 
 
-# How a link is told of, by its mode: "to follow", "follows".
+# The verb for a link by its mode, as infinitive and in the present: "to follow", "follows".
 _FOLLOWS = ("follow", "follows")
 _VERBS = {
     "push": ("push to", "pushes to"),
@@ -162,20 +162,21 @@ def add(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Follow a catalog: copy its entities, and then each of their changes. Or push them to one.
+    """Follow a catalog: copy its entities, then every change. Or push entities to a catalog.
 
-    The node asks the source who it is, and refuses a source that it cannot follow. From then on
-    the source is pinned to its authority: only you can change that, by `concord link set --pin`. An
-    xRegistry server of another make is walked; its authority is its URL, unless --pin names one.
+    The node asks the source for its identity, and refuses a source that cannot be followed. From
+    then on the source is pinned to its authority: only `concord link set --pin` changes the
+    authority. An xRegistry server of other software is walked; its URL is its authority, unless
+    --pin names one.
 
-    With --push, this node sends its entities to the other catalog, whose operator has to accept
-    them by `concord accept add`. It is for networks that let connections out, but not in.
+    With --push, this node sends its entities to the other catalog, whose operator has to accept the
+    pushes by `concord accept add`. Push links suit networks that allow only outgoing connections.
 
-    With --write, it writes its entities to a server that knows nothing of Concord, by the standard
-    API of xRegistry or by one of the older ones, and deletes there only what it has brought.
+    With --write, the link writes to a server of other software, by the standard API of xRegistry or
+    by an older API, and deletes only entities that the link has written.
 
     With --kafka, a topic is between the two catalogs, which need no path to each other: the source
-    publishes to it, and any number of catalogs follow it.
+    publishes to the topic, and any number of catalogs follow.
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
 
@@ -254,7 +255,7 @@ def _ends(
     *,
     publish: bool,
 ) -> dict[str, str | None]:
-    """The members of a definition that say from where to where a link leads, and how."""
+    """The members of a definition for the source, the target and the mode of a link."""
     if topic is not None and publish:
         return {"target": topic, "mode": "publish"}
     if topic is not None:
@@ -279,9 +280,9 @@ def _print_walked(found: FoundCatalog) -> None:
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the links of a node with their state.
 
-    The lag is the age in seconds of the oldest change that the link may not have brought yet. It
-    is 0 if the source had no new change when it was last asked, "confirmed" seconds ago. "behind"
-    is the number of changes that are left. While a link copies everything, its state tells how far.
+    The lag is the age in seconds of the oldest change that the link may not have brought yet. The
+    lag is 0 if the source had no new change at the last request, "confirmed" seconds ago. "behind"
+    is the number of changes that are left. During a complete copy, the state shows the progress.
 
     Example: concord link list
     """
@@ -302,7 +303,7 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 def _state_of(link: LinkAnswer) -> str:
-    """The state of a link, with the progress of the complete copy that is under way."""
+    """The state of a link, with the progress of a running complete copy."""
     progress = link.progress
     if progress is None or not progress.of:
         return link.state
@@ -312,7 +313,7 @@ def _state_of(link: LinkAnswer) -> str:
 
 @app.command()
 def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show one link, and the copies that it could not apply.
+    """Show one link, and the copies that the link could not apply.
 
     Example: concord link show eu
     """
@@ -385,11 +386,11 @@ def reset(
     ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Compare all that a link brings with its source, and bring again what differs.
+    """Compare all entities of a link with its source, and bring the differing entities again.
 
-    What the source says about its own entities replaces all that is here of its authority, whatever
-    the epochs. Dropping also removes what a relay brought. Other catalogs that follow this node
-    are not told of it: reset their links, too.
+    The own entities of the source replace every copy of its authority in this catalog, whatever the
+    epochs. Dropping also removes the copies of a relay. Catalogs that follow this node do not learn
+    of the reset: reset their links, too.
 
     Example: concord link reset hub --drop
     """
@@ -410,7 +411,7 @@ def remove(
     ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Stop following a catalog. The replicas that the link has brought stay, unless dropped.
+    """Stop following a catalog. The replicas of the link stay, unless dropped.
 
     Example: concord link remove eu
     """
@@ -420,9 +421,9 @@ def remove(
 
 
 def _topic_url(topic: str | None, brokers: str | None, *, publish: bool) -> str | None:
-    """The URL of the topic of a link, which may be given as a whole; `None` without a topic.
+    """The URL of a topic, from a URL or from a name and brokers; `None` without a topic.
 
-    Without brokers, it is a topic of the cluster that the settings of the node name.
+    Without brokers, the URL stands for the cluster in the settings of the node.
     """
     if topic is None:
         if brokers is not None or publish:

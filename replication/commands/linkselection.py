@@ -1,4 +1,4 @@
-"""The options that say what a link brings, under which names and addresses, and `link set`."""
+"""The options for the selection, the names and the addresses of a link, and `link set`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _PAIRS = {
 
 
 def labels_in(label: Labels = None) -> dict[str, Any]:
-    """The member of a link's definition for `--label`; an empty text stands for none."""
+    """The member of a link's definition for `--label`; an empty text removes all labels."""
     return {} if label is None else {"labels": [each for each in label if each]}
 
 
@@ -77,9 +77,9 @@ def selection_in(
     names: Names = None,
     addresses: Addresses = None,
 ) -> dict[str, Any]:
-    """The members of a link's definition for the options that were given.
+    """The members of a link's definition for the given options.
 
-    An empty text stands for none.
+    An empty text removes the former values of an option.
     """
     given: dict[str, Any] = {"scope": scope, "types": types, "prefix": prefix}
     given |= {"map": names, "addresses": addresses}
@@ -109,18 +109,18 @@ def set_(
     ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Change what a link brings, and under which names; options that are not given stay.
+    """Change the selection and the names of a link; options that are not given stay.
 
-    Each option replaces what the link had of its kind, but --map and --address add to the pairs
-    that it has; an empty one (--type '') takes all of its kind away. What is no longer selected
-    leaves. Only what is missing is fetched. Groups that get another name are renamed, and endpoints
-    get their other addresses where they are. ID may also be one of `concord accept list`. `concord
-    link credential` is for what a link shows.
+    Each option replaces the former values of the link, but --map and --address add pairs; an empty
+    value (--type '') removes all values. Entities that are no longer selected leave. Only missing
+    entities are fetched. Groups with a new name are renamed, and endpoints get their new addresses
+    in place. ID may also be an id of `concord accept list`. `concord link credential` changes the
+    credential of a link.
 
-    --source is for a catalog that answers at another URL now (of a link that pushes, its target):
-    the link goes on from where it is if the same node answers there, with all that it has read.
+    --source is for a catalog with a new URL (for a link that pushes, the target): if the same node
+    answers there, the link continues from its cursor.
 
-    --pin believes that the source is another authority than before, and copies that one anew. The
+    --pin sets a new authority of the source, and copies the entities of the new authority. The
     replicas of the former authority stay; `concord link reset --drop` drops replicas.
 
     Example: concord link set eu --type messagegroups --prefix eu-

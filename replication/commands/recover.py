@@ -131,7 +131,7 @@ def recover(
 
 @app.command()
 def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show the recovery under way or the last one, and what needs an operator.
+    """Show the current or the last recovery, and the entities that need an operator.
 
     Example: concord recover show
     """
@@ -144,7 +144,7 @@ def resume(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Go on now, and try again what could not be taken.
+    """Continue the recovery immediately, and retry the copies that could not be taken.
 
     Types that the model lacks can be added meanwhile: `concord model set` is allowed while a
     recovery is blocked.
@@ -160,9 +160,9 @@ def bury(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete what could not be taken, and end the recovery.
+    """Delete the entities that could not be taken, and end the recovery.
 
-    It is deleted at all replicas, too: this node is its authority.
+    Every replica deletes the entities, too: this node is their authority.
 
     Example: concord recover bury
     """
@@ -176,10 +176,11 @@ def abort(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """End the recovery as it is, and let clients write.
+    """End an incomplete recovery, and let clients write.
 
-    What it has taken stays. Of what is missing, replicas have copies whose epochs may be higher
-    than those of what clients write now: replicas would report that, and keep their copies.
+    Copies that the recovery has taken stay. For a missing entity, the epoch of a replica may be
+    higher than the epoch of a later write by a client: the replica then reports a conflict and
+    keeps the old copy.
 
     Example: concord recover abort
     """
@@ -213,7 +214,7 @@ async def _take_model(client: Client, source: str, token: str | None) -> None:
 
 
 async def _follow(client: Client) -> RecoveryAnswer:
-    """Tell how far the recovery is, until it ends or needs an operator."""
+    """Print the progress of the recovery until it ends or needs an operator."""
     told = ""
     while True:
         found = await client.recovery()
@@ -240,7 +241,7 @@ def _progress(found: RecoveryAnswer) -> str:
 
 
 def _conclude(url: str, found: RecoveryAnswer, *, as_json: bool) -> None:
-    """Show a recovery, and end the command: a recovery that needs somebody is no success."""
+    """Show a recovery, and end the command with an error if the recovery needs an operator."""
     is_noted = found.state != "reading"
     notes = on_node(url, lambda client: client.recovery_findings()) if is_noted else []
     if as_json:

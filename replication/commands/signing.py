@@ -29,9 +29,9 @@ app = typer.Typer(
 
 @app.command()
 def on(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Sign what the node writes from now on, and then what is there already.
+    """Sign every new write of the node, then the existing entities.
 
-    The node makes a key at the first time. Its secret is encrypted in the node's database.
+    The first call makes a key. The secret of the key is encrypted in the node's database.
 
     Example: concord signing on
     """
@@ -41,7 +41,7 @@ def on(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def off(url: Url = DEFAULT_URL) -> None:
-    """Sign nothing more. Nodes that trust its keys take nothing of it from now on.
+    """Stop signing. Nodes that trust the keys of this node refuse its new copies from now on.
 
     Example: concord signing off
     """
@@ -60,10 +60,10 @@ def rotate(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Sign with a new key. The old key signs the new one, so catalogs that trust the old key do.
+    """Sign with a new key. The old key signs the new key, so catalogs with the old key trust both.
 
-    The secret of the old key is destroyed. What it has signed stays valid, unless it is revoked:
-    then everything is signed anew.
+    The secret of the old key is destroyed. Signatures of the old key stay valid, unless the key is
+    revoked: then every entity is signed anew.
 
     Example: concord signing rotate
     """
@@ -73,7 +73,7 @@ def rotate(
 
 @app.command()
 def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show whether a node signs, and the keys that it has had.
+    """Show whether a node signs, and its present and former keys.
 
     Example: concord signing show
     """

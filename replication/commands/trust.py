@@ -39,10 +39,10 @@ def add(
     ],
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Trust a key of an authority, and take nothing more of it that is not signed.
+    """Trust a key of an authority, and refuse unsigned copies of the authority from now on.
 
-    Get the key from the operator of that catalog, by a way that you trust. What is here stays;
-    `concord signing verify` checks it.
+    Get the key from the operator of the catalog, by a way that you trust. Existing copies stay;
+    `concord signing verify` checks them.
 
     Example: concord trust add https://eu.example.com ed25519:1:S0mEkEy…
     """
@@ -56,10 +56,10 @@ def add(
 
 @app.command("list")
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """List the keys that a node trusts, and why.
+    """List the keys that a node trusts, with the reason of each.
 
-    `named`: by `concord trust add` or a link; `first`: its source showed it at the first contact;
-    `endorsed`: another trusted key stands for it.
+    `named`: by `concord trust add` or a link; `first`: the source showed the key at the first
+    contact; `endorsed`: another trusted key has signed the key.
 
     Example: concord trust list
     """
@@ -77,9 +77,9 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def remove(authority: Authority, url: Url = DEFAULT_URL) -> None:
-    """Forget the keys of an authority: what is not signed is taken of it again.
+    """Forget the keys of an authority, and accept its unsigned copies again.
 
-    A link that was added with `--trust first` trusts again what its source shows next.
+    A link that was added with `--trust first` trusts again the next keys that its source shows.
 
     Example: concord trust remove https://eu.example.com
     """

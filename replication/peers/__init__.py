@@ -1,1 +1,1 @@
-"""What a node knows and checks of another one, and shows it: identity, keys, pace, credentials."""
+"""Identity, keys, pace and credentials between a node and its peers."""

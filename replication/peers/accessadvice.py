@@ -1,4 +1,4 @@
-"""Advice for a peer that does not let a link in. Pure."""
+"""Advice for a peer that refuses the credential of a link. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _SHOW = (
 )
 NO_LINK = ""
 """Stands for the id of a link where no link shows the credential."""
-# The answer of a server of another make names no error.
+# Servers of other software answer 403 without the name of an error.
 _FORBIDDEN = frozenset({"forbidden", ""})
 
 
 def another_credential(link: str = "ID") -> str:
-    """The command that gives a link another credential."""
+    """The command that replaces the credential of a link."""
     return f"concord link credential {link} --token-from VARIABLE"
 
 
 def access_advice(problem: Problem, link: str = "ID") -> str:
-    """The advice for a peer's answer 401 or 403; empty if it is another one, or tells its own.
+    """The advice for a peer's answer 401 or 403; empty for other answers and more specific errors.
 
     Args:
         link: the id of the link; `NO_LINK` for a recovery or a handover.
@@ -45,6 +45,6 @@ def access_advice(problem: Problem, link: str = "ID") -> str:
 
 
 def is_kept_out(problem: Problem) -> bool:
-    """Whether a Concord node has not let a link in, so that it is no server of another make."""
+    """Whether a Concord node refused the credential of a link, which rules out other software."""
     is_forbidden = problem.status == HTTPStatus.FORBIDDEN and problem.name == "forbidden"
     return problem.status == HTTPStatus.UNAUTHORIZED or is_forbidden

@@ -1,4 +1,4 @@
-"""Certificates that a node shows to other servers: their checks, and the TLS that shows them."""
+"""The checks of client certificates, and the TLS contexts that show certificates to servers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def read_certificate(chain: str, key: str, now: datetime) -> ClientCertificate:
     """Check a certificate and its key, both in PEM.
 
     Raises:
-        ValueError: the reason why no server would accept them; it repeats nothing of the key.
+        ValueError: the reason why servers would refuse the certificate; the text has no part of the
+            key.
     """
     try:
         certificate, *_ = x509.load_pem_x509_certificates(chain.encode())
@@ -64,18 +65,19 @@ def client_tls(certificate: ClientCertificate | None, cacertificate: str) -> ssl
     """A TLS context that shows a certificate.
 
     Args:
-        certificate: what is shown, if anything.
-        cacertificate: the authorities in PEM that are trusted alone; empty for the system's.
+        certificate: the client certificate to show; `None` for none.
+        cacertificate: the only trusted authorities in PEM; empty for the authorities of the system.
 
     Raises:
-        ssl.SSLError, ValueError: they are not in PEM.
+        ssl.SSLError, ValueError: the texts are not in PEM.
     """
     context = ssl.create_default_context(cadata=cacertificate or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # aiohttp speaks only HTTP/1.1, so the server must not choose HTTP/2.
     context.set_alpn_protocols(["http/1.1"])
     if certificate is not None:
         with _file_of(f"{certificate.key}\n{certificate.chain}") as path:
-            # An empty passphrase, lest it be asked for at the terminal.
+            # Without a passphrase, OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password="")
     return context
 
@@ -94,7 +96,7 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
 
 @contextlib.contextmanager
 def _file_of(secret: str) -> Iterator[Path]:
-    """A file with a secret, for a library that takes files only; where possible, in memory."""
+    """A file with a secret, for a library that reads only files; in memory where possible."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("concord", os.MFD_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""The credentials that operators give: their checks, and the forms in which nodes keep them."""
+"""The checks of credentials from operators, and the forms in which nodes keep credentials."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from replication.peers.clientcertificate import read_certificate
 def given_credential(
     body: LinkTerms, definition: LinkDefinition, settings: Settings, subject: str
 ) -> PeerCredential | None:
-    """The credential in a body; `None` if the body is not about it.
+    """The credential in a body; `None` if the body has no credential.
 
     Raises:
-        InvalidAttribute: the link shows none of its kind, no server would take it, or its tokens
-            would come from an address that the node does not connect to.
+        InvalidAttribute: the body has both a token and a credential, the mode of the link sends
+            none, servers would refuse the credential, or the node does not connect to the token
+            endpoint.
     """
     name = "token" if body.credential is None else "credential"
     if body.token is not None:
@@ -41,10 +42,10 @@ def given_credential(
 
 
 def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredential:
-    """The credential that an operator gave, which is empty if there is none.
+    """The checked credential of an operator; empty if none was given.
 
     Raises:
-        InvalidAttribute: no server would accept its certificate.
+        InvalidAttribute: servers would refuse the certificate.
     """
     if given is None:
         return PeerCredential()

@@ -46,7 +46,7 @@ FORCE = "If it is going to be there later, add the link with `?force` (`--force`
 
 
 async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshake:
-    """Tell this node's identity, and the range of its log."""
+    """Return the identity of this node and the range of its log."""
     context = request[CONTEXT]
     database = context.database
     async with database.acquire() as connection:
@@ -73,13 +73,14 @@ def peer_at(
     pace: PeerPace | None = None,
     credential: Credential | None = None,
 ) -> PacedClient:
-    """A client of another catalog. It repeats only requests that the catalog answers with 429:
-    links have a back-off of their own.
+    """A client of a catalog; it repeats only requests that the catalog answers with 429.
+
+    Links have a back-off of their own for every other error.
 
     Args:
-        session: guards against private networks (`open_session`).
-        pace: of all requests to the host; this client has a pace of its own unless given.
-        credential: is shown to this catalog.
+        session: a session that guards against private networks (`open_session`).
+        pace: the pace of all requests to the host; a pace for this client alone unless given.
+        credential: the credential that the client shows to the catalog.
     """
     return PacedClient(
         url,
@@ -95,10 +96,10 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
     """Ask a source for its identity.
 
     Args:
-        count: ask for the number of its entities, too.
+        count: ask for the number of entities, too.
 
     Raises:
-        ClientError: it does not answer, is no Concord node, or computes other digests.
+        ClientError: the source does not answer, is no Concord node, or computes other digests.
     """
     told = await peer.handshake(count=count)
     if told.digestversion != DIGEST_VERSION:
@@ -113,14 +114,14 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
 async def probe(
     context: Context, source: str, subject: str, credential: Credential | None = None
 ) -> FoundCatalog:
-    """Find out whether a source can be followed, and describe it.
+    """Find out whether a source can be followed, and describe the source.
 
     Args:
-        subject: of an error.
-        credential: is shown to the source.
+        subject: the subject of an error.
+        credential: the credential that is shown to the source.
 
     Raises:
-        SourceUnusable: it does not answer, offers no replication, or is this node.
+        SourceUnusable: the source does not answer, offers no replication, or is this node.
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
@@ -144,7 +145,7 @@ async def probe(
 
 
 def why_own(context: Context, source: Handshake) -> str:
-    """The reason why a source cannot be told from this node; "" if it can."""
+    """The reason why a source cannot be told from this node; "" for a distinct node."""
     node = context.database.node
     if source.instance == node.instance:
         return "it is this node itself"
@@ -183,7 +184,7 @@ def may_pass(error: ClientError) -> bool:
 
 
 async def _fault(peer: Client, error: ClientError) -> str:
-    """The reason why a source is not usable, with the kind of server that it is."""
+    """The reason why a source is not usable, with the kind of the server."""
     said = describe(error, peer.url).rstrip(".")
     is_refused = isinstance(error, Refused) and is_kept_out(error.problem)
     if is_refused or may_pass(error) or not isinstance(error, BadAnswer | Refused):

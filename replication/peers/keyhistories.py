@@ -1,6 +1,6 @@
-"""The keys of authorities on their way: shown to followers, fetched from sources, told to targets.
+"""Exchanges the key histories of authorities: lists, fetches and sends histories.
 
-A history proves itself to whoever trusts a key in it, so relays may pass it on.
+A catalog that trusts one key of a history can verify the whole, so relays may pass histories on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 _MOST_SHOWN = 1000
 _TOLD_AT_ONCE = 10
-# A source that names keys which nobody has is asked for them no more often than this.
+# Seconds between two requests to a source for the same unknown key.
 _ASKED_AGAIN_SECONDS = 5.0
 
 
@@ -46,7 +46,7 @@ _ASKED_AGAIN_SECONDS = 5.0
 class _KnownKeys:
     """The ids of the keys in the histories that this process has read, by authority.
 
-    `asked` has the time at which a source was last asked about a key of an authority.
+    `asked` has the time of the last request to a source for a key of an authority.
     """
 
     ids: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class _KnownKeys:
 
 
 async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
-    """List the histories of keys that are known here.
+    """List the known key histories.
 
-    That of this node's own authority comes first, if it has keys.
+    The history of the node's own authority comes first, if the node has keys.
     """
     context, named = request[CONTEXT], query.authority
     async with context.database.acquire() as connection:
@@ -71,7 +71,7 @@ async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
 
 
 async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
-    """Learn keys from a catalog whose pushes are accepted, before it sends copies.
+    """Learn keys from a catalog whose pushes are accepted, before its copies arrive.
 
     Raises:
         PushNotAccepted
@@ -90,9 +90,9 @@ async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
 async def ensure_keys(
     context: Context, peer: Client, copies: Sequence[Incoming], *, sender: str
 ) -> None:
-    """Ask a source for the keys that copies are signed by, as far as they are not known here.
+    """Ask a source for the keys of signed copies, as far as the keys are unknown.
 
-    Nothing happens if it does not answer: the copies are refused then if their keys matter.
+    An error of the source is ignored: the copies are refused later if their keys matter.
     """
     wanted = await _unknown(context, copies)
     if not wanted:
@@ -114,7 +114,7 @@ async def ensure_keys(
 async def ask_for_keys(
     context: Context, peer: Client, authorities: Collection[str] | None, *, sender: str
 ) -> None:
-    """Ask a source for the keys of some authorities, or of all that it knows, and keep them."""
+    """Ask a source for the key histories of authorities, or for every history, and keep them."""
     named = None if authorities is None else sorted(authorities)[:MOST_NAMED]
     try:
         histories = await fetch_histories(peer, named)
@@ -125,7 +125,7 @@ async def ask_for_keys(
 
 
 async def fetch_histories(peer: Client, authorities: Sequence[str] | None) -> list[KeyHistory]:
-    """Ask a catalog for the histories of the keys of some authorities; `None` stands for all.
+    """Ask a catalog for the key histories of authorities; `None` stands for every authority.
 
     Raises:
         ClientError
@@ -133,14 +133,14 @@ async def fetch_histories(peer: Client, authorities: Sequence[str] | None) -> li
     try:
         found = _read_all((await peer.keys(authorities or ()))[:_MOST_SHOWN])
     except Refused as error:
-        if error.problem.status in (404, 405):  # Its software knows of no keys.
+        if error.problem.status in (404, 405):  # A peer of an older version has no route for keys.
             return []
         raise
     return [each for each in found if authorities is None or each.authority in authorities]
 
 
 async def tell_histories(context: Context, peer: Client, authorities: Collection[str]) -> None:
-    """Tell a target the histories of the keys of some authorities, before it gets their copies.
+    """Send a target the key histories of authorities, before the copies of the authorities.
 
     Raises:
         ClientError
@@ -155,18 +155,20 @@ async def tell_histories(context: Context, peer: Client, authorities: Collection
             told = await peer.tell_keys(part, **named)
             _log.debug("keys were told", target=peer.url, learnt=told.learnt)
         except Refused as error:
+            # As in `fetch_histories`: an older version learns no keys.
             if error.problem.status not in (404, 405):
                 raise
 
 
 async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: str) -> int:
-    """Check histories that another catalog has shown, and keep those that count; say how many.
+    """Check the histories of another catalog, keep the valid ones, and return the number kept.
 
-    Of an authority whose keys are trusted here, only what a trusted key stands for. Of others, what
-    the authority says itself, or a relay that has a later one: it is only passed on.
+    For an authority with trusted keys, a history counts only if a trusted key endorses it. For
+    other authorities, a history counts if the authority itself sent it, or if a relay sent a later
+    history; it is then only passed on.
 
     Args:
-        sender: the authority of that catalog.
+        sender: the authority of the other catalog.
     """
     own, number = context.database.node.authority, 0
     others = [history for history in histories if history.authority != own]
@@ -174,6 +176,8 @@ async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: st
         return 0
     authorities = {history.authority for history in others}
     async with context.database.transaction() as connection:
+        # Two requests must not compare with the same earlier history, nor exceed the limit
+        # together.
         await store.lock_histories(connection)
         known = await store.load_histories(connection, authorities)
         trusted = await store.load_trusted(connection, authorities)
@@ -193,7 +197,7 @@ async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: st
 
 
 async def trust_by(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
-    """Trust what a history says if a trusted key stands for it; say whether one does."""
+    """Trust the entries of a history if a trusted key endorses them; say whether a key does."""
     changes = key_changes(history, Trust.of(keys).keys.get(history.authority, {}))
     if changes is None:
         return False
@@ -212,7 +216,7 @@ async def _accept(connection: Connection, history: KeyHistory, keys: Sequence[Tr
 
 
 async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[str, str]]:
-    """The authorities of copies and the keys that they are signed by, if these are not known."""
+    """The pairs of authority and key id of signed copies whose keys are unknown."""
     own = context.database.node.authority
     signed = {
         (copy.authority, copy.signedby)
@@ -234,7 +238,7 @@ def _of(database: Database) -> _KnownKeys:
 
 
 def _read_all(keys: Iterable[object]) -> list[KeyHistory]:
-    """Those that can be read."""
+    """The well-formed histories."""
     found = []
     for each in keys:
         try:

@@ -1,4 +1,4 @@
-"""The bounds of a link: how much its source may send, and when its batches make room for others."""
+"""The bounds of a link: how much a source may send, and the share of time for batches of links."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from catalog.client import ClientError
 from catalog.config.limits import Limits
 from catalog.load.limiter import Share
 
-# Half of them, which is one, may be bulk batches.
+# Half of the batches, rounded down to one, may be bulk batches.
 _MOST_AT_ONCE = 3
 
 
 def most_pushed_bytes(limits: Limits) -> int:
-    """The largest body in which another catalog pushes copies: two of the largest entities."""
+    """The largest body of pushed copies in bytes: twice the size of the largest entity."""
     return 2 * limits.max_body_bytes
 
 
 class TooMuchSent(ClientError):
-    """A source sends, or its link holds, more than a link may bring: the link stops.
+    """A source sends more, or its link holds more, than a link may bring: the link stops.
 
-    What it brought stays.
+    The copies of the link stay.
     """
 
 
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """The rest that a source may send in one answer.
+    """The remaining copies and bytes that a source may send in an answer.
 
     Args:
-        copies: entities and tombstones, valid or not.
-        bytes: of their lines.
-        limits: the bounds that an error names.
-        is_page: the answer is to a request that said how many copies it wants.
+        copies: the number of entities and tombstones, valid or not.
+        bytes: the size of the lines.
+        limits: the bounds, for errors.
+        is_page: the request stated the wanted number of copies.
     """
 
     copies: int
@@ -45,7 +45,7 @@ class Allowance:
 
     @classmethod
     def of(cls, limits: Limits, copies: int | None = None) -> Allowance:
-        """The allowance for a snapshot, or for an answer of at most so many `copies`."""
+        """The allowance for a snapshot, or for an answer of at most `copies` copies."""
         is_page = copies is not None
         most = limits.link_copies if copies is None else copies
         return cls(copies=most, bytes=limits.link_bytes, limits=limits, is_page=is_page)
@@ -55,7 +55,7 @@ class Allowance:
 
         Raises:
             TooMuchSent
-            ClientError: there are more copies than were asked for.
+            ClientError: the answer has more copies than the request asked for.
         """
         self.copies -= 1
         if self.copies < 0:
@@ -65,7 +65,7 @@ class Allowance:
         self.take_bytes(size)
 
     def take_bytes(self, size: int) -> None:
-        """Take bytes that are no line of their own.
+        """Take bytes that are not a line.
 
         Raises:
             TooMuchSent
@@ -87,18 +87,18 @@ def too_many_copies(limits: Limits, subject: str) -> TooMuchSent:
 
 @dataclass(slots=True)
 class Turn:
-    """One batch of a link; `has_delayed` says whether other writes waited for its locks."""
+    """One batch of a link; `has_delayed` says whether writes of clients waited for the locks."""
 
     has_delayed: bool = False
 
 
 @dataclass(slots=True)
 class LinkGate:
-    """Lets few batches of all links be applied at a time, since clients need the database, too.
+    """Bounds the number of concurrent batches of all links, since clients need the database, too.
 
-    After a batch that other writes waited for, links pause: then all bulk batches together take
-    at most the share `busy_share` of the time. Bulk batches are large, and often of the same
-    groups, so there is never more than one of them.
+    After a batch that delayed writes, links pause: then all bulk batches together take at most the
+    share `busy_share` of the time. Bulk batches are large, and often write the same groups, so
+    never two of them run together.
     """
 
     busy_share: float = 0.5
@@ -110,6 +110,7 @@ class LinkGate:
         async with self._batches.hold(within_half=is_bulk):
             began, turn = loop.time(), Turn()
             yield turn
+            # The pause counts against the bound, so that the next bulk batch waits, too.
             if turn.has_delayed:
                 taken = loop.time() - began
                 await asyncio.sleep(taken * (1 / self.busy_share - 1))

@@ -1,4 +1,4 @@
-"""The state of a link after an error, and the class under which its errors are counted. Pure."""
+"""The state of a link after an error, and the class under which the error is counted. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ErrorClass = Literal[
     "unusable",
     "internal",
 ]
-"""No answer or not a whole one; 429; 401; 403; no valid credential to show; another 4xx; 5xx; a
-cursor that the log no longer reaches; more than a link may bring; an answer or a peer that the link
-cannot work with; a fault of this node."""
+"""In order: no answer or an incomplete answer; 429; 401; 403; no valid credential to show; a
+different 4xx; 5xx; a cursor that the log no longer reaches; more than a link may bring; an answer
+or a peer that the link cannot work with; a fault of this node."""
 
 
 def class_of(error: Exception | None) -> ErrorClass:
-    """The class of an error; one that is none of its peer's is the node's own."""
+    """The class of an error; an error that no peer caused is "internal"."""
     match error:
         case Unreachable():
             return "unreachable"
@@ -58,7 +58,7 @@ def class_of(error: Exception | None) -> ErrorClass:
 
 
 def state_of(error: ClientError | None) -> State:
-    """The state in which a link waits after an error; without one, the fault is the node's own."""
+    """The state in which a link waits after an error; `None` stands for a fault of the node."""
     if error is None or may_pass(error):
         return "waiting"
     if isinstance(error, CredentialUnusable):

@@ -1,4 +1,4 @@
-"""A client of another catalog that asks as often as the catalog wants to be asked."""
+"""A client that lowers its rate of requests when the catalog refuses a request with 429."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ import aiohttp
 from catalog.client import ONCE, Answer, Client, ClientError, Credential, Refused
 from catalog.load.limiter import MustWait, Rate
 
-# A longer pause is shown as that of the link, and what asks so often in vain stops for a while.
+# A request fails after a longer pause or so many refusals; the link then shows the pause.
 _LONGEST_PAUSE = 10.0
 _ATTEMPTS = 8
-# In a second: more than anybody can be asked for.
+# Requests per second, more than a host can answer.
 _NO_LIMIT = 1e9
 _LEAST_RATE = 1 / 30
-# After so many seconds a halved rate is again what it was, and in twice that four times as much.
+# Under load, a halved rate doubles within so many seconds, and reaches four times the halved rate,
+# where the limit ends, within three times as many.
 _RECOVERY_SECONDS = 20.0
 _FREE_AT = 4.0
 _MEASURED_SECONDS = 1.0
@@ -42,12 +43,12 @@ class TooManyRequests(ClientError):
 class PeerPace(Rate):
     """The rate of all requests to one host, first come first served.
 
-    Additive increase, multiplicative decrease (AIMD): there is no limit until the host refuses a
-    request because there are too many, and none any more when it has taken four times as many
-    without refusing one.
+    Additive increase, multiplicative decrease (AIMD): the rate is unlimited until the host refuses
+    a request with 429, and again once the host has accepted four times the reduced rate without a
+    refusal.
 
     Args:
-        host: named in errors.
+        host: the host, for errors.
     """
 
     def __init__(self, host: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,10 +64,10 @@ class PeerPace(Rate):
         return self.per_second < _NO_LIMIT
 
     async def next(self) -> float:
-        """Wait for the turn of a request; return its time.
+        """Wait for the turn of a request; return the time of the turn.
 
         Raises:
-            TooManyRequests: the host wants a pause that is too long to wait for it here.
+            TooManyRequests: the host wants a pause that is too long to wait for.
         """
         try:
             await self.turn(longest_wait=_LONGEST_PAUSE)
@@ -79,11 +80,11 @@ class PeerPace(Rate):
         self._recent.append(self._now())
 
     def slow(self, sent: float, *, pause: float) -> None:
-        """Halve the rate, since a request was refused; the host wants nothing for so many seconds.
+        """Halve the rate after a refused request, and pause for the seconds that the host wants.
 
         Args:
-            sent: the time at which the request went. One from before the rate was halved last does
-                not halve it again.
+            sent: the time of the request. A request from before the last reduction does not halve
+                the rate again.
         """
         now = self._now()
         if sent > self._slowed_at:
@@ -96,11 +97,11 @@ class PeerPace(Rate):
         self.pause(pause)
 
     def answered(self) -> None:
-        """Raise the rate a little, since a request was taken."""
+        """Raise the rate a little after an accepted request."""
         if not self.is_limited:
             return
         now = self._now()
-        # Time in which nothing was asked for proves nothing.
+        # Idle time is no evidence that the host accepts a higher rate.
         self.per_second += self._step * min(now - self._grown_at, 2 / self.per_second)
         self._grown_at = now
         if self.per_second >= self._free_rate:
@@ -112,7 +113,7 @@ class PeerPace(Rate):
 
 
 class PeerHosts:
-    """The pace of each host that some client leads to: links to the same host share it."""
+    """The pace of each host with a client: links to the same host share one pace."""
 
     def __init__(self) -> None:
         self._paces: weakref.WeakValueDictionary[str, PeerPace] = weakref.WeakValueDictionary()
@@ -125,9 +126,9 @@ class PeerHosts:
 
 
 class PacedClient(Client):
-    """Repeats what is refused because there was too much, more slowly; and nothing else.
+    """Repeats requests that are refused with 429, at a lower rate; repeats no other request.
 
-    `slowed` counts what was repeated.
+    `slowed` counts the repeated requests.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class PacedClient(Client):
                 async with contextlib.aclosing(super().lines(method, path, **sent)) as lines:
                     async for line in lines:
                         yield line
-            # It comes before the first line.
+            # A refusal precedes the first line, so a repetition yields no line twice.
             except Refused as error:
                 self._note_refusal(error, at, attempts)
             else:
@@ -181,7 +182,7 @@ class PacedClient(Client):
                 return
 
     def _note_refusal(self, error: Refused, sent: float, attempts: int) -> None:
-        """Slow down after a refusal for too many requests; raise if it is not to be repeated."""
+        """Slow down after a refusal with 429; raise the error if it must not be repeated."""
         if error.problem.status != HTTPStatus.TOO_MANY_REQUESTS:
             raise error
         self._pace.slow(sent, pause=error.retry_after)

@@ -1,4 +1,4 @@
-"""Shows the credential of a link to its peer, with access tokens that are fetched as they end."""
+"""Shows the credential of a link to its peer, and renews access tokens before they expire."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FETCH_SECONDS = 10.0
 
 
 def access_of(link: Link, context: Context) -> PeerAccess:
-    """The credential of a link, as clients show it."""
+    """The credential of a link in the form that clients show."""
     try:
         return PeerAccess(credential_of(link, context.keys), context.settings, link=link.id)
     except SecretUnreadable as error:
@@ -42,7 +42,7 @@ def access_of(link: Link, context: Context) -> PeerAccess:
 
 
 async def access_for(context: Context, url: str, given: PeerCredential) -> PeerAccess:
-    """A credential for the catalog at a URL: the given one, else that of a link to there."""
+    """A credential for the catalog at a URL: the given one, or that of a link to the catalog."""
     if given.is_empty:
         async with context.database.acquire() as connection:
             link = await find_leading_to(connection, url)
@@ -54,7 +54,7 @@ async def access_for(context: Context, url: str, given: PeerCredential) -> PeerA
 async def access_of_row(
     context: Context, url: str, sealed: bytes | None, table: str, id: str
 ) -> PeerAccess:
-    """The same, where the column `sealed` of the row with this `id` has what was given."""
+    """A credential as by `access_for`, given in the column `sealed` of the row with this `id`."""
     try:
         given = open_credential(context.keys, sealed, table, id)
     except SecretUnreadable as error:
@@ -64,14 +64,14 @@ async def access_of_row(
 
 
 class PeerAccess:
-    """A credential as clients show it (`catalog.client.Credential`).
+    """A credential in the form that clients show (`catalog.client.Credential`).
 
-    Access tokens are kept until shortly before they end. Clients that need one at the same time
-    wait for the same answer of the token endpoint.
+    Access tokens are kept until shortly before they expire. Clients that need a token at the same
+    time wait for the same answer of the token endpoint.
 
     Args:
-        link: its id.
-        fault: why there is no credential, though there should be one.
+        link: the id of the link.
+        fault: the reason why the credential cannot be read, if it cannot.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class PeerAccess:
 
     @functools.cached_property
     def tls(self) -> ssl.SSLContext | bool:
-        """The TLS that shows the certificate; a context of its own shares no connections."""
+        """The TLS context with the certificate; different contexts share no connections."""
         if not self._credential.needs_tls:
             return True
         return client_tls(self._credential.certificate, self._credential.cacertificate)
 
     async def headers(self) -> Mapping[str, str]:
-        """The header with the token, which is fetched if there is none that lasts."""
+        """The header with the token; fetches a token if the kept token is about to expire."""
         if self._fault is not None:
             raise CredentialUnusable(f"The credential cannot be read: {self._fault}.", self._advice)
         self._check_certificate()
@@ -109,7 +109,7 @@ class PeerAccess:
         return {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
 
     async def renew(self, refused: Mapping[str, str]) -> bool:
-        """Whether another token can be fetched in place of the one that was refused."""
+        """Whether a new token can be fetched in place of the refused token."""
         if self._credential.oauth is None:
             return False
         self.forget(refused)
@@ -117,6 +117,8 @@ class PeerAccess:
 
     def forget(self, refused: Mapping[str, str] | None = None) -> None:
         """Fetch a new token next time, unless the token has changed since `refused` was shown."""
+        # Of concurrent requests with the same refused token, only the first makes a new token
+        # necessary.
         shown = {hdrs.AUTHORIZATION: f"Bearer {self._token}"}
         if refused is None or refused == shown:
             self._fetchat = None

@@ -1,4 +1,4 @@
-"""Checks of what others see of a node, and of the catalogs that its links lead to."""
+"""Checks of a node's public URL and of the catalogs that its links lead to."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _SECONDS = 10.0
 _LARGEST = 1024 * 1024
 _MOST_LINKS = 200
 _AT_A_TIME = 10
-# A header tells whole seconds.
+# The header Date has whole seconds.
 _MOST_SKEW_SECONDS = 5.0
 _REFUSED = (401, 403)
-# These lead to nodes that replicate; the rest to topics and to servers of other software.
+# The modes between Concord nodes; the remaining modes use topics or servers of other software.
 _NODES = frozenset({"pull", "events", "push"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OwnIdentity:
-    """The instance of the node that is checked, and the starts that its database has noted."""
+    """The instance of the checked node, and the starts that its database has noted."""
 
     instance: str
     incarnations: frozenset[str]
 
     def describe(self, answer: _Answer) -> str:
-        """Who answers, if it is this node or a copy of its database; "" for another node."""
+        """The answering server, if it is this node or a copy of the database; "" for another."""
         if answer.member("instance") != self.instance:
             return ""
-        # A copy that was started has noted that by itself.
+        # A copy of the database notes a start in the copy, not in the original.
         started = answer.member("incarnation")
         is_this = not started or started in self.incarnations
         return "this node" if is_this else "a copy of this node's database"
@@ -62,24 +62,24 @@ class _OwnIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """The answer of a server at a URL, and how far its clock is from this one."""
+    """The answer of a server at a URL, and the skew of its clock in seconds."""
 
     status: int
     body: Any
     skew: float | None
 
     def member(self, name: str) -> str:
-        """A text in the body; "" if it has none."""
+        """A text in the body; "" if the member is missing."""
         return str(self.body.get(name, "")) if isinstance(self.body, dict) else ""
 
 
 async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Whether this very node answers at its public URL."""
+    """Whether the checked node itself answers at its public URL."""
     url = checked.settings.public_url
     if url is None:
         return []
     try:
-        # The operator has named it, at whatever address it is.
+        # The operator has configured the URL, so a private address is allowed.
         settings = checked.settings.model_copy(update={"allow_private_addresses": True})
         async with open_session(settings, total_seconds=_SECONDS) as session:
             token = checked.token_for(url)
@@ -93,7 +93,7 @@ async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
 
 
 async def _read_identity(checked: CheckedNode) -> _OwnIdentity:
-    """The identity of the node now: if it answered before, its database knows that start."""
+    """Read the identity of the node after an answer, when the database has noted the last start."""
     async with checked.database() as connection:
         node = await read_node(connection)
         started = await read_incarnations(connection)
@@ -116,7 +116,7 @@ def _identity(url: str, answer: _Answer, own: _OwnIdentity) -> Diagnosis:
 
 
 async def check_peers(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Whether the catalogs of links can be reached, know their tokens, and agree about the time."""
+    """Whether the catalogs of links can be reached, accept their tokens, and agree on the time."""
     async with checked.database() as connection:
         found = await stored_links.page(connection, "", _MOST_LINKS)
     turns = asyncio.Semaphore(_AT_A_TIME)
@@ -226,11 +226,12 @@ def _json(body: bytes) -> Any:
 
 
 def _skew(date: str | None, began: float, ended: float) -> float | None:
-    """The seconds by which a server is ahead of this machine, as far as its header tells."""
+    """The seconds by which the clock of a server is ahead, as far as its header Date shows."""
     if date is None:
         return None
     there = parsedate_to_datetime(date)
     seconds = (there if there.tzinfo else there.replace(tzinfo=UTC)).timestamp()
+    # Date drops the fraction of the second, so an exact clock may seem up to one second slow.
     if began - 1 <= seconds <= ended:
         return 0.0
     return seconds - (ended if seconds > ended else began)

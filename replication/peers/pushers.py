@@ -1,4 +1,4 @@
-"""The sender of a push: who it says it is, and the link that accepts what it sends."""
+"""The sender of a push: the stated identity, and the link that accepts the pushes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replication.feed.sourceloss import why_lost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pusher:
-    """The identity that the sender of a request states. Nothing proves it yet."""
+    """The identity that the sender of a request states, without proof."""
 
     authority: str
     instance: uuid.UUID
@@ -33,7 +33,7 @@ async def accepted_pusher(request: web.Request) -> Link:
     """The link that accepts the pushes of the sender of a request.
 
     Raises:
-        BadRequest: the sender does not say who it is.
+        BadRequest: the request does not state the sender.
         PushNotAccepted, ServerBusy
     """
     return await accepting_link(request[CONTEXT], read_pusher(request), request.path)
@@ -53,7 +53,7 @@ def read_pusher(request: web.Request) -> Pusher:
 
 
 async def accepting_link(context: Context, pusher: Pusher, subject: str) -> Link:
-    """The link that accepts the pushes of a catalog, after it has met it.
+    """The link that accepts the pushes of a catalog, after noting the catalog's instance.
 
     Raises:
         PushNotAccepted
@@ -63,7 +63,7 @@ async def accepting_link(context: Context, pusher: Pusher, subject: str) -> Link
     async with context.database.acquire() as connection:
         link = await links.get_acceptance(connection, pusher.authority)
     if link is None or pusher.instance == node.instance:
-        # The authority is another party's text, and operators copy commands into their shells.
+        # The authority is a text of an unknown sender, and operators copy the command into a shell.
         command = f"concord accept add {shlex.quote(pusher.authority)}"
         detail = f"Its operator can accept them: `{command} --url {context.public_base}`."
         raise PushNotAccepted(subject, authority=pusher.authority, detail=detail)

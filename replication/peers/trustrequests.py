@@ -1,4 +1,4 @@
-"""Handlers and rules for the trust in keys: which authorities are held to them, and since when."""
+"""Handlers and rules for trusted keys: the authorities that need signatures, and since when."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from replication.store.trustedkeys import TrustedKey
 
 
 async def list_trust(request: web.Request) -> TrustedAuthorities:
-    """List the authorities that are held to their keys, with these."""
+    """List the trusted keys by authority."""
     async with request[CONTEXT].database.acquire() as connection:
         found = await store.load_trusted(connection, None)
     return TrustedAuthorities(trusted=_show(found))
 
 
 async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
-    """Trust a key of an authority, and take nothing more of it without its signature."""
+    """Trust a key of an authority, and refuse copies of the authority without its signature."""
     context = request[CONTEXT]
     if wanted.authority == context.database.node.authority:
         fault = "it is the authority of this node"
@@ -52,7 +52,7 @@ async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
 
 
 async def remove_trust(request: web.Request, query: AuthorityQuery) -> None:
-    """Take anything of an authority again, signed or not."""
+    """Accept every copy of an authority again, signed or not."""
     context, authority = request[CONTEXT], query.authority
     async with context.database.transaction() as connection:
         await store.lock_histories(connection)
@@ -68,10 +68,10 @@ async def trust_with_link(
     """Trust the keys that the definition of a link names.
 
     Args:
-        authority: the one that the source is pinned to, if it is known yet.
+        authority: the authority that the source is pinned to, if known.
 
     Raises:
-        InvalidAttribute: it is not clear whose keys they are.
+        InvalidAttribute: the link brings nothing, or the authority of the keys is not clear.
     """
     if definition.trust and definition.sends:
         raise InvalidAttribute(subject, name="trust", error_detail="the link brings nothing here")
@@ -87,10 +87,10 @@ async def trust_with_link(
 
 
 async def trust_first(context: Context, peer: Client, authority: str) -> None:
-    """Trust the keys that a source shows of its own authority, unless some are trusted already.
+    """Trust the keys that a source shows of its own authority, unless keys are trusted already.
 
     Raises:
-        ClientError: it shows none.
+        ClientError: the source shows no keys.
     """
     async with context.database.acquire() as connection:
         if await store.load_trusted(connection, [authority]):
@@ -103,6 +103,7 @@ async def trust_first(context: Context, peer: Client, authority: str) -> None:
         )
     async with context.database.transaction() as connection:
         await store.lock_histories(connection)
+        # An operator may have named a key while the source was asked.
         if not await store.load_trusted(connection, [authority]):
             await _trust_all(connection, shown[0])
 
@@ -119,7 +120,7 @@ async def _trust_all(connection: Connection, history: KeyHistory) -> None:
 async def _trust_named(
     connection: Connection, authority: str, key: PublicKey, subject: str
 ) -> None:
-    """Trust a key that an operator names, and those that it stands for as far as they are known."""
+    """Trust a key that an operator names, and the known keys that the key endorses."""
     await store.lock_histories(connection)
     await store.trust(connection, authority, key, datetime.now(UTC), "named")
     trusted = await store.load_trusted(connection, [authority])

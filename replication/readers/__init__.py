@@ -1,1 +1,1 @@
-"""The readers of servers of any make, each by one of the APIs that a link can walk."""
+"""Readers of servers of other software, one for each API that a link can walk."""

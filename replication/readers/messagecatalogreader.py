@@ -32,11 +32,11 @@ from replication.readers.walkedserver import GONE, AnswerMalformed, WalkedServer
 
 
 async def find_message_catalog(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
-    """The Message Catalog at a path of a server, which lists the ids of its groups there.
+    """The Message Catalog at a path of a server, recognised by its list of group ids.
 
     Raises:
         NoCatalog
-        ClientError: it does not answer.
+        ClientError: the server does not answer.
     """
     try:
         async for page in server.lists(root or "/", [("limit", "1")]):
@@ -94,7 +94,7 @@ class MessageCatalogReader(WalkReader):
                 yield await self._definition(xid.child(GROUP_MESSAGES, rid), format or "")
 
     async def _definition(self, xid: Xid, format: str) -> list[WalkedItem]:
-        """A definition with its versions; nothing if it has gone since it was listed."""
+        """A definition with its versions; empty if the definition was deleted after its listing."""
         items: list[WalkedItem] = []
         numbers = await self._members(f"{self._path(xid)}/versions")
         ancestor = ""
@@ -144,7 +144,7 @@ class MessageCatalogReader(WalkReader):
         return is_shown and await self.server.is_gone(self._path(path))
 
     async def _shown(self, xid: Xid) -> JsonObject | None:
-        """An entity as the server shows it; `None` if the server has the entity no more."""
+        """An entity as the server shows it; `None` if the server has deleted the entity."""
         self.count()
         try:
             page = await self.server.read(self._path(xid))
@@ -156,7 +156,7 @@ class MessageCatalogReader(WalkReader):
         return page.members
 
     async def _members(self, path: str) -> list[Any]:
-        """The ids or numbers that a collection lists; none if it is not there."""
+        """The ids or numbers in the list of a collection; none if the collection does not exist."""
         found: list[Any] = []
         try:
             async for page in self.server.lists(path):

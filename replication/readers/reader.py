@@ -1,4 +1,4 @@
-"""The readers of walks, as a walk knows them: they read the parts of a server's catalog."""
+"""The interface between a walk and its readers, which read a server's catalog part by part."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _MOST_FAULTS = 5
 
 
 class NoCatalog(ClientError):
-    """There is no catalog at a URL that this node can read."""
+    """The URL has no catalog that this node can read."""
 
 
 class ListingContradicts(AnswerMalformed):
-    """A collection lists an entity that belongs to another one, by the entity's own xid."""
+    """A collection lists an entity whose own xid belongs to a different collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkPart:
-    """A part of a catalog that is read as a whole: the groups of a type, or one of them."""
+    """A part of a catalog that is read as a whole: the groups of a type, or one group."""
 
     plural: str
     gid: str = ""
@@ -50,7 +50,7 @@ class WalkPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableType:
-    """A type of the server that this node cannot take over: its path, and why."""
+    """A type of the server that this node cannot take over, with its path and the reason."""
 
     path: str
     reason: str
@@ -58,7 +58,7 @@ class UnreadableType:
 
 @dataclass(slots=True)
 class ReadingLevels:
-    """The levels of inlining that the server took last time, by the kind of collection."""
+    """The levels of inlining that the server supported last time, by the kind of collection."""
 
     by_kind: dict[str, int] = field(default_factory=dict)
 
@@ -68,10 +68,10 @@ class Reading:
     """The extent of one walk of a server.
 
     Args:
-        model: tells which types can be taken over.
+        model: the model of this node, which decides the types that can be taken over.
         authority: the authority of the copies.
-        scope, types: the paths and types to read; everything if both are empty.
-        allowance: bounds the entities and bytes of the whole walk.
+        scope, types: the paths and types to read; every path and type if both are empty.
+        allowance: the bound of entities and bytes of the whole walk.
     """
 
     server: WalkedServer
@@ -86,7 +86,7 @@ class Reading:
         return is_selected(path, self.scope, self.types)
 
     def parts_among(self, plurals: Sequence[str]) -> list[WalkPart]:
-        """The parts to read of a catalog that has these types of groups."""
+        """The parts to read of a catalog with these types of groups."""
         readable = [plural for plural in plurals if is_of_types(f"/{plural}", self.types)]
         if not self.scope:
             return [WalkPart(plural) for plural in readable]
@@ -99,22 +99,22 @@ class Reading:
 class WalkReader(ABC):
     """Reads the parts of one catalog, once.
 
-    `faults` say why the listing may not be complete.
+    `faults` say why the listing may be incomplete.
 
     Args:
         plurals: the types of groups that can be read.
     """
 
     has_export = False
-    """Whether the server may give everything in one document."""
+    """Whether the server may export the whole catalog in one document."""
 
     def __init__(self, reading: Reading, plurals: Sequence[str]) -> None:
         self.reading = reading
         self.server = reading.server
         self.parts = reading.parts_among(plurals)
         self.faults: list[str] = []
-        # The hashes of all xids that were listed, valid or not: where two of them are the same, an
-        # entity stays that is gone.
+        # Hashes save memory. They cover every listed xid, valid or not; a collision only keeps a
+        # deleted entity.
         self._seen: set[int] = set()
 
     @abstractmethod
@@ -122,44 +122,46 @@ class WalkReader(ABC):
         """The entities of a part, parents first; a resource comes together with its versions.
 
         Raises:
-            ListingContradicts: all parts are to be read again, as entities of those that were read
-                may have been missing. Less is inlined then.
+            ListingContradicts: the parts read so far may lack entities. Read every part again; the
+                reader then inlines less.
         """
 
     @abstractmethod
     async def is_gone(self, xid: str) -> bool:
-        """Whether an entity that the API could show is missing, by the server's own word."""
+        """Whether the server itself answers that an entity of its API does not exist."""
 
     async def document(self, xid: str) -> bytes:
-        """The document of a version that was read without it."""
+        """The document of a version that was read without its document."""
         document = (await self.server.document(xid)).body
         self.count_bytes()
         return document
 
     async def export(self) -> WalkedPage[JsonObject]:
-        """The document that has everything, if the reader `has_export`."""
+        """The document with the whole catalog, if the reader `has_export`."""
         raise NotImplementedError
 
     def read_exported(
         self, part: WalkPart, document: JsonObject
     ) -> AsyncIterator[list[WalkedItem]]:
-        """The same as `read_part`, from the document that has everything."""
+        """The entities of a part as by `read_part`, from the document with the whole catalog."""
         raise NotImplementedError
 
     def state_of(self, part: WalkPart | None) -> Hashable | None:
-        """A value that changes whenever groups of a part, or of the whole catalog, come or go;
-        `None` if the server tells no such value."""
+        """A value that changes with the set of groups of a part, or of the whole catalog.
+
+        `None` if the server gives no such value.
+        """
         return None
 
     def is_unreadable(self, xid: str) -> bool:
-        """Whether an entity is of a type that the server has, and that cannot be taken over."""
+        """Whether the type of an entity exists at the server but cannot be taken over."""
         return False
 
     def has_seen(self, xid: str) -> bool:
         return hash(xid) in self._seen
 
     def item(self, collection: str, id: str, read: Callable[..., WalkedEntity]) -> WalkedItem:
-        """The translation of a member of a collection, or the reason why there is none."""
+        """The translation of a member of a collection, or a malformed copy with the reason."""
         xid = f"{collection}/{id}"
         if not is_valid_id(id) or (collection.endswith("/versions") and id in RESERVED_VERSION_IDS):
             return self.malformed(xid, NO_ENTITY)
@@ -179,7 +181,7 @@ class WalkReader(ABC):
         return MalformedCopy(authority=authority, origin=path, xid=path, epoch=0, reason=text)
 
     def count(self) -> None:
-        """Count one more entity against what the server may send.
+        """Count one more entity against the allowance.
 
         Raises:
             TooMuchSent
@@ -187,7 +189,7 @@ class WalkReader(ABC):
         self.reading.allowance.take(0)
 
     def count_bytes(self) -> None:
-        """Count what has been received against what the server may send.
+        """Count the received bytes against the allowance.
 
         Raises:
             TooMuchSent
@@ -208,9 +210,9 @@ class WalkedCatalog:
     """A server's catalog as the server describes it.
 
     Args:
-        dialect: the API by which it is read.
-        software: names the API and its edition.
-        identity: differs between catalogs that follow each other at one URL.
+        dialect: the API by which the catalog is read.
+        software: the name and the edition of the API.
+        identity: a text that differs between successive catalogs at one URL.
         faults: the types that cannot be taken over.
         reader: makes a reader of the catalog.
     """

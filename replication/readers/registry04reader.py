@@ -41,7 +41,7 @@ async def find_registry04(server: WalkedServer, model: Model, root: str) -> Walk
 
     Raises:
         NoCatalog
-        ClientError: it does not answer.
+        ClientError: the server does not answer.
     """
     try:
         found = (await server.read(root or "/")).members
@@ -61,7 +61,7 @@ async def find_registry04(server: WalkedServer, model: Model, root: str) -> Walk
 class Registry04Reader(WalkReader):
     """Reads the registry below a path of its server, which shows a resource as its latest version.
 
-    The document of a version is fetched with its media type, which the metadata lacks.
+    The document of a version is fetched together with its media type, which the metadata lacks.
     """
 
     def __init__(self, reading: Reading, root: str) -> None:
@@ -98,7 +98,7 @@ class Registry04Reader(WalkReader):
                 yield await self._resource(types, path.child(types.resource.native, rid))
 
     async def _resource(self, types: Types, xid: Xid) -> list[WalkedItem]:
-        """A resource with its versions; nothing if it has gone since it was listed."""
+        """A resource with its versions; empty if the resource was deleted after its listing."""
         shown = {vid: each async for vid, each in self._members(f"{path_of(xid)}/versions")}
         items: list[WalkedItem] = []
         ancestor = ""
@@ -110,6 +110,8 @@ class Registry04Reader(WalkReader):
                 try:
                     answer = await self.server.document(self._path(xid.version(vid)))
                 except (Refused, AnswerMalformed, AnswerTooLarge) as error:
+                    # A passing fault ends the walk; otherwise a readable version would count as
+                    # malformed.
                     if isinstance(error, Refused) and error.is_retryable:
                         raise
                     items.append(self.malformed(f"{xid}/versions/{vid}", error.message))
@@ -169,7 +171,7 @@ class Registry04Reader(WalkReader):
         return has_names(path) and await self.server.is_gone(self._path(path))
 
     async def _members(self, path: str) -> AsyncIterator[tuple[str, JsonObject]]:
-        """The members of a collection; none if it is not there."""
+        """The members of a collection; none if the collection does not exist."""
         try:
             async for page in self.server.pages(self._root + path):
                 self.count_bytes()
@@ -185,7 +187,7 @@ class Registry04Reader(WalkReader):
 
 
 def _without_name(own: JsonObject, id: str) -> JsonObject:
-    """Attributes without a name that repeats the id, which is shown for an absent name."""
+    """Attributes without a name equal to the id, since servers show the id for an absent name."""
     return {n: value for n, value in own.items() if not (n == "name" and value == id)}
 
 

@@ -1,4 +1,4 @@
-"""Reads the entities of an xRegistry server of any make, in as few answers as it can give."""
+"""Reads the entities of an xRegistry server of other software in as few requests as possible."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from replication.readers.walkedentities import WalkedEntity, read_group, read_re
 from replication.readers.walkedregistry import WalkedRegistry, describe_registry
 from replication.readers.walkedserver import GONE, AnswerTooLarge, WalkedPage, WalkedServer
 
-# With everything below them, and alone.
+# The sizes of pages with inlined collections, and of pages without.
 _FEW, _FEWER, _MANY = 100, 10, 500
 _MOST_BARREN_PAGES = 20
-# A server answers so where it takes no such flags, or cannot inline so much.
+# The statuses of a server that does not support a flag, or cannot inline as much.
 _UNUSABLE = frozenset({400, 405, 406, 414, 422, 501})
 
 
@@ -37,7 +37,7 @@ async def find_registry(server: WalkedServer, model: Model, root: str) -> Walked
     Raises:
         NoCatalog
         OtherEdition
-        ClientError: it does not answer.
+        ClientError: the server does not answer.
     """
     registry = await describe_registry(server, model)
     return WalkedCatalog(
@@ -88,7 +88,7 @@ class RegistryReader(WalkReader):
                 yield items
 
     async def _tree(self, plural: str, gid: str, body: Any) -> AsyncIterator[list[WalkedItem]]:
-        """A group and what is below it, as far as it is in scope."""
+        """A group and the entities below it, as far as they are in scope."""
         xid = f"/{plural}/{gid}"
         if not self.reading.selects(xid):
             return
@@ -142,8 +142,11 @@ class RegistryReader(WalkReader):
     async def _below(
         self, body: JsonObject, path: str, plural: str
     ) -> AsyncIterator[tuple[str, Any]]:
-        """The members of a collection: those in its owner's body, if they are as many as the body
-        tells, or else those that the server lists below the owner's path."""
+        """The members of a nested collection, from the body of its owner or from the server.
+
+        The inlined members are used if their number equals the count in the body; otherwise the
+        server lists the collection.
+        """
         told, inlined = body.get(f"{plural}count"), body.get(plural)
         if isinstance(inlined, dict) and (type(told) is not int or told == len(inlined)):
             for id, member in inlined.items():
@@ -154,7 +157,7 @@ class RegistryReader(WalkReader):
                 yield id, member
 
     async def _members(self, path: str, told: Any, kind: str) -> AsyncIterator[tuple[str, Any]]:
-        """The members of a collection, page by page, with as much inlined as the server can."""
+        """The members of a collection, page by page, with as much inlined as possible."""
         levels = self._levels_of(kind)
         last = len(levels) - 1
         index = min(self.reading.levels.by_kind.get(kind, 0), last)
@@ -165,6 +168,7 @@ class RegistryReader(WalkReader):
                     if index < last:
                         self._check_listed(path, page)
                     for id, member in page.items():
+                        # A request with less inlined begins at the first page again.
                         if id not in ids:
                             ids.add(id)
                             self.count()
@@ -180,7 +184,7 @@ class RegistryReader(WalkReader):
                 index += 1
                 self.reading.levels.by_kind[kind] = index
         if path.count("/") == 1 and told != len(ids):
-            # Groups may have come or gone while they were listed.
+            # The set of groups may have changed during the listing.
             told = (await self._nested("/")).get(f"{path[1:]}count")
         self.check_count(path, told, len(ids))
 
@@ -198,18 +202,19 @@ class RegistryReader(WalkReader):
             self.count_bytes()
             yield page.members
             barren = barren + 1 if len(ids) == before else 0
+            # A server may link pages in an endless chain that repeats members.
             if barren > _MOST_BARREN_PAGES:
                 raise ClientError(f"{self.server.url}{path} has pages without end.")
         self.check_count(path, total, listed)
 
     def _levels_of(self, kind: str) -> list[list[tuple[str, str]]]:
-        """The flags of requests for a collection: with all that is below it, then with less."""
+        """The flags of requests for a collection, from everything inlined to nothing inlined."""
         registry = self.registry
         deep: list[tuple[str, str]] = []
         if registry.inlines and (inlined := self._inlined(kind)):
             deep = [("inline", inlined)]
             deep += [("binary", "")] if registry.has_binary else []
-            # Of a cross reference, document view refuses to show the versions alone.
+            # In document view, a server refuses to list the versions of a cross reference.
             deep += [("doc", "")] if registry.has_doc and not kind.endswith("/versions") else []
         if not registry.has_pages:
             return [deep, []] if deep else [[]]
@@ -220,7 +225,7 @@ class RegistryReader(WalkReader):
         ]
 
     def _inlined(self, kind: str) -> str:
-        """The flag for inlining: documents only where their bytes are told."""
+        """The value of the flag for inlining; documents only where their exact bytes are shown."""
         plural, _, inner = kind.partition("/")
         if self.registry.has_binary:
             return "*"
@@ -292,7 +297,7 @@ class RegistryReader(WalkReader):
         return len(names) > 3 and names[3] in kind.resources and names[3] not in readable
 
     def _check_listed(self, path: str, members: Any) -> None:
-        """Check that a collection lists its own members only, with all that is inlined.
+        """Check that a collection lists only its own members, inlined members included.
 
         Raises:
             ListingContradicts
@@ -314,7 +319,7 @@ class RegistryReader(WalkReader):
         return ("versions",) if len(names) == 4 else ()
 
     def _misplaced(self, xid: str, body: Any) -> MalformedCopy | None:
-        """The conflict about an entity that is listed at an xid and tells another one itself."""
+        """The conflict about an entity whose own xid differs from its place in the listing."""
         told = _other_xid(xid, body)
         if told is None:
             return None
@@ -323,6 +328,6 @@ class RegistryReader(WalkReader):
 
 
 def _other_xid(xid: str, member: Any) -> str | None:
-    """The xid that an entity tells of itself, if it is another one than that of its place."""
+    """The own xid of an entity, if it differs from the xid of its place."""
     told = member.get("xid") if isinstance(member, dict) else None
     return told if isinstance(told, str) and told != xid else None

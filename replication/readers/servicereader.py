@@ -1,4 +1,4 @@
-"""Reads a Discovery endpoint: services, which are endpoints with their messages."""
+"""Reads a Discovery endpoint, whose services are endpoints with their messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def find_services(server: WalkedServer, model: Model, root: str) -> Walked
 
     Raises:
         NoCatalog
-        ClientError: it does not answer.
+        ClientError: the server does not answer.
     """
     try:
         async for page in server.lists(root + _SERVICES, [("limit", "1")]):
@@ -73,7 +73,7 @@ class ServiceReader(WalkReader):
                     yield self._service(id, service)
 
     def _service(self, id: str, shown: JsonObject) -> list[WalkedItem]:
-        """The endpoint that a service is, with its messages."""
+        """The endpoint of a service, with its messages."""
         self.count()
         xid = f"/{ENDPOINTS}/{id}"
         try:
@@ -93,7 +93,7 @@ class ServiceReader(WalkReader):
         return items
 
     def _message(self, path: str, rid: str, attributes: JsonObject) -> list[WalkedItem]:
-        """A message with its one version."""
+        """A message with its single version."""
         authority = self.reading.authority
         read = partial(entity_of, authority, attributes={**attributes, "ancestorid": _VERSION})
         version = self.item(f"{path}/{rid}/versions", _VERSION, read)
@@ -103,7 +103,7 @@ class ServiceReader(WalkReader):
         return [self.item(path, rid, resource), version]
 
     async def is_gone(self, xid: str) -> bool:
-        """Whether an endpoint is not there; its messages come and go with its list of events."""
+        """Whether an endpoint does not exist; a message is gone if its endpoint's list was read."""
         path = Xid.parse(xid)
         if path.groups != ENDPOINTS:
             return False

@@ -1,4 +1,4 @@
-"""Finds out which API a server has that a link is to walk."""
+"""Finds out the API of a server that a link is to walk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIALECT_ROOTS: Mapping[Dialect, tuple[str, ...]] = {
     "messagecatalog": ("", CATALOG_ROOT),
     "discovery": ("",),
 }
-"""By dialect, the paths below the URL of a link at which its API may be."""
+"""The possible paths of each API below the URL of a link, by dialect."""
 
 _FINDERS: Mapping[Dialect, Callable[[WalkedServer, Model, str], Awaitable[WalkedCatalog]]] = {
     "xregistry": find_registry,
@@ -35,11 +35,11 @@ _FINDERS: Mapping[Dialect, Callable[[WalkedServer, Model, str], Awaitable[Walked
 async def find_catalog(
     server: WalkedServer, model: Model, dialect: Dialect | None = None
 ) -> WalkedCatalog:
-    """The catalog of a server; without a dialect, by the first one that the server has.
+    """The catalog of a server by the given dialect, or by the first dialect of the server.
 
     Raises:
-        NoCatalog: there is none that this node can read.
-        OtherEdition: it is an xRegistry of another edition.
+        NoCatalog: the server has no catalog that this node can read.
+        OtherEdition: the server is an xRegistry of another edition.
         ClientError: the server does not answer.
     """
     first: NoCatalog | None = None

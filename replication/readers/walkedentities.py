@@ -1,4 +1,4 @@
-"""Translates what a server of any make says of an entity into a copy of it. Pure."""
+"""Translates the entities of a server of other software into copies. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replication.deciding.provenance import MOST_LEAP
 
 _OF_ALL = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "$schema"})
 _OF_META = frozenset({"readonly", "defaultversionurl"})
-# What a server has found out about a document is not content; document view leaves it out.
+# The result of a server's validation is not content, and is absent in document view.
 _OF_VERSION = frozenset(
     {"versionid", "isdefault"}
     | {"formatvalidated", "formatvalidatedreason"}
@@ -27,16 +27,17 @@ _OF_VERSION = frozenset(
 )
 
 
-# Stands for a time that the server does not tell.
+# Stands for a time that the server does not show.
 _UNTOLD = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedEntity:
-    """An entity as its server tells it, without a digest.
+    """An entity as its server shows it, without a digest.
 
-    Its epoch is the server's, 0 if that tells none. `lacks_document` says that it may have a
-    document, whose exact bytes are not told with it; `lacks_times` that its times are not.
+    The epoch is the epoch of the server, or 0 if the server shows none. `lacks_document` says that
+    the entity may have a document whose exact bytes the server did not show; `lacks_times` says
+    that the server shows no times.
     """
 
     entity: Entity
@@ -50,10 +51,10 @@ def read_group(
     """A group.
 
     Args:
-        collections: the plural names of its resources at the server.
+        collections: the plural names of the group's resources at the server.
 
     Raises:
-        ValueError: the reason why it is no group.
+        ValueError: the reason why the body is no group.
     """
     told = _object(body)
     _check_identity(told, kind.singular, xid.gid, str(xid))
@@ -66,10 +67,10 @@ def read_group(
 def read_resource(
     authority: str, kind: ResourceType, xid: Xid, meta: Any, group: Entity
 ) -> WalkedEntity:
-    """A resource, which is its meta entity. A cross reference has the times of its `group`.
+    """A resource, from its meta entity. A cross reference has the times of its `group`.
 
     Raises:
-        ValueError: the reason why it is no resource.
+        ValueError: the reason why the body is no resource.
     """
     told = _object(meta)
     _check_identity(told, kind.singular, xid.rid, f"{xid}/meta")
@@ -95,7 +96,7 @@ def read_version(authority: str, kind: ResourceType, xid: Xid, body: Any) -> Wal
     """A version.
 
     Raises:
-        ValueError: the reason why it is no version.
+        ValueError: the reason why the body is no version.
     """
     told = _object(body)
     _check_identity(told, kind.singular, xid.rid, str(xid))
@@ -109,7 +110,7 @@ def read_version(authority: str, kind: ResourceType, xid: Xid, body: Any) -> Wal
     contenttype = entity.attributes.get("contenttype")
     if told.get(encoded) is not None:
         return WalkedEntity(entity=with_document(entity, decode_document(told[encoded])))
-    # The text of a JSON document is lost where its value stands in metadata.
+    # Metadata has the value of a JSON document, not the exact text.
     is_text = isinstance(contenttype, str) and shape_of(kind, contenttype) == "string"
     if is_text and isinstance(told.get(value), str):
         document = document_bytes(kind, str(contenttype), told[value])
@@ -149,11 +150,11 @@ def entity_of(
 def resource_of(
     authority: str, xid: Xid, versions: Sequence[WalkedEntity], meta: JsonObject
 ) -> WalkedEntity:
-    """A resource of a server that tells its versions only: the last version is the default one.
+    """A resource of a server that shows only versions: the last version is the default version.
 
     Args:
-        versions: there is at least one.
-        meta: further attributes of its meta entity.
+        versions: the versions, at least one.
+        meta: further attributes of the meta entity.
     """
     entity = Entity(
         xid=str(xid),
@@ -173,12 +174,12 @@ def resource_of(
 
 
 def with_document(entity: Entity, document: bytes) -> Entity:
-    """An entity with its document; an empty one counts as none."""
+    """An entity with its document; an empty document counts as none."""
     return replace(entity, document=document or None)
 
 
 def is_same_content(entity: Entity, held: Entity) -> bool:
-    """Whether an entity is the one that is here, but for its document and its epoch."""
+    """Whether an entity equals the held entity, except for the document and the epoch."""
     return (
         not held.damage
         and entity.createdat == held.createdat
@@ -188,15 +189,16 @@ def is_same_content(entity: Entity, held: Entity) -> bool:
 
 
 def sealed_copy(entity: Entity, held: Entity | Tombstone | None) -> Entity:
-    """The copy of an entity that its server tells, given what is here of the same origin.
+    """The copy of a server's entity, given the held copy of the same origin.
 
-    Its epoch is the server's where that is above the one here, as writes may have raised it. Else
-    the server counts anew, since it was restored or the entity was deleted and created again: then
-    the copy gets the next epoch after the one here, if it differs at all. So catalogs that follow
-    this node see epochs rise only, and this node shows what the server shows.
+    The copy keeps the epoch of the server if the epoch is above the held epoch, by `MOST_LEAP` at
+    most. Otherwise the server has begun to count anew, as after a restore or when an entity was
+    deleted and created again: then a copy that differs gets the held epoch plus 1, and an equal
+    copy keeps the held epoch. So catalogs that follow this node see only rising epochs, and this
+    node has the content of the server.
 
     Raises:
-        ValueError: it has numbers that have no canonical form.
+        ValueError: the entity has numbers without a canonical form.
     """
     here = 0 if held is None else held.epoch
     if here < entity.epoch <= here + MOST_LEAP:
@@ -225,7 +227,7 @@ def _entity(authority: str, xid: Xid, told: Mapping[str, Any], without: set[str]
 
 
 def _is_provenance(told: Mapping[str, Any], xid: Xid) -> bool:
-    """Whether an entity is a replica at its server, which says so as this node does."""
+    """Whether `authority` and `origin` mark an entity as a replica, as in a Concord catalog."""
     origin = told.get("origin")
     return "authority" in told and isinstance(origin, str) and origin.endswith(str(xid))
 

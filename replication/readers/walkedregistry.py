@@ -1,4 +1,4 @@
-"""The description that a server of any make gives of itself: its edition, abilities and types."""
+"""Reads the description of an xRegistry server: edition, capabilities and types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_TYPES = 1000
 
 
 class OtherEdition(ClientError):
-    """An xRegistry server speaks another edition than this node can read."""
+    """The edition of an xRegistry server is not readable for this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class WalkedGroupType:
 class WalkedRegistry:
     """A registry as its server describes it.
 
-    `counts` are the numbers of groups by type, as far as they are told. `types` are all types of
-    groups, `readable` those that can be taken over by this node, each with the types of its
-    resources that can be; the others are `faults`.
+    `counts` has the number of groups by type, as far as the server states the number. `types` has
+    every type of groups. `readable` has the types of groups that this node can take over, each with
+    its readable types of resources; `faults` has the unreadable types.
     """
 
     registryid: str
@@ -63,14 +63,14 @@ class WalkedRegistry:
 
 
 async def describe_registry(server: WalkedServer, model: Model) -> WalkedRegistry:
-    """Ask a server what it is, and compare its types with those of the model here.
+    """Ask a server for its description, and compare its types with the model of this node.
 
-    From then on the server is asked for an edition that this node can read, if it has several.
+    If the server has several editions, later requests ask for an edition that this node can read.
 
     Raises:
         NoCatalog
         OtherEdition
-        ClientError: it does not answer.
+        ClientError: the server does not answer.
     """
     root = await _read_root(server)
     capabilities = await _optional(server, "/capabilities") or {}
@@ -132,7 +132,7 @@ async def _optional(server: WalkedServer, path: str) -> JsonObject | None:
 
 
 def _choose_edition(server: WalkedServer, root: JsonObject, capabilities: JsonObject) -> str:
-    """The edition to read, which the server is asked for if it speaks another one by itself."""
+    """The edition to read; an edition that is not the server's default is requested by a flag."""
     stated = str(root["specversion"])[:32]
     if stated.lower() in EDITIONS:
         return stated
@@ -153,14 +153,14 @@ def _offers_export(capabilities: JsonObject) -> bool:
     available = capabilities.get("available")
     if isinstance(available, dict):
         return "export" in {name.lower() for name in available}
-    # So 1.0-rc3 lists it, and servers that followed its examples still do.
+    # The form in the examples of 1.0-rc3, which servers still use.
     return "/export" in _texts(available)
 
 
 def _types_in(
     model: JsonObject | None, root: JsonObject, own: Model
 ) -> Mapping[str, WalkedGroupType]:
-    """The types of a server's model; without one, the types here of which it has collections."""
+    """The types in a server's model; without a model, the node's types with a collection there."""
     if model is None:
         return {
             plural: WalkedGroupType(
@@ -188,7 +188,7 @@ def _types_in(
 def _resource_types(
     kind: JsonObject, groups: Mapping[str, JsonObject]
 ) -> Iterator[tuple[str, WalkedResourceType]]:
-    """The types of resources in a type of groups, those of other types of groups included."""
+    """The types of resources in a type of groups, including imported types (`ximportresources`)."""
     own = _objects(kind.get("resources"))
     shared = {}
     for path in _texts(kind.get("ximportresources")):
@@ -226,7 +226,7 @@ def _fault_of(there: WalkedResourceType, here: ResourceType | None) -> str:
 
 
 def _objects(value: Any) -> dict[str, JsonObject]:
-    """The members of an object that are objects, under the names of types."""
+    """The objects among the members of an object, whose names are names of types."""
     if not isinstance(value, dict):
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Requests to a server of any make by its standard API: bounded, paced, and conditional."""
+"""Bounded, paced and conditional requests to a server of other software by its standard API."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from catalog.http.body import most_values_of
 from catalog.supervisor import LoopTiming, backoff_from
 
 GONE = frozenset({404, 410})
-# What a server that is throttled may ask for, before the walk is broken off and begun later.
+# Attempts against a server that answers 429, before the walk ends and begins again later.
 _ATTEMPTS_THROTTLED = 20
-# To parse more at a time would hold up everybody else; a server with pages gives less.
+# Parsing blocks the event loop, and a server with pages can answer with less.
 _LARGEST_PAGE = 4 * 1024 * 1024
 _LONGEST_WAIT = 60.0
 _MOST_BARREN_PAGES = 20
@@ -43,11 +43,11 @@ _TOTAL = re.compile(r';\s*count\s*=\s*"?(\d{1,18})\b', re.IGNORECASE)
 
 
 class AnswerTooLarge(ClientError):
-    """An answer is larger than what a node reads at once; less may be asked for."""
+    """An answer exceeds the size that a node reads at once; the caller may ask for less."""
 
 
 class AnswerMalformed(ClientError):
-    """An answer is not what the standard says."""
+    """An answer violates the standard."""
 
 
 _Members = TypeVar("_Members", JsonObject, list[Any])
@@ -55,10 +55,10 @@ _Members = TypeVar("_Members", JsonObject, list[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedPage(Generic[_Members]):
-    """A JSON object or array that the server answered with.
+    """A JSON object or array in an answer of the server.
 
-    `digest` is that of its text. `next` is the path of the page that follows, if any, and `total`
-    the number of members of all pages, if the server tells it.
+    `digest` is the SHA-256 of the text. `next` is the path of the next page, empty on the last
+    page. `total` is the number of members on all pages, if the server states the number.
     """
 
     members: _Members
@@ -69,30 +69,30 @@ class WalkedPage(Generic[_Members]):
 
 @dataclass(slots=True)
 class RequestLog:
-    """The requests whose answers were read, each with the answer's tag, in order."""
+    """The requests with a complete answer, each with the ETag of the answer, in order."""
 
     tags: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def is_tagged(self) -> bool:
-        """Whether the server can be asked if any of the answers has changed."""
+        """Whether conditional requests can find out that an answer has changed."""
         return bool(self.tags) and all(tag for _, tag in self.tags)
 
 
 class WalkedServer:
     """Reads from one server. Every method raises `ClientError`.
 
-    A request that fails for a reason that may pass is repeated a few times; a server that answers
-    429 is asked more slowly from then on. Requests go to the origin of `source` only, wherever
-    the server's links lead.
+    A request that fails for a transient reason is repeated a few times; after an answer 429,
+    requests are sent more slowly. Requests go only to the origin of `source`, wherever the server's
+    links lead.
 
-    `log` has the requests since it was set, and `flags` are added to each of them. A server that
-    `has_pages` is to answer with less at a time. `slowed` counts the answers of status 429.
+    `log` has the requests since the log was set, and `flags` are added to each request. If
+    `has_pages` is true, the bound of an answer is lower. `slowed` counts the answers of status 429.
 
     Args:
         source: the URL of the registry's root.
-        session: guards against private networks (`open_session`).
-        attempts: how often a request is sent at most, if the server does not throttle.
+        session: a session that guards against private networks (`open_session`).
+        attempts: the maximum number of attempts of a request, if the server does not throttle.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class WalkedServer:
     async def lists(
         self, path: str, params: Iterable[tuple[str, str]] = ()
     ) -> AsyncIterator[WalkedPage[list[Any]]]:
-        """The pages of a collection that is an array, in order."""
+        """The pages of a collection in the form of an array, in order."""
         barren = 0
         async for page in self._pages(path, params, list):
             yield page
@@ -170,7 +170,7 @@ class WalkedServer:
                 raise AnswerMalformed(f"The pages of {self.url}{path} lead in a circle.")
 
     async def document(self, path: str) -> Answer:
-        """The answer that has the exact bytes of the document at a path."""
+        """The answer with the exact bytes of the document at a path."""
         target = self._target(path, ())
         answer = await self._send(target, largest=self._settings.max_body_bytes)
         if answer.status not in (200, 204):
@@ -179,7 +179,7 @@ class WalkedServer:
         return answer
 
     async def is_gone(self, path: str) -> bool:
-        """Whether the server says that there is nothing at a path."""
+        """Whether the server answers that a path does not exist."""
         try:
             await self._send(self._target(path, ()))
         except Refused as error:
@@ -191,12 +191,12 @@ class WalkedServer:
         return False
 
     def take_received(self) -> int:
-        """The bytes of answers since the last call, as what bounds a walk counts them."""
+        """The bytes of answers since the last call, for the bound of a walk."""
         received, self._received = self._received, 0
         return received
 
     def take_uncounted(self) -> int:
-        """The bytes of answers since the last call, as the traffic of a link counts them."""
+        """The bytes of answers since the last call, for the traffic of a link."""
         uncounted, self._uncounted = self._uncounted, 0
         return uncounted
 
@@ -205,7 +205,7 @@ class WalkedServer:
         self._uncounted += len(answer.body)
 
     async def is_unchanged(self, log: RequestLog) -> bool:
-        """Whether the server would answer all these requests as it did."""
+        """Whether the server would answer every request of a log as before."""
         for target, tag in log.tags:
             answer = await self._send(target, {"If-None-Match": tag})
             if answer.status != 304:
@@ -236,9 +236,10 @@ class WalkedServer:
         return WalkedPage(members=members, digest=digest, next=following, total=total)
 
     def _next_page(self, target: str, answer: Answer) -> tuple[str, int | None]:
-        """The path of the next page, always at this server's own origin, and the total told.
+        """The path of the next page, always at this server's own origin, and the stated total.
 
-        A server may be known to others by another URL than the one by which it is reached here.
+        A server may write links with an origin at which this node does not reach it. From a link to
+        another origin, only the query is taken.
         """
         for url, params in _LINK.findall(",".join(answer.headers.getall("Link", ()))):
             if not _NEXT.search(params):
@@ -259,7 +260,7 @@ class WalkedServer:
     async def _send(
         self, target: str, headers: dict[str, str] | None = None, *, largest: int | None = None
     ) -> Answer:
-        """Send a request, more slowly if the server asks for that."""
+        """Send a request, more slowly if the server asks for a lower rate."""
         if largest is None and self.has_pages:
             largest = min(_LARGEST_PAGE, self._settings.max_body_bytes)
         failures = 0
@@ -298,7 +299,7 @@ class WalkedServer:
 
 
 def _explained(error: ClientError, url: str) -> ClientError:
-    """The error in words that suit a server of another make."""
+    """The error in words for a server of other software."""
     if isinstance(error, Refused):
         is_size = error.problem.status == 413 or error.problem.name == "too_large"
         return AnswerTooLarge(f"{url} refused to answer as it is too much.") if is_size else error

@@ -1,1 +1,1 @@
-"""Takes this authority's lost entities back from its replicas, and repairs copies."""
+"""Recovers the lost entities of this authority from replicas, and repairs copies."""

@@ -1,4 +1,4 @@
-"""Handlers for the reports of jobs that compared this catalog with others."""
+"""Handlers for the reports of jobs that compare catalogs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def list_reconciliations(request: web.Request) -> Reconciliations:
 
 
 async def post_reconciliation(request: web.Request, told: NewReconciliation) -> None:
-    """Tell what a comparison found here; a report that comes twice is kept once."""
+    """Store the report of a comparison; a repeated report is kept once."""
     async with request[CONTEXT].database.transaction() as connection:
         await reconciliations.add(connection, told)
 

@@ -1,4 +1,4 @@
-"""Takes the chosen copies of this node's own entities from its replicas."""
+"""Takes the chosen copies of the node's entities from its replicas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from replication.store import recoveries
 from replication.store.recoveries import AnnouncedCopy, WantedCopy
 
 _AT_ONCE = 500
-# One page is fetched while the one before it is applied.
+# With several pages at a time, a page is fetched while the preceding page is applied.
 _PAGES = 8
 _TAKEN = frozenset({Verdict.APPLY, Verdict.CURRENT})
 _WITHHELD = "no replica sends the copy that it announced"
@@ -39,17 +39,17 @@ _GIVEN_UP = "it could not be taken, and was given up"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """The sources by their numbers, and the keys by which their copies have to be signed."""
+    """The sources by their numbers, and the keys for the signatures of copies."""
 
     peers: Mapping[int, Client]
     keys: Trust
 
 
 async def take_once(context: Context, replicas: Replicas) -> int:
-    """Take the copies that are wanted next; return how many they were.
+    """Take the next wanted copies; return their number.
 
-    What a replica does not send as it announced is looked for at the others. What has changed there
-    since, or is not signed as it should be, is chosen anew.
+    A copy that a replica announced but does not send is taken from a different replica. A copy that
+    has changed at the replica, or lacks a required signature, is chosen anew.
 
     Raises:
         ClientError: a source does not answer.
@@ -69,10 +69,9 @@ async def take_once(context: Context, replicas: Replicas) -> int:
 
 
 async def bury_orphans(context: Context) -> None:
-    """Delete what is below deleted entities.
+    """Delete the entities below deleted entities.
 
-    A replica that had not heard of all that was deleted has the children of what others know to be
-    deleted.
+    A replica that missed a deletion still has the children of the deleted entity.
     """
     while True:
         async with context.database.acquire() as connection:
@@ -84,7 +83,7 @@ async def bury_orphans(context: Context) -> None:
 
 
 async def bury_refused(context: Context) -> None:
-    """Delete what cannot be taken, here and thereby at every replica."""
+    """Delete the entities that cannot be taken, at this node and thereby at every replica."""
     while True:
         async with context.database.acquire() as connection:
             refused = await recoveries.refused(connection, _AT_ONCE)
@@ -109,7 +108,7 @@ async def _take_from(
                 whole = {c.origin: c for c in _whole(page.copies, own) if c.origin in announced}
                 sent.update(whole)
                 exact = [copy for copy in whole.values() if _is_same(copy, announced[copy.origin])]
-                # Verifying holds no interpreter.
+                # Verification releases the interpreter lock.
                 found = await asyncio.to_thread(_faults_of, exact, replicas.keys)
                 faults.update(found)
                 if proven := [copy for copy in exact if copy.origin not in found]:
@@ -125,12 +124,13 @@ async def _take_from(
 
 
 async def _fetch(peer: Client, origins: Sequence[Origin]) -> AsyncGenerator[bytes]:
-    """The lines of origins, asked for in parts, with the end of the last part only."""
+    """The lines of origins, requested in parts, with the end of the last part only."""
     last = b""
     for start in range(0, len(origins), _AT_ONCE):
         part, last = origins[start : start + _AT_ONCE], b""
         async with contextlib.aclosing(peer.fetch_lines(part)) as lines:
             async for line in lines:
+                # A line is held back until the next line shows that it does not end a part.
                 if last:
                     yield last
                 last = line
@@ -140,7 +140,7 @@ async def _fetch(peer: Client, origins: Sequence[Origin]) -> AsyncGenerator[byte
 
 
 def _faults_of(copies: Iterable[Copy], keys: Trust) -> dict[str, str]:
-    """The reasons why copies are not proven to be this authority's, by origin."""
+    """The reasons why copies are not proven to be of this authority, by origin."""
     return {copy.origin: fault for copy in copies if (fault := keys.fault_of(copy))}
 
 
@@ -151,7 +151,7 @@ async def _apply(context: Context, copies: Sequence[Copy]) -> AppliedBatch:
 
 
 async def _bury(context: Context, epochs: Mapping[str, int], reason: str) -> None:
-    """Delete entities whose copies have these epochs; what cannot even be deleted is left alone."""
+    """Delete entities with these epochs; a failed deletion is noted and otherwise ignored."""
     tombstones = [
         Tombstone(
             xid=origin,
@@ -178,7 +178,7 @@ async def _settle(context: Context, outcomes: Iterable[tuple[str, ChoiceState, s
 
 
 def _policy(context: Context) -> Policy:
-    """The policy for chosen copies: they replace what is here at equal epochs, too."""
+    """The policy for chosen copies, which also replace held entities of equal epochs."""
     own = context.database.node.authority
     return Policy(own=own, authorities=frozenset({own}), is_trusted=True, is_recovering=True)
 

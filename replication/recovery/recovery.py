@@ -1,4 +1,4 @@
-"""Handlers for the recovery of a node, which takes its own entities back from its replicas."""
+"""Handlers for the recovery of a node, which takes lost entities back from its replicas."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _EVERYTHING = Touched(catalog_exclusive=True)
 
 
 async def get_recovery(request: web.Request) -> RecoveryAnswer:
-    """Show the recovery under way, or the last one."""
+    """Show the current recovery, or the last recovery."""
     context = request[CONTEXT]
     async with context.database.snapshot() as connection:
         return _answer(context, await _existing(connection, request))
@@ -64,11 +64,11 @@ async def get_recovery(request: web.Request) -> RecoveryAnswer:
 async def begin_recovery(
     request: web.Request, wanted: NewRecovery, query: RecoveryQuery
 ) -> RecoveryAnswer:
-    """Take this node's own entities back from its replicas.
+    """Take lost entities of the node back from its replicas.
 
-    The node takes no writes from now on until it has. A recovery that is under way is replaced by
-    this one. What the sources send has to be signed by the keys of this authority, unless
-    `unsigned` is true.
+    The node takes no writes until the recovery ends. The new recovery replaces a running recovery.
+    Copies of the sources have to be signed by the keys of this authority, unless `unsigned` is
+    true.
     """
     context = request[CONTEXT]
     sources = list(dict.fromkeys(wanted.sources))
@@ -94,10 +94,10 @@ async def begin_recovery(
 
 
 async def abort_recovery(request: web.Request) -> RecoveryAnswer:
-    """End the recovery as it is, and take writes again.
+    """End the recovery early, and take writes again.
 
-    What it has taken stays. What clients write from now on may have epochs that replicas have
-    already.
+    Copies that the recovery has taken stay. Later writes of clients may have epochs that replicas
+    already have.
     """
     context = request[CONTEXT]
     async with context.database.transaction() as connection:
@@ -108,7 +108,7 @@ async def abort_recovery(request: web.Request) -> RecoveryAnswer:
 
 
 async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> RecoveryAnswer:
-    """Go on now, and try again what could not be taken, or delete that everywhere."""
+    """Continue now, and retry the copies that could not be taken or delete their entities."""
     context = request[CONTEXT]
     state: RecoveryState = wanted.state
     async with context.database.transaction() as connection:
@@ -135,9 +135,9 @@ async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> Reco
 
 
 async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
-    """List what an operator should see of the recovery, in pages.
+    """List the findings of the recovery for the operator, in pages.
 
-    What could not be taken or not as a whole, what was deleted, and of what copies differed.
+    A finding is an entity that was refused, taken in part or deleted, or whose copies differed.
     """
     limit = page_limit(request, page.limit)
     async with request[CONTEXT].database.acquire() as connection:
@@ -178,10 +178,11 @@ def _check_url(context: Context, url: str, subject: str) -> None:
 
 
 async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: str) -> None:
-    """Ask the sources who they are, and whether they know of this node's authority.
+    """Check the identities of the sources, and whether a source knows the authority of the node.
 
     Raises:
-        ReplicaUnusable: one is no replica, two are the same, or all know of other authorities only.
+        ReplicaUnusable: a source is no replica, two sources are the same catalog, or no source
+            knows this authority.
     """
     own, known, instances = context.database.node.authority, set[str](), dict[object, str]()
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)

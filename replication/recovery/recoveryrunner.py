@@ -1,6 +1,6 @@
-"""Runs the recovery of a node: reads its replicas, chooses, takes what was chosen, and ends it.
+"""Runs the recovery of a node: reads the replicas, chooses and takes copies, and ends it.
 
-Every step may be repeated, so a recovery goes on after a crash from what it has noted.
+Every step can be repeated, so after a crash a recovery continues from its stored state.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from replication.transfer.linkresources import LinkResources
 _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 30.0
-# A replica whose copies change whenever they are asked for is not followed for ever.
+# A bound for replicas whose copies change at every request.
 _MOST_ROUNDS = 20
+# The gate is closed while a recovery works; an open gate shows that the recovery was ended.
 _LOCKED = Touched(catalog_exclusive=True, refused_at=frozenset({"open", "model"}))
 
 
 class RecoveryRunner:
-    """Carries out the recovery of a node while one is under way.
+    """Carries out a running recovery of the node.
 
-    `wakeup` lets it look at once whether one is, and give up what it does.
+    `wakeup` interrupts the current step or pause, and makes the runner read the recovery again.
     """
 
     def __init__(self, resources: LinkResources) -> None:
@@ -62,11 +63,12 @@ class RecoveryRunner:
                 await self._run_once()
             except ServerBusy:
                 await self._database.recovered()
-            # An operator ended it, or began another one.
+            # An operator has ended or replaced the recovery.
             except (CatalogRecovering, RecoveryReplaced):
                 continue
 
     async def _run_once(self) -> None:
+        # Cleared before the state is read, so that no later change gets lost.
         self.wakeup.clear()
         async with self._database.acquire() as connection:
             recovery = await recoveries.read(connection)
@@ -82,7 +84,7 @@ class RecoveryRunner:
             await self._fail(recovery, f"{error.message} {error.hint}".strip())
         except (ServerBusy, CatalogRecovering, RecoveryReplaced):
             raise
-        # An unexpected error must not stop the links.
+        # The runner shares its task group with the links, so an unexpected error must not escape.
         except Exception as error:
             _log.exception("recovery failed")
             await self._fail(recovery, f"{type(error).__name__}: {error}")
@@ -124,7 +126,7 @@ class RecoveryRunner:
         await self._conclude(recovery)
 
     async def _choose(self, recovery: Recovery) -> bool:
-        """Choose copies; say whether the recovery has to ask before it deletes by them."""
+        """Choose copies; say whether the operator has to allow their deletions first."""
         authority = self._database.node.authority
         async with self._database.transaction() as connection:
             await recoveries.choose(connection, authority)
@@ -143,7 +145,7 @@ class RecoveryRunner:
         return True
 
     async def _conclude(self, recovery: Recovery) -> None:
-        """End a recovery that has taken everything, unless something was refused."""
+        """End a recovery that has taken every copy, or block it if copies were refused."""
         await bury_orphans(self._context)
         async with self._database.acquire() as connection:
             is_blocked = await recoveries.refused(connection, 1)
@@ -176,14 +178,14 @@ class RecoveryRunner:
 
 
 async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client]) -> Trust:
-    """The keys of this authority, one of which has to have signed what a replica sends.
+    """The keys of this authority that have to sign the copies of replicas.
 
-    The backup of an authority that signed has its keys, and an operator may have named one; the
-    replicas know those that came later. A node that has none believes what replicas show, if they
-    agree. Nothing needs a signature if nobody knows of a key.
+    The backup of a signing authority has its keys, and an operator may have named keys; replicas
+    know the later keys. A node without keys believes the keys that replicas show, if the replicas
+    agree. If no key is known, no signature is needed.
 
     Raises:
-        ClientError: a replica does not answer, or they show different keys.
+        ClientError: a replica does not answer, or the replicas show different keys.
     """
     if recovery.is_unsigned_taken:
         return Trust()
@@ -206,7 +208,11 @@ async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client
 
 
 async def _known_here(context: Context, recovery: Recovery) -> dict[str, bytes] | None:
-    """The keys that were here before, and those that were named; `None` if nothing was signed."""
+    """The node's former keys and the named keys.
+
+    `None` if the node has keys but signing was off, and no key is named: then no signature is
+    needed.
+    """
     async with context.database.acquire() as connection:
         own = await authoritykeys.load_keys_of_own(connection)
         state = await authoritykeys.read_signing(connection)
@@ -217,7 +223,7 @@ async def _known_here(context: Context, recovery: Recovery) -> dict[str, bytes] 
 
 
 def _agreed(shown: Collection[KeyHistory]) -> dict[str, bytes]:
-    """The keys of the latest history, to which all the others have to lead.
+    """The keys of the latest history, which every other history has to lead to.
 
     Raises:
         ClientError
@@ -233,10 +239,10 @@ def _agreed(shown: Collection[KeyHistory]) -> dict[str, bytes]:
 
 
 def _by_id(entries: Iterable[KeyEntry]) -> dict[str, bytes]:
-    """Keys by their ids, with empty ones in place of those that were revoked."""
+    """Keys by their ids; an empty key stands for a revoked key."""
     return {each.public.id: b"" if each.revokedat else each.public.key for each in entries}
 
 
 def ids_of(trust: Trust) -> list[str]:
-    """The keys that count, for the operator."""
+    """The ids of the keys that are not revoked, for the operator."""
     return sorted(id for keys in trust.keys.values() for id, key in keys.items() if key)

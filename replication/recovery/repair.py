@@ -1,4 +1,4 @@
-"""Repairs single origins: fetches them again and applies them as the operator asks."""
+"""Repairs single origins: fetches copies again and applies them at the request of an operator."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NOT_ASKED: Mapping[Mode, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class Repaired:
-    """The findings of copies by origin, and the reasons why other origins were not repaired."""
+    """The findings of copies by origin, and the reasons for the origins that were not repaired."""
 
     findings: dict[Origin, CopyFinding] = field(default_factory=dict)
     unresolved: dict[Origin, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Repaired:
 
 
 async def post_repair(request: web.Request, wanted: WantedOrigins) -> Repairs:
-    """Fetch these origins again; the source is right."""
+    """Fetch these origins again; the source overrules the copies of this node."""
     repaired = await repair(request[CONTEXT], wanted.to_origins())
     return Repairs(
         verdicts=repaired.verdicts,
@@ -75,9 +75,9 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
     """Fetch origins by the links that may bring them, and apply the copies.
 
     Digests of the entities here are computed anew, so damage is repaired even if the stored digest
-    is unchanged; at equal epochs the source is right. The authority's own word replaces what was
-    here when it was asked, whatever the epochs; older copies of relays are not applied. Links to
-    the origin's authority are asked before relays.
+    is unchanged; at equal epochs the copy of the source wins. A copy from the authority itself
+    replaces the copy held at the time of the request, whatever the epochs; older copies of relays
+    are not applied. Links to the origin's authority are asked before relays.
     """
     async with context.database.acquire() as connection:
         by_id = await links.page(connection, "", _MOST_LINKS)
@@ -158,9 +158,10 @@ async def _fetch(
 
 
 async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[bytes]:
-    """The digests of copies that are here before an authority is asked, and that of damaged ones.
+    """The digests of the copies held before a request to the authority, and of damaged copies.
 
-    A copy that comes meanwhile is not among them: it may be later than the authority's answer.
+    A copy that arrives meanwhile is not included, since it may be later than the authority's
+    answer.
     """
     async with context.database.acquire() as connection:
         live = await store.load_by_origin(connection, origins)

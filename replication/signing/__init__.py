@@ -1,1 +1,1 @@
-"""Signs what this authority publishes, and verifies the signatures of copies."""
+"""Signs the entities of this authority, and verifies the signatures of copies."""

@@ -1,4 +1,4 @@
-"""Verifies the signatures and the content of what is here, a part of the catalog at a time."""
+"""Verifies the signatures and the content of the catalog, part by part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOMBSTONES = "deleted:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Copies with the digests of their content, and where the next part begins."""
+    """Copies with the digests of their content, and the position of the next part."""
 
     copies: Sequence[tuple[SignedCopy, bytes]]
     after: str | None
@@ -41,9 +41,10 @@ class _Part:
 async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAudit:
     """Verify the signatures and the content of a part of the catalog.
 
-    The answer counts by authority what is `verified`, `unsigned`, signed by an `unknown` key, has a
-    `false` signature or is `damaged`, and says where the next part begins. `pinned` are the
-    authorities whose keys are trusted here; those of others are as they or relays have told.
+    The answer counts the copies by authority and finding: `verified`, `unsigned`, `unknown` (no key
+    of the authority is known), `false` (no valid signature by a known key) and `damaged`. `after`
+    is the position of the next part. `pinned` has the authorities with trusted keys; the keys of
+    the remaining authorities come from histories of the authorities or of relays.
     """
     context = request[CONTEXT]
     async with context.database.acquire() as connection:
@@ -51,7 +52,7 @@ async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAud
         authorities = {copy.authority for copy, _ in part.copies}
         pinned = Trust.of(await load_trusted(connection, authorities))
         trust = await _believed(context, connection, authorities, pinned)
-    # Verifying holds no interpreter, so a thread of its own keeps nobody waiting.
+    # Verification releases the interpreter lock, so the event loop runs on beside the thread.
     counts, faults = await asyncio.to_thread(_audit, part.copies, trust)
     return SignatureAudit(
         counts=counts, pinned=sorted(pinned.keys), faults=faults, after=part.after
@@ -71,7 +72,7 @@ async def _read(connection: Connection, after: str) -> _Part:
 async def _believed(
     context: Context, connection: Connection, authorities: Collection[str], pinned: Trust
 ) -> Trust:
-    """The trusted keys, and for authorities without any, those that are known of them."""
+    """The trusted keys, and the known keys of authorities without trusted keys."""
     keys: dict[str, Mapping[str, bytes]] = dict(pinned.keys)
     for authority, history in (await load_histories(connection, authorities)).items():
         is_own = authority == context.database.node.authority

@@ -1,6 +1,6 @@
-"""Verifies the signatures of copies beside the event loop, while that does other work.
+"""Verifies the signatures of copies beside the event loop.
 
-Decisions verify by themselves. What was verified ahead is remembered, and costs them nothing.
+Decisions verify signatures, too, but find the results of earlier verifications in a cache.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _log = structlog.get_logger(__name__)
 
 AHEAD = 128
 """The number of copies that are worth beginning ahead."""
-# A few are verified sooner than a process starts.
+# Fewer signatures are verified sooner than a process starts.
 _MANY = 32
-# The thread waits for the process, which takes a core. With more, one source would take all.
+# The thread waits for the process, which uses one core; one source must not use every core.
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="signatures")
 _process = SignatureProcess()
 
 
 class _SeenTrust(dict[str, Trust]):
-    """The trust that was read last, of each authority that any was read of."""
+    """The trust of each authority as last read."""
 
 
 async def read_trust(
     database: Database, connection: Connection, authorities: Collection[str]
 ) -> Trust:
-    """The keys that are trusted now, of some authorities."""
+    """Read the trusted keys of authorities, and note them for verification ahead."""
     trust = Trust.of(await load_trusted(connection, authorities)) if authorities else Trust()
     seen = database.shared.part(_SeenTrust, _SeenTrust)
     for authority in authorities:
@@ -52,23 +52,24 @@ async def read_trust(
 
 
 def begin_ahead(database: Database, copies: Sequence[Incoming]) -> None:
-    """Begin to verify copies that are going to be applied soon."""
+    """Begin to verify copies before the batch that applies them."""
     if found := _to_verify(database, copies):
         _thread.submit(_verify, found)
 
 
 async def verify_ahead(database: Database, copies: Sequence[SignedCopy]) -> None:
-    """Verify copies, those among them that were begun before."""
+    """Verify copies, after the copies whose verification began earlier."""
     authorities = {copy.authority for copy in copies}
     if not authorities <= database.shared.part(_SeenTrust, _SeenTrust).keys():
         async with database.acquire() as connection:
             await read_trust(database, connection, authorities)
+    # The decision itself verifies a single signature.
     if (found := _to_verify(database, copies)) and len(found) > 1:
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
 
 
 async def verify_all(trust: Trust, copies: Sequence[SignedCopy]) -> None:
-    """Verify copies that are held to some keys, whatever this node trusts."""
+    """Verify copies against given keys, independent of the trust of this node."""
     if found := list(trust.to_verify(copies)):
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
 
@@ -86,7 +87,7 @@ def _to_verify(database: Database, copies: Iterable[Incoming]) -> list[Signature
 
 def _verify(wanted: Iterable[SignatureOfCopy]) -> None:
     unknown = [each for each in wanted if not is_remembered(each)]
-    # A record of another length would shift those after it.
+    # A record of another length would shift every later record of the request.
     new, others = list(filter(fits, unknown)), list(filterfalse(fits, unknown))
     try:
         while len(new) >= _MANY:

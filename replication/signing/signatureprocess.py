@@ -20,10 +20,10 @@ _PATIENCE_SECONDS = 10
 
 
 class SignatureProcess:
-    """A process that verifies signatures; it starts with the first request, and again if it ends.
+    """A process that verifies signatures; it starts with the first request, and again after an end.
 
-    It is for one thread. That thread waits without holding the interpreter, so that it costs the
-    event loop two turns for each request, not for each signature.
+    Only one thread may use the object. While the thread waits, it releases the interpreter lock, so
+    that a request costs the event loop two switches, however many signatures the request has.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class SignatureProcess:
 
     @property
     def id(self) -> int | None:
-        """The id of the process, if it runs."""
+        """The id of the running process; `None` if no process runs."""
         return None if self._process is None else self._process.pid
 
     def verify(self, wanted: Sequence[SignatureOfCopy]) -> list[bool]:
@@ -46,6 +46,7 @@ class SignatureProcess:
         try:
             return [answer == 1 for answer in _ask(self._process, wanted)]
         except BaseException:
+            # A late answer would be taken for the answer of the next request.
             self.end()
             raise
 
@@ -64,7 +65,8 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=bare_environment(),
-        # The node ends it: an interrupt of the terminal is for the node alone.
+        # In a session of its own, the process does not get an interrupt of the terminal, and the
+        # node ends the process.
         start_new_session=True,
     )
 

@@ -1,7 +1,7 @@
-"""Verifies signatures in a process of its own, which ends with its standard input.
+"""Verifies signatures in a separate process, which ends with its standard input.
 
-A request is a count of four bytes, and for each signature the key, the digest and the signature
-itself; the answer has one byte for each. Run as `python -m replication.signing.signatureworker`.
+A request is a count of four bytes, then for each signature the key, the digest and the signature;
+the answer has one byte for each. Run as `python -m replication.signing.signatureworker`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def fits(signature: tuple[bytes, bytes, bytes]) -> bool:
 
 
 def request_of(wanted: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
-    """The request about some signatures, which fit, with their keys and digests."""
+    """The request for signatures of fitting lengths, with their keys and digests."""
     return len(wanted).to_bytes(COUNT_BYTES, "big") + b"".join(map(b"".join, wanted))
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until they end."""
+    """Answer requests until the input ends."""
     while count := int.from_bytes(requests.read(COUNT_BYTES), "big"):
         records = requests.read(count * RECORD_BYTES)
         starts = range(0, len(records), RECORD_BYTES)

@@ -1,7 +1,6 @@
-"""Signs what this authority publishes: handlers that begin, end and rotate, and the loop that
-signs what was there before.
+"""Signs the entities of this authority: handlers, and the loop that signs older entities.
 
-What is written while a key signs is signed in its own transaction.
+While a key signs, a write is signed in its own transaction.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from replication.store.trustedkeys import save_history
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE = 500
-# Other writes have a turn between batches.
+# The pause lets client writes run between batches.
 _PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 30.0
 _SHORTEST_PAUSE_SECONDS = 1.0
-# Entities have paths, and come first.
+# The position of a tombstone has this prefix; positions of entities are paths and come first.
 _TOMBSTONES = "deleted:"
 
 
@@ -52,9 +51,10 @@ async def get_signing(request: web.Request) -> Signing:
 
 
 async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
-    """Begin to sign, by the last key or a first one, or end it."""
+    """Begin to sign, by the last key or a first key, or end signing."""
     context = request[CONTEXT]
     async with context.database.transaction() as connection:
+        # The exclusive lock waits for running writes, so that every later write sees the switch.
         await lock_and_load(connection, Touched(catalog_exclusive=True))
         state = await store.read_signing(connection)
         if wanted.on and state.number is None:
@@ -67,9 +67,9 @@ async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
 
 
 async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
-    """Let a new key sign from now on; the old one stands for it.
+    """Let a new key sign from now on; the old key endorses the new key.
 
-    With `revoke`, nothing is valid any more that the old key has signed: it is signed anew.
+    With `revoke`, signatures of the old key become invalid, and its entities are signed anew.
     """
     context = request[CONTEXT]
     async with context.database.transaction() as connection:
@@ -92,7 +92,7 @@ async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
 
 
 async def run_signing(context: Context) -> None:
-    """Sign what was there before, for ever, in one process of the node at a time."""
+    """Sign older entities, for ever, in one process of the node at a time."""
     while True:
         ticket = context.database.signal.ticket()
         try:
@@ -106,7 +106,7 @@ async def run_signing(context: Context) -> None:
 
 
 async def sign_once(context: Context) -> bool:
-    """Sign a batch of what has no valid signature; say whether there may be more."""
+    """Sign a batch of entities without a valid signature; say whether more may remain."""
     async with context.database.acquire() as connection:
         state = await store.read_signing(connection)
         if state.number is None or state.after is None:
@@ -118,6 +118,7 @@ async def sign_once(context: Context) -> bool:
 async def _sign_batch(context: Context) -> bool:
     authority = context.database.node.authority
     async with context.database.transaction() as connection:
+        # The state may have changed since `sign_once` read it outside this transaction.
         state = await store.read_signing(connection)
         signer = await context.signers.get(connection, state.number)
         if signer is None or state.after is None:
@@ -158,7 +159,7 @@ def _signed(found: Sequence[Entity | Tombstone], signer: EntitySigner) -> list[E
 
 
 async def _begin(context: Context, connection: Connection, subject: str) -> None:
-    """Sign by the key that signed last, if its secret is there, else by a new one."""
+    """Sign by the last key, if its secret can be read, otherwise by a new key."""
     keys = await store.load_keys_of_own(connection)
     last = keys[-1].public.number if keys else None
     signer = await context.signers.get(connection, last)
@@ -174,7 +175,7 @@ async def _begin(context: Context, connection: Connection, subject: str) -> None
 async def _make_key(
     context: Context, connection: Connection, former: EntitySigner | None, subject: str
 ) -> EntitySigner:
-    """Make and store a key; the former one, if it can still sign, stands for it.
+    """Make and store a key, endorsed by the former key if that can still sign.
 
     Raises:
         LimitReached

@@ -1,1 +1,1 @@
-"""Sends copies: to a peer, to a Kafka topic, or to a foreign server; takes what a peer sends."""
+"""Sends copies to a peer, a Kafka topic or a foreign server, and takes pushed copies."""

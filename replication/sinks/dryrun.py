@@ -1,7 +1,7 @@
-"""Finds out what a link would do, by digests alone or by a walk, and writes nothing.
+"""Finds out the effect of a link by digests or by a walk, without a write.
 
-The decisions are those of a real run, about copies of which nothing but the digest is known. What
-their content alone shows, as a value of a wrong type, shows when they come.
+The decisions are the decisions of a real run, but only the digests of copies are known. Faults in
+the content, such as a value of a wrong type, appear only when the copies arrive.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _AT_ONCE = 1000
 
 
 async def try_feed(run: LinkRun) -> DryRun | None:
-    """Compare a link with the node that it would follow, and decide about what differs.
+    """Compare a link with the node that it would follow, and decide about the differing origins.
 
     Returns:
         `None` if the source offers no digests to compare, or too much differs to be listed.
@@ -70,10 +70,10 @@ async def try_feed(run: LinkRun) -> DryRun | None:
 
 
 async def try_walk(run: LinkRun) -> DryRun:
-    """Walk the server that a link would walk, and decide about what differs.
+    """Walk the server of a link, and decide about the differing entities.
 
     Raises:
-        ClientError: the server does not answer now, or does not list what it has.
+        ClientError: the server does not answer now, or its listing is incomplete.
     """
     server = WalkedServer(
         run.link.definition.source,
@@ -100,10 +100,10 @@ async def try_walk(run: LinkRun) -> DryRun:
 
 
 async def try_topic(run: LinkRun) -> DryRun:
-    """Read to its end the topic that a link would follow, and decide about all that it has.
+    """Read the topic of a link to the end, and decide about every copy in the topic.
 
     Raises:
-        ClientError: the cluster does not answer now, or nobody publishes there.
+        ClientError: the cluster does not answer now, or the topic has no publisher.
     """
     source, policy = TopicSource(run), run.policy
     newest: dict[Origin, Incoming] = {}
@@ -134,14 +134,14 @@ async def try_topic(run: LinkRun) -> DryRun:
 
 
 async def _meet(run: LinkRun, source: Handshake, loss: str) -> None:
-    """Hold the source to the authority of the link, and store nothing."""
+    """Check the authority of the source as a real run does, and store nothing."""
     async with run.database.snapshot() as connection:
         await meet_claim(connection, run.link, source.authority)
     run.link = met(run.link, source.instance, source.authority, loss)
 
 
 def _policy(run: LinkRun, found: SourceComparison) -> Policy:
-    """The policy of a run; a link that an operator set up overrules what its source may correct."""
+    """The policy of a run; a newly set up link overrules copies of the source's authority."""
     if not run.link.doubts:
         return found.policy
     doubted = frozenset(
@@ -153,7 +153,7 @@ def _policy(run: LinkRun, found: SourceComparison) -> Policy:
 
 
 def _absent(run: LinkRun, found: SourceComparison) -> Iterator[DifferingOrigin]:
-    """The entities here that the source of a link that was set up anew does not have at all."""
+    """The entities of this node that the source of a newly set up link does not have at all."""
     for each in found.differing if run.link.doubts else ():
         is_live = each.here is not None and not each.here.is_deleted
         if is_live and each.there is None and found.policy.is_own_word(each.origin):
@@ -161,7 +161,7 @@ def _absent(run: LinkRun, found: SourceComparison) -> Iterator[DifferingOrigin]:
 
 
 async def _decide_copies(run: LinkRun, copies: Sequence[Incoming], result: DryRun) -> None:
-    """Decide about copies as they came, which are without their content."""
+    """Decide about arrived copies without their content."""
     malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
     readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
     async with run.context.database.snapshot() as connection:
@@ -170,7 +170,7 @@ async def _decide_copies(run: LinkRun, copies: Sequence[Incoming], result: DryRu
 
 
 async def _place(connection: Connection, run: LinkRun, promised: Sequence[Copy]) -> list[Incoming]:
-    """The copies at the xids that they would have here."""
+    """Place the copies at their xids in this catalog."""
     groups = (await load_held(connection, (), groups_of(promised))).entities
     held = {Origin(group.authority, group.origin): group.xid for group in groups.values()}
     return place_copies(promised, mapping_of(run.link.definition), held)
@@ -179,7 +179,7 @@ async def _place(connection: Connection, run: LinkRun, promised: Sequence[Copy])
 async def _decide_all(
     connection: Connection, policy: Policy, promised: Iterable[Incoming], result: DryRun
 ) -> set[str]:
-    """Decide in parts, each on the state that the ones before it would leave.
+    """Decide in parts, each on the state that the earlier parts would leave.
 
     Returns:
         the paths of entities that would be deleted.
@@ -202,7 +202,7 @@ async def _decide_all(
 
 
 def _coming_among(part: Iterable[Copy], coming: Mapping[str, Entity]) -> Iterator[Entity]:
-    """The entities from earlier parts that are at, or right above, the copies of a part."""
+    """The entities from earlier parts that are at or directly above the copies of a part."""
     for copy in part:
         for xid in (copy.xid, parent_of(copy.xid)):
             if (entity := coming.get(xid.lower())) is not None:
@@ -229,7 +229,7 @@ def _note(decision: BatchDecision, held: Mapping[str, Entity], result: DryRun) -
 
 
 def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[Copy]:
-    """The copies that the source has; a path that cannot be one is invalid."""
+    """The copies that the source has; a path that is no xid counts as invalid."""
     now = datetime.now(UTC)
     for each in differing:
         if each.there is None:
@@ -250,7 +250,7 @@ def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[
                 deletedat=now,
             )
         else:
-            # Its digest is believed until its content comes.
+            # The digest is not checked, since the content is unknown.
             yield Entity(
                 xid=origin.xid,
                 kind=kind,

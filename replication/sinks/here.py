@@ -1,4 +1,4 @@
-"""The sink of the links that bring: this node's own catalog."""
+"""The sink of bringing links: this node's own catalog."""
 
 from __future__ import annotations
 
@@ -26,31 +26,33 @@ from replication.store.copies import count_replicas
 from replication.transfer.linkrun import Applied, LinkRun
 from replication.transfer.transfer import LinkSink
 
-# Replicas are counted again after changes of one in so many of those that a link may have.
+# Replicas are counted again after a number of changes: the largest number of replicas of a link,
+# divided by this.
 _MEASURED_AGAIN = 20
 
 
 class Here(LinkSink):
-    """Applies pages of copies; what comes and the cursor after it share a transaction.
+    """Applies pages of copies; the copies and the cursor after them share a transaction.
 
     Args:
-        overrules: what an operator lets the link doubt is replaced whatever the epochs, from the
-            beginning of a complete copy.
+        overrules: from the beginning of a complete copy, a newly set up link replaces held copies
+            whatever the epochs.
     """
 
     def __init__(self, run: LinkRun, *, overrules: bool = True) -> None:
         self._run = run
         self._overrules = overrules
-        # Changes since the replicas were counted; they are counted first of all.
+        # Changes since the last count of replicas; the initial value makes the first page count
+        # them.
         self._unmeasured = run.settings.link_copies
         self._doubts_compared = False
 
     async def drop(self) -> str:
-        """Drop what an operator asked to be dropped; return what that was."""
+        """Drop the replicas as an operator asked; return a description for the history."""
         return counted(await evict(self._run.context, self._run.link), "replicas")
 
     async def reconsider(self) -> None:
-        """Let go what the link selects no more, and give the rest its names and addresses."""
+        """Drop deselected replicas, and give the remaining replicas new names and addresses."""
         run, policy = self._run, self._run.policy
         if run.link.former is None:
             return
@@ -65,14 +67,14 @@ class Here(LinkSink):
         run.link = replace(run.link, former=())
 
     async def begin(self, found: SourceComparison | None) -> None:
-        """Doubt what is here of the source's authority, before it is copied.
+        """Doubt the held copies of the source's authority, before they are copied.
 
-        The complete copy, or what differs, then shows what the source lacks. It is replaced or
-        dropped if an operator has set up the link since the last copy: a source that lost data by
-        itself does not delete it here, too.
+        The complete copy, or the comparison, then shows the entities that the source lacks. Doubted
+        copies are replaced or dropped only if an operator has set up the link since the last copy:
+        a source that lost data by accident does not delete the replicas.
 
         Args:
-            found: the comparison, if only what differs is copied.
+            found: the comparison, if only differing origins are copied.
 
         Raises:
             TooManyDeletions: nothing was doubted, and the link asks.
@@ -93,7 +95,8 @@ class Here(LinkSink):
                 for each in found.differing
                 if each.here is not None and found.policy.is_own_word(each.origin)
             }
-            # What an earlier comparison doubted, which broke off, stays doubted where it differs.
+            # Copies doubted by an earlier, interrupted comparison stay doubted if they still
+            # differ.
             if link.doubts:
                 await doubtedcopies.doubt_only(connection, link, doubted)
                 self._doubts_compared = bool(doubted)
@@ -107,7 +110,7 @@ class Here(LinkSink):
 
         Raises:
             LinkReplaced
-            TooManyDeletions: nothing more was deleted, and the link asks.
+            TooManyDeletions: the deletion was not applied, and the link asks.
             TooMuchSent: this node has more replicas than a link may bring.
         """
         run, applied = self._run, Applied()
@@ -130,7 +133,7 @@ class Here(LinkSink):
         return applied
 
     def told(self, total: Applied) -> tuple[str, str]:
-        """The event, and its details, of a complete copy in the history of the link."""
+        """The event of a complete copy in the history of the link, and its details."""
         return "copied", total.text
 
     async def _apply(self, page: CopyPage) -> AppliedBatch:
@@ -153,7 +156,7 @@ class Here(LinkSink):
         return applied
 
     async def _settle(self) -> None:
-        """Drop what a complete copy has shown not to be at its authority, and what lost its labels.
+        """Drop the copies that their authority lacks after a complete copy, and unlabelled copies.
 
         Raises:
             TooManyDeletions: nothing was dropped, and the link asks.
@@ -166,14 +169,14 @@ class Here(LinkSink):
             await run.remember("left", f"{counted(number, 'replicas')} without the labels")
 
     async def _doubt_no_more(self, present: Sequence[Origin]) -> None:
-        """Doubt nothing that the source has, even if it was not brought: another link may have."""
+        """Settle the doubts about origins of the source, even of copies from a different link."""
         own = [each.xid for each in present if self._run.policy.is_own_word(each)]
         if own:
             async with self._run.database.transaction() as connection:
                 await doubtedcopies.settle(connection, self._run.link.id, own)
 
     async def _check_held(self) -> None:
-        """Count the replicas of the link's authorities, now and then.
+        """Count the replicas of the link's authorities from time to time.
 
         Raises:
             TooMuchSent

@@ -1,4 +1,4 @@
-"""The sink of the links that push: another node."""
+"""The sink of pushing links: another node."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from replication.transfer.transfer import LinkPeer, LinkSink
 class PeerSink(LinkSink, LinkPeer):
     """Pushes pages of the log to another node.
 
-    The target keeps the cursor, with the copies before it. So nothing is lost or sent twice for
-    long, whichever of the two catalogs stops, or goes back to a backup.
+    The target keeps the cursor together with the copies before the cursor. So no copy is lost or
+    sent again for long if either catalog stops or is restored from a backup.
     """
 
     def __init__(self, run: LinkRun) -> None:
@@ -54,10 +54,10 @@ class PeerSink(LinkSink, LinkPeer):
         self._told_at = float("-inf")
 
     async def meet(self) -> None:
-        """Ask the target who it is.
+        """Ask the target for an identity.
 
         Raises:
-            ClientError: it does not answer, or takes no pushes.
+            ClientError: the target does not answer, or takes no pushes.
         """
         run = self._run
         self._target = await shake_hands(run.peer)
@@ -68,7 +68,7 @@ class PeerSink(LinkSink, LinkPeer):
             )
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
-        """The identity of the target; another instance gets a complete copy.
+        """The identity of the target; a new instance gets a complete copy.
 
         Raises:
             ClientError: the target claims another authority, or another link pushes to the target.
@@ -93,7 +93,7 @@ class PeerSink(LinkSink, LinkPeer):
         )
 
     async def resume(self, saved: str | None) -> Start[Position]:
-        """Go on from the position up to which the target has everything, if it can be gone on from.
+        """Continue from the position up to which the target has every copy, if the log allows.
 
         Raises:
             AwaitsAnswer
@@ -104,7 +104,7 @@ class PeerSink(LinkSink, LinkPeer):
         )
         self._told_at = float("-inf")
         strays = await learn_conflicts(flow)
-        # A complete copy brings what they were of.
+        # A complete copy includes the entities of the damaged copies.
         run.strays = [] if saved is None else strays
         cursor = flow.own_cursor(flow.after)
         async with run.database.snapshot(run.database.pools.tasks) as connection:
@@ -127,7 +127,7 @@ class PeerSink(LinkSink, LinkPeer):
         return await compare_target(flow)
 
     async def preview(self) -> DryRun | None:
-        """What would be pushed, by digests; the target says only then what it refuses.
+        """The effect of a push, by digests; refusals of the target stay unknown until a real push.
 
         Returns:
             `None` if the target offers no digests to compare.
@@ -153,7 +153,7 @@ class PeerSink(LinkSink, LinkPeer):
         return self._flow.admits(copy)
 
     async def begin(self, found: DigestComparison | None) -> None:
-        """Tell the target that a complete copy comes, or what differs."""
+        """Announce a complete copy to the target, or a copy of the differing origins."""
         if found is not None:
             await self._flow.begin(len(found.wanted), is_whole=False)
             return
@@ -162,10 +162,10 @@ class PeerSink(LinkSink, LinkPeer):
         await self._flow.begin(entities)
 
     async def apply(self, page: SentPage) -> Applied:
-        """Push a page; the target saves its cursor.
+        """Push a page; the target saves the cursor.
 
-        A page without copies is not told, but for the last one now and then: the cursor goes with
-        the next one.
+        The cursor of a page without copies goes with the next request, except that the cursor of
+        the last page is sent at intervals.
         """
         flow, applied, request = self._flow, Applied(), PushRequest()
         async for following in requests_for(flow, page.copies):
@@ -174,7 +174,8 @@ class PeerSink(LinkSink, LinkPeer):
             request = following
         now = asyncio.get_running_loop().time()
         is_due = page.is_last and now - self._told_at >= self._run.interval
-        # During a complete copy, the target has no cursor.
+        # During a complete copy the target has no cursor, so the cursor that ends the copy is
+        # always sent.
         if page.cursor is not None and (request.copies or is_due or flow.after is None):
             cursor = await flow.cursor_of(page.cursor)
             applied.add(await flow.send(request, cursor=cursor, behind=page.behind))
@@ -184,12 +185,12 @@ class PeerSink(LinkSink, LinkPeer):
         return applied
 
     def told(self, total: Applied) -> tuple[str, str]:
-        """The event, and its details, of a complete copy in the history of the link."""
+        """The event of a complete copy in the history of the link, and its details."""
         return "copied", counted(total.copies, "copies")
 
 
 def _outcome_of(here: OriginState, there: OriginState | None) -> str:
-    """What a push would do to an entity of the target."""
+    """The effect of a push on an entity of the target."""
     is_there = there is not None and not there.is_deleted
     if here.is_deleted:
         return "deleted" if is_there else "noted as deleted"
@@ -197,17 +198,18 @@ def _outcome_of(here: OriginState, there: OriginState | None) -> str:
 
 
 async def compare_target(flow: PushFlow) -> DigestComparison | None:
-    """Compare what a link sends with its target.
+    """Compare the copies that a link sends with the target.
 
     Returns:
-        `None` if everything has to be pushed: the target tells no digests, or has entities of this
-        node of which not even a deletion is known here. It notices these after a complete copy.
+        `None` if everything has to be pushed: the target offers no digests, or has an entity of
+        this node without even a tombstone in this catalog, which only a complete copy corrects.
 
     Raises:
         ClientError: the target does not answer now.
     """
     database = flow.context.database
     async with database.snapshot(database.pools.feed) as connection:
+        # Read before the comparison, so that the log brings every later change.
         head = await read_head(connection)
     found = await _compare(flow)
     if found is None:
@@ -243,7 +245,7 @@ async def _compare(flow: PushFlow) -> DigestComparison | None:
 
 
 async def _authorities(flow: PushFlow) -> list[str]:
-    """The authorities that the link sends; the target needs none of its own."""
+    """The authorities in the selection of the link, without the target's authority."""
     named = sent_by(flow.context, flow.link.definition).authorities
     if named is None:
         database = flow.context.database
@@ -269,8 +271,7 @@ def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """A copy that the target could not apply; where it came spoilt, `origin` or `xid` may be that
-    of another one."""
+    """A copy that the target could not apply; after damage, `origin` or `xid` may be wrong."""
 
     origin: Origin
     xid: str
@@ -279,18 +280,17 @@ class _Told:
 
     @property
     def suspects(self) -> set[Origin]:
-        """The origins that the copy may have been of."""
+        """The possible origins of the copy."""
         return {self.origin, Origin(self.origin.authority, self.xid)}
 
 
 async def learn_conflicts(flow: PushFlow) -> list[Origin]:
-    """Ask the target how far it has come, and note the copies that it could not apply.
+    """Ask the target for the cursor, and note the copies that the target could not apply.
 
-    The copies are pushed again, as are copies whose refusal the target has answered.
+    The noted copies are pushed again, like the copies that the target has refused in answers.
 
     Returns:
-        the origins of copies that came spoilt, where no entity here has that origin: nobody knows
-        of which entities the copies were.
+        the origins of damaged copies without an entity of this node: the true origins are unknown.
     """
     strays: list[Origin] = []
     after: Origin | None = None
@@ -305,8 +305,7 @@ async def learn_conflicts(flow: PushFlow) -> list[Origin]:
 
 
 async def _note(flow: PushFlow, told: Sequence[_Told]) -> list[Origin]:
-    """Note the conflicts of what is here and is sent by the link; return the origins of the rest
-    that came spoilt."""
+    """Note the conflicts of held entities that the link sends; return other damaged origins."""
     database = flow.context.database
     async with database.snapshot(database.pools.feed) as connection:
         copies = await read_copies(connection, {each for one in told for each in one.suspects})

@@ -1,4 +1,4 @@
-"""Writes copies and checkpoints to a topic, and tells whether the topic still has all of them."""
+"""Writes copies and checkpoints to a topic, and tells whether the topic is still complete."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
     from replication.sinks.topicwriter import TopicWriter
     from replication.sources.topic import TopicBounds
 
-# Records that wait to be appended together.
+# The most bytes of records that wait for a joint append.
 _MOST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(slots=True, kw_only=True)
 class Publication:
-    """A complete copy in a topic, with all changes after it, and the link that writes it.
+    """A complete copy in a topic, with every change after the copy, and the link that writes it.
 
     Args:
-        largest: the most bytes that a copy may have.
-        begins: for each partition, the offset where it begins.
-        ends: for each partition, the offset after the last record that was appended.
-        position: the one in this node's log that was reached; `None` during the complete copy.
-        cursor: the same with what its log was like, as the checkpoint has it.
-        loss: the reason why this node may lack what it had published before, if it lost data.
-        has_conflicts: some copies were too large.
+        largest: the most bytes of a copy.
+        begins: for each partition, the offset where the publication begins.
+        ends: for each partition, the offset after the last appended record.
+        position: the position reached in this node's log; `None` during the complete copy.
+        cursor: the cursor of the position, with the history of the log, as in the checkpoint.
+        loss: the reason why this node may lack published entities, if the node lost data.
+        has_conflicts: copies were too large.
     """
 
     context: Context
@@ -76,10 +76,10 @@ class Publication:
     _refused: list[LinkConflict] = field(default_factory=list)
 
     async def add(self, copies: Sequence[Copy]) -> Applied:
-        """Append copies, or have them wait for the next checkpoint.
+        """Append copies, or let them wait for the next checkpoint.
 
         Returns:
-            the numbers of copies, and of conflicts: those that are too large.
+            the numbers of copies, and of conflicts, which are copies that are too large.
         """
         applied = Applied()
         async for copy, line in lines_of(self.context, copies):
@@ -102,11 +102,13 @@ class Publication:
         return applied
 
     async def checkpoint(self, position: Position | None, *, is_current: bool) -> None:
-        """Tell that everything up to a position is in the topic, and save the cursor.
+        """State that the topic is complete up to a position, and save the cursor.
 
         Raises:
             TopicLost: the topic has lost records of the publication.
         """
+        # A checkpoint states the ends of the partitions, so every record of a partition comes
+        # first.
         last = self._waiting.pop(CHECKPOINT_PARTITION, [])
         await self._append(self._waiting)
         self.cursor = None if position is None else await self._cursor_at(position)
@@ -123,6 +125,7 @@ class Publication:
 
     async def _append_to(self, partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
         first, after = await self.writer.append(partition, records)
+        # A topic that was deleted and created again counts offsets from the beginning.
         if first < self.ends[partition]:
             raise TopicLost(f"partition {partition} has lost what was appended before")
         self.ends[partition] = after
@@ -150,7 +153,7 @@ class Publication:
         )
 
     async def _save(self, behind: int | None) -> None:
-        """Save the cursor after the cluster has acknowledged everything before it."""
+        """Save the cursor after the cluster has acknowledged every record before it."""
         added, refused, sent = self._added, self._refused, self._sent
         self._added, self._refused, self._sent = [], [], 0
         cursor = None if self.cursor is None else str(self._written(self.cursor))
@@ -184,11 +187,11 @@ class Publication:
 def why_anew(
     written: Written | None, checkpoint: Checkpoint | None, bounds: TopicBounds, own: uuid.UUID
 ) -> str:
-    """The reason why a topic has to be written from the beginning; "" if it has everything.
+    """The reason why a topic has to be written from the beginning; "" if the topic is complete.
 
     Args:
-        written: the last write of this node to the topic, as its link has stored it.
-        checkpoint: the newest one in the topic.
+        written: the last write of this node to the topic, as its link has stored the write.
+        checkpoint: the newest checkpoint in the topic.
         own: the instance of this node.
     """
     if written is None:
@@ -203,7 +206,7 @@ def why_anew(
 
 
 def why_damaged(begins: Iterable[int], ends: Sequence[int], bounds: TopicBounds) -> str:
-    """The reason why a topic cannot have what was written between offsets; "" if it can."""
+    """The reason why a topic has lost records between two offsets; "" if it may be complete."""
     if len(ends) != len(bounds.ends):
         return f"the topic has {len(bounds.ends)} partitions, it had {len(ends)}"
     if any(now < then for now, then in zip(bounds.ends, ends, strict=True)):

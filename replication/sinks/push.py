@@ -1,4 +1,4 @@
-"""The requests by which copies are pushed to another node, and what it answers."""
+"""The requests that push copies to another node, and the answers of the target."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from replication.transfer.linkrun import Applied, AwaitsAnswer, OutOfStep
 _log = structlog.get_logger(__name__)
 
 _OUT_OF_STEP, _AWAITS_ANSWER = "push_out_of_step", "push_awaits_answer"
-# Smaller requests than a target takes, so that none lasts long and little is sent twice.
+# Below the limit of targets, so that requests are short and a repetition sends little.
 _MOST_BYTES = 4 * 1024 * 1024
 _BYTES_OF_END = 1024
 _LONGEST_DETAIL = 500
 _PROBE_SECONDS = 10.0
-# What a target leaves out, and an operator of the source should see.
+# The refusals that an operator of the source should see.
 _REFUSALS = CONFLICTS | {Verdict.REFUSED}
 _REASONS = {Verdict.REFUSED: "the target does not accept its authority or path by this link"}
 _FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
@@ -51,7 +51,7 @@ _FORCE = "If it is going to be there later, add the link with `?force` (`--force
 
 @dataclass(slots=True, kw_only=True)
 class PushRequest:
-    """The copies of one request, as lines, with what each of them was."""
+    """The lines of one request, and the copy of each line."""
 
     lines: list[bytes] = field(default_factory=list)
     copies: dict[Origin, Copy] = field(default_factory=dict)
@@ -65,11 +65,11 @@ class PushRequest:
 
 @dataclass(slots=True, kw_only=True)
 class PushFlow:
-    """A link with its target, after their handshake.
+    """A link and its target after the handshake.
 
-    `after` is the cursor up to which the target has everything, `None` during a complete copy. It
-    `needs_all` unless it says that a copy of what differs would do. `loss` is the reason why this
-    node may lack what the target has, if it lost data.
+    `after` is the cursor up to which the target has every copy, `None` during a complete copy.
+    `needs_all` is false only if the target accepts a copy of the differing origins. `loss` is the
+    reason why this node may lack entities of the target, if the node lost data.
     """
 
     context: Context
@@ -79,11 +79,11 @@ class PushFlow:
     after: str | None = None
     needs_all: bool = True
     loss: str = ""
-    # The authorities and keys of which the target was told.
+    # The authorities and keys that the target already knows.
     _told: set[tuple[str, str]] = field(default_factory=set)
 
     def admits(self, copy: Copy) -> bool:
-        """Whether the target needs a copy, which is none of its own."""
+        """Whether the target needs a copy; the target needs no copies of its own entities."""
         return copy.authority != self.target.authority
 
     async def cursor_of(self, position: Position) -> str:
@@ -94,15 +94,14 @@ class PushFlow:
         return write_push_cursor(database.node.instance, cursor, self.link.id)
 
     def own_cursor(self, cursor: str | None) -> LogCursor | None:
-        """The cursor in this log that the target has kept; `None` if it is not this link's."""
+        """The cursor in this log as kept by the target; `None` for a cursor of another link."""
         return read_push_cursor(self.context.database.node.instance, self.link.id, cursor)
 
     async def ask(self, after: Origin | None = None) -> list[JsonObject]:
-        """Ask the target for the cursor up to which it has everything, and for the copies that it
-        could not apply, as far as one answer tells them.
+        """Ask the target for the cursor, and for a page of copies that could not be applied.
 
         Args:
-            after: the copies after this one.
+            after: the origin after which the page begins.
         """
         named = [] if after is None else [("conflicts", f"{after.authority}\n{after.xid}")]
         *conflicts, last = await self._request(b"", named)
@@ -123,11 +122,12 @@ class PushFlow:
         """Send a request, and save the cursor and the conflicts when the target has answered.
 
         Args:
-            cursor: with this request, everything up to it was sent.
-            behind: the changes that come after the cursor; 0 tells the target that it is current.
+            cursor: the cursor up to which every copy is sent with this request; `None` within a
+                step.
+            behind: the number of changes after the cursor; 0 marks the target as current.
 
         Returns:
-            the numbers of copies, of those that the target applied, and of conflicts.
+            the numbers of copies, of applied copies, and of conflicts.
         """
         await self._tell_keys(request)
         params = [("after", self.after)] if self.after is not None else []
@@ -143,7 +143,7 @@ class PushFlow:
         return sent
 
     async def _tell_keys(self, request: PushRequest) -> None:
-        """Tell the target of the keys that copies are signed by, before it gets the first."""
+        """Send the target the keys of signed copies, before the first copy with a new key."""
         signed = {(copy.authority, copy.signedby) for copy in request.copies.values()}
         if untold := {each for each in signed if each[1]} - self._told:
             authorities = {authority for authority, _ in untold}
@@ -151,7 +151,11 @@ class PushFlow:
             self._told |= untold
 
     async def begin(self, copies: int, *, is_whole: bool = True) -> None:
-        """Tell the target that a complete copy comes, or what differs, of so many copies."""
+        """Announce a complete copy to the target, or a copy of the differing origins.
+
+        Args:
+            copies: the number of copies to come.
+        """
         async with self.context.database.acquire() as connection:
             await links.expect(connection, self.link, copies)
         begin = "" if is_whole else DIFFERING
@@ -175,10 +179,10 @@ class PushFlow:
     def _verdicts_in(
         self, lines: Iterable[JsonObject], request: PushRequest
     ) -> dict[Origin, tuple[Verdict, str]]:
-        """The verdict on each copy, and its detail.
+        """The verdict on each copy, with the detail.
 
         Raises:
-            BadAnswer: there is none for a copy, or an unknown one.
+            BadAnswer: the verdict on a copy is missing or unknown.
         """
         found: dict[Origin, tuple[Verdict, str]] = {}
         try:
@@ -227,7 +231,7 @@ class PushFlow:
 
 
 def shown_detail(line: JsonObject) -> str:
-    """The reason that a target gives for a verdict, as an operator may see it."""
+    """The reason of a verdict by a target, in printable form for an operator."""
     detail = line.get("detail", "")
     if not isinstance(detail, str):
         raise TypeError("detail")
@@ -237,14 +241,14 @@ def shown_detail(line: JsonObject) -> str:
 async def probe_target(
     context: Context, target: str, subject: str, credential: Credential | None = None
 ) -> FoundCatalog:
-    """Find out whether a target takes what this node pushes, and describe it.
+    """Find out whether a target accepts pushes of this node, and describe the target.
 
     Args:
-        subject: of an error.
-        credential: is shown to the target.
+        subject: the subject of an error.
+        credential: the credential that is shown to the target.
 
     Raises:
-        TargetUnusable: it does not answer, does not accept pushes of this node, or is this node.
+        TargetUnusable: the target does not answer, does not accept pushes, or is this node.
     """
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     node = context.database.node
@@ -272,14 +276,14 @@ async def probe_target(
 
 
 def why_no_target(context: Context, target: Handshake) -> str:
-    """The reason why nothing can be pushed to a catalog; "" if it can."""
+    """The reason why nothing can be pushed to a catalog; "" if pushes are possible."""
     if fault := why_own(context, target):
         return fault
     return "" if target.pushbytes else f"its software, {target.software}, takes no pushes"
 
 
 async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:
-    """Copies in requests that the target takes, none of them empty.
+    """Copies in requests of a size that the target takes, none of them empty.
 
     A copy that is too large for the target is noted as a conflict.
     """
@@ -298,7 +302,7 @@ async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[
 
 
 def _room_in(flow: PushFlow) -> int:
-    """The bytes of copies that a request may have, beside the line with the cursor."""
+    """The bytes of copies that fit in a request, beside the line with the cursor."""
     return (flow.target.pushbytes or 0) - _BYTES_OF_END
 
 

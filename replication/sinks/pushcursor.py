@@ -1,4 +1,4 @@
-"""The cursor that a target keeps for a link that pushes to it: a position in the pusher's log."""
+"""The cursor that a target keeps for a pushing link: a position in the pusher's log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _CURSOR = re.compile(r"([0-9a-f]{32})(\.[0-9a-f.]{1,80})@(.*)")
 
 
 def write_push_cursor(instance: uuid.UUID, cursor: LogCursor, link: str) -> str:
-    """The cursor of a position. It names the log and the link: another link may send less."""
+    """The text of a cursor, with the log and the link, since a different link may send less."""
     return f"{instance.hex}{str(cursor).removeprefix(cursor.instance)}@{link}"
 
 
 def read_push_cursor(instance: uuid.UUID, link: str, text: str | None) -> LogCursor | None:
-    """The cursor in this log; `None` if it is not one of this log and this link."""
+    """The cursor in this log; `None` for a cursor of a different log or link."""
     found = _CURSOR.fullmatch(text or "")
     if found is None or found[1] != instance.hex or found[3] != link:
         return None

@@ -1,9 +1,9 @@
-"""Takes copies that another catalog pushes, if the operator of this node accepts its pushes.
+"""Takes pushed copies from catalogs whose pushes the operator of this node accepts.
 
-The pusher begins with a complete copy, in requests of bounded size, then sends what changes. The
-last request of a step has the cursor up to which it has sent everything. That cursor is saved in
-the transaction of the copies before it, and each later request names the one that it goes on from:
-so copies that come twice change nothing, and none is left out unnoticed.
+The pusher begins with a complete copy, in requests of bounded size, then sends changes. The last
+request of a step has the cursor up to which every copy was sent. The cursor is saved in the
+transaction of the copies before it, and each later request names the cursor that it continues from:
+a repeated copy changes nothing, and a missing request is noticed.
 """
 
 from __future__ import annotations
@@ -57,18 +57,19 @@ from replication.store import doubtedcopies, linkconflicts
 from replication.store.copies import count_replicas
 
 _LONGEST_LOSS = 300
-# Other requests have a turn after so many bytes of lines were read.
+# Bytes of lines after which reading yields to other requests.
 _READ_AT_ONCE = 256 * 1024
-# Replicas are counted again after changes of one in so many of those that a link may have.
+# Replicas are counted again after a number of changes: the largest number of replicas of a link,
+# divided by this.
 _MEASURED_AGAIN = 20
 
 
 @dataclass(slots=True, kw_only=True)
 class _Intake:
-    """The state that all pushes to one node share.
+    """The shared state of all pushes to a node.
 
-    By link, `unmeasured` has the changes since the replicas of its authorities were counted, and
-    `reported` the time when it was last stored to be current.
+    By link, `unmeasured` has the number of changes since the last count of replicas, and `reported`
+    the time at which the link was last stored as current.
     """
 
     gate: LinkGate
@@ -81,14 +82,15 @@ class _Pushed:
     """The content of a request.
 
     Args:
-        copies: in any order.
-        after: the cursor that they come after; `None` for a part of a complete copy.
-        cursor: the one up to which everything was sent; `None` if more is to come.
-        begins: a complete copy follows; only what differs, unless it `is_whole`.
-        is_current: the sender has no further changes after those.
+        copies: the copies, in any order.
+        after: the cursor before the copies; `None` for a part of a complete copy.
+        cursor: the cursor up to which every copy was sent; `None` if more copies are to come.
+        begins: a complete copy follows, or a copy of only the differing origins.
+        is_whole: the announced copy is complete.
+        is_current: the sender has no further changes after the copies.
         size: the bytes of the body.
-        expected: as many copies are in the complete copy that begins, if the sender tells.
-        loss: the reason why the sender may lack what it sent before, if it tells one.
+        expected: the number of copies in the announced copy, if the sender states it.
+        loss: the reason why the sender may lack earlier copies, if the sender lost data.
     """
 
     copies: Sequence[Incoming]
@@ -103,28 +105,28 @@ class _Pushed:
 
     @property
     def is_question(self) -> bool:
-        """Whether the sender only asks how far it has come."""
+        """Whether the sender only asks for its cursor."""
         return not (self.copies or self.after or self.cursor or self.begins)
 
     @property
     def ends_copy(self) -> bool:
-        """Whether the complete copy ends with it."""
+        """Whether a complete copy ends with the request."""
         return self.after is None and self.cursor is not None
 
 
 async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
-    """Apply copies that come as the lines of a feed.
+    """Apply copies that arrive as the lines of a feed.
 
-    `begin=differing` will not do if this node `doubts` what it has. Copies without `after` are a
-    part of the complete copy. The answer has a line with the verdict for each copy, and one with
+    `begin=differing` is refused while the link has doubted copies. Copies without `after` are a
+    part of the complete copy. The answer has a line with the verdict for each copy, and a line with
     the cursor.
 
     Raises:
         PushNotAccepted: the operator of this node does not accept the pushes of the sender.
-        PushOutOfStep: the copies do not follow what came before; the sender asks for the cursor.
-        PushStopped: more was sent than the link may bring.
-        PushAwaitsAnswer: much would be deleted, and an operator has to decide.
-        Forbidden, Unauthenticated: the sender may not write wherever that could come.
+        PushOutOfStep: the copies do not follow the last cursor; the sender asks for the cursor.
+        PushStopped: the sender sent more than the link may bring.
+        PushAwaitsAnswer: the deletions exceed the limit, and an operator has to decide.
+        Forbidden, Unauthenticated: the sender may not write to every path that the link may write.
     """
     context = request[CONTEXT]
     pusher = read_pusher(request)
@@ -151,7 +153,8 @@ async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
         findings = applied.findings
         if pushed.is_question:
             findings = await _conflicts(context, link, query.conflicts)
-        # The sender asks before it goes on, so what stopped it once stops it until that is decided.
+        # A sender asks for the cursor before further copies, so a question about deletions stops
+        # the sender until an operator answers.
         is_complete = pushed.is_question and link.cursor is not None
         if is_complete or pushed.ends_copy:
             await _drop_doubted(context, link, policy)
@@ -190,8 +193,8 @@ async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
     """The content of a request, of bounded size.
 
     Raises:
-        BadRequest: its parameters or its last line are senseless; the errors of `read_body`.
-        LimitExceeded: it has too many copies.
+        BadRequest: the parameters or the last line are invalid; the errors of `read_body`.
+        LimitExceeded: the request has too many copies.
     """
     body = await read_body(request, most=most_pushed_bytes(request[CONTEXT].settings))
     if body.count(b"\n") > MOST_PUSHED + 1:
@@ -257,7 +260,7 @@ async def _begin(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
 async def _apply(
     context: Context, link: Link, policy: Policy, pushed: _Pushed, writable: WriteScope | Everything
 ) -> AppliedBatch:
-    """Apply a batch of a link when the gate lets it pass."""
+    """Apply a batch of a link when the gate admits it."""
     if not pushed.copies and pushed.cursor is None:
         return AppliedBatch(findings=(), changes=0)
     await _check_held(context, link, policy)
@@ -295,7 +298,7 @@ async def _drop_doubted(context: Context, link: Link, policy: Policy) -> None:
 
 
 async def _conflicts(context: Context, link: Link, last: str | None) -> list[CopyFinding]:
-    """The copies that a link could not apply, after the one that the request names."""
+    """The copies that a link could not apply, after the origin that the request names."""
     authority, _, xid = (last or "").partition("\n")
     after = None if last is None else Origin(authority, xid)
     async with context.database.acquire() as connection:
@@ -354,7 +357,7 @@ async def _report(
 
 
 async def _report_current(context: Context, link: Link, *, is_saved: bool) -> None:
-    """Store that a link is current, at most once a second if it was saved with its copies."""
+    """Store that a link is current, at most once a second if copies have saved the state."""
     now, reported = asyncio.get_running_loop().time(), _intake_of(context).reported
     is_known = is_saved and link.state in ("behind", "current")
     if is_known and now - reported.get(link.id, float("-inf")) < SAVE_SECONDS:
@@ -364,7 +367,7 @@ async def _report_current(context: Context, link: Link, *, is_saved: bool) -> No
 
 
 async def _needs_all(context: Context, link: Link) -> bool:
-    """Whether the link needs a complete copy, since replicas here are doubted."""
+    """Whether the link needs a complete copy, since replicas are doubted."""
     if link.doubts or link.loss is not None:
         return True
     if link.cursor is not None:

@@ -16,7 +16,7 @@ from replication.store.linkconflicts import LinkConflict
 
 
 async def lines_of(context: Context, copies: Sequence[Copy]) -> AsyncIterator[tuple[Copy, bytes]]:
-    """Copies with their lines, those left out that are gone or cannot be shown."""
+    """Copies with their lines, except copies that are deleted or cannot be shown."""
     for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
         for copy in await read_again(context, copies[start : start + DOCUMENTS_AT_ONCE]):
             if line := shown_or_none(copy.xid, partial(write_copy, copy)):

@@ -1,4 +1,4 @@
-"""The sink of the links that write: a server of other software."""
+"""The sink of writing links: a server of other software."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSink
 
-# A fault of the server that came so often in a row is that of one entity.
+# After so many failures in a row, a fault of the server counts as the refusal of an entity.
 _TOLERANT_AFTER = 5
 
 
 class ServerSink(LinkSink, LinkPeer):
     """Writes pages of the log to a server by its own API.
 
-    The cursor is saved here once the server has answered: after a crash, the same is written
-    again.
+    The cursor is saved once the server has answered: after a crash, the last page is written again.
     """
 
     has_costly_retries = True
@@ -53,7 +52,7 @@ class ServerSink(LinkSink, LinkPeer):
         self._position: Position | None = None
 
     async def meet(self) -> None:
-        """Find the catalog that the server has.
+        """Find the catalog of the server.
 
         Raises:
             ClientError: the server does not answer, or cannot be written to.
@@ -74,7 +73,7 @@ class ServerSink(LinkSink, LinkPeer):
         return PeerIdentity(instance=self._run.database.node.instance, authority=root)
 
     async def resume(self, saved: str | None) -> Start[Position]:
-        """Go on from the cursor that was saved, if the same catalog is at the server."""
+        """Continue from the saved cursor, if the server still has the same catalog."""
         run = self._run
         self._flow, self._listing = self._link_to_target(), None
         found = read_push_cursor(run.database.node.instance, self._target.identity, saved)
@@ -87,7 +86,7 @@ class ServerSink(LinkSink, LinkPeer):
         return Start(cursor=self._position, is_copied=is_reached)
 
     async def preview(self) -> DryRun:
-        """What would be written and deleted at the server, which is read for that.
+        """The writes and deletions of a run, found by reading the server.
 
         Raises:
             ClientError: the server does not answer now, or cannot be written to.
@@ -109,7 +108,7 @@ class ServerSink(LinkSink, LinkPeer):
         return True
 
     async def drop(self) -> str:
-        """Delete what the link has brought, at the command of an operator."""
+        """Delete the entities that the link has brought, at the command of an operator."""
         await self.meet()
         async with self._run.database.transaction() as connection:
             root = self._target.root
@@ -118,14 +117,15 @@ class ServerSink(LinkSink, LinkPeer):
         return f"{counted(number, 'entities')} at the server"
 
     async def begin(self, found: None) -> None:
-        """Compare all that is here with what the server has, unless everything is to be written."""
+        """Compare every entity with the server, unless everything is to be written."""
         self._listing = None if self._run.link.copiesall else Listing(self._target)
 
     async def apply(self, page: SentPage) -> Applied:
         """Write a page, and save its cursor.
 
         Raises:
-            TooManyDeletions: much is no longer here; the link asks, and none of that was deleted.
+            TooManyDeletions: many entities have left this catalog; the link asks before the
+                deletion.
         """
         flow, applied = self._flow, Applied()
         is_whole = self._position is None
@@ -147,13 +147,13 @@ class ServerSink(LinkSink, LinkPeer):
         return applied
 
     def told(self, total: Applied) -> tuple[str, str]:
-        """The event, and its details, of a complete copy in the history of the link."""
+        """The event of a complete copy in the history of the link, and its details."""
         written = f"{counted(total.changes, 'entities')} written"
         return "compared", f"{written}, {total.deleted:,} deleted"
 
     @property
     def _mark(self) -> str:
-        """Tells the link in what it brings."""
+        """The mark in the entities that the link brings."""
         return f"{self._run.link.id} of {self._run.database.node.authority}"
 
     def _link_to_target(self) -> WriteLink:
@@ -167,13 +167,13 @@ class ServerSink(LinkSink, LinkPeer):
         )
 
     async def _remove_absent(self) -> int:
-        """Delete at the server what the link has brought and that is no longer here."""
+        """Delete the link's entities at the server that this catalog no longer has."""
         await check_absent(self._flow)
         self._listing = None
         return await remove_unwanted(self._flow, is_unwanted(self._flow))
 
     async def _save(self, position: Position, behind: int | None) -> None:
-        """Save the cursor, which is of no use for another log, or another catalog at the server."""
+        """Save the cursor, which names the log of this node and the catalog of the server."""
         instance = self._run.database.node.instance
         log = LogCursor.at(instance, position)
         async with self._run.database.transaction() as connection:

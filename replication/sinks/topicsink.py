@@ -1,4 +1,4 @@
-"""The sink of the links that publish: a topic."""
+"""The sink of publishing links: a topic."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from replication.sinks.topicwriter import TopicWriter
     from replication.sources.topic import Topic, TopicBounds
 
-# So that whoever comes during the complete copy finds a checkpoint near the end.
+# A reader that begins during the complete copy finds a checkpoint near the end.
 _COPIES_BETWEEN_CHECKPOINTS = 10_000
 
 
 class TopicSink(LinkSink, LinkPeer):
     """Writes pages of the log to a topic.
 
-    The cursor is saved after the cluster has acknowledged what is before it. A topic that has not
-    everything is written again from the beginning, as another publication.
+    The cursor is saved after the cluster has acknowledged the records before it. An incomplete
+    topic is written again from the beginning, as a new publication.
     """
 
     has_costly_retries = True
@@ -77,10 +77,10 @@ class TopicSink(LinkSink, LinkPeer):
         self._checkpoint = None if found is None else found[0]
 
     async def identify(self, connection: Connection, link: Link) -> None:
-        """Nobody answers for a topic.
+        """Check for a different publisher of the topic; a topic has no identity.
 
         Raises:
-            ClientError: another catalog, or another link, publishes to it.
+            ClientError: another catalog or another link publishes to the topic.
         """
         context = self._run.context
         if rival := await find_rival(
@@ -89,7 +89,7 @@ class TopicSink(LinkSink, LinkPeer):
             raise rival
 
     async def resume(self, saved: str | None) -> Start[Position]:
-        """Go on with the publication of the topic, or begin another one."""
+        """Continue the publication of the topic, or begin a new publication."""
         run, checkpoint, bounds = self._run, self._checkpoint, self._bounds
         written, self._since_checkpoint = _read_written(saved), 0
         loss = await self._loss_since(checkpoint)
@@ -113,7 +113,7 @@ class TopicSink(LinkSink, LinkPeer):
         return Start(cursor=publication.position, is_copied=True)
 
     async def _why_anew(self, written: Written | None, loss: str) -> str:
-        """The reason why everything is published again; "" if the publication goes on."""
+        """The reason why everything is published again; "" if the publication continues."""
         instance = self._run.database.node.instance
         if reason := why_anew(written, self._checkpoint, self._bounds, instance):
             return reason
@@ -124,10 +124,10 @@ class TopicSink(LinkSink, LinkPeer):
         return ""
 
     async def preview(self) -> DryRun:
-        """What would be published: what has changed since the cursor, or everything.
+        """The copies that would be published: the changes since the cursor, or everything.
 
         Raises:
-            ClientError: the cluster does not answer now, or another catalog publishes there.
+            ClientError: the cluster does not answer now, or another catalog publishes to the topic.
         """
         # Kafka is an extra.
         from replication.sources.topic import open_topic
@@ -162,20 +162,20 @@ class TopicSink(LinkSink, LinkPeer):
         return True
 
     async def begin(self, found: None) -> None:
-        """Tell whoever reads that another publication begins."""
+        """Announce the new publication to readers."""
         await self._publication.checkpoint(None, is_current=False)
 
     async def apply(self, page: SentPage) -> Applied:
-        """Write what changed, and a checkpoint.
+        """Write the changed copies, and a checkpoint.
 
-        A page without copies is not told, but for the last one now and then: its position goes with
-        the next one.
+        The position of a page without copies goes with the next checkpoint, except that the
+        position of the last page is written at intervals.
 
         Raises:
-            TopicLost: the topic has lost what was there.
+            TopicLost: the topic has lost records.
         """
         publication, now = self._publication, asyncio.get_running_loop().time()
-        # The topic has what is above them.
+        # A page repeats the ancestors of changed entities, which the topic already has.
         applied = await publication.add([c for c in page.copies if c.xid in page.changed])
         self._since_checkpoint += applied.copies
         is_due = page.is_last and now - self._told_at >= self._run.interval
@@ -192,7 +192,7 @@ class TopicSink(LinkSink, LinkPeer):
         return applied
 
     def told(self, total: Applied) -> tuple[str, str]:
-        """The event, and its details, of a publication in the history of the link."""
+        """The event of a publication in the history of the link, and its details."""
         return "published", f"{counted(total.copies, 'copies')}: {self._reason}"
 
     async def _write_checkpoint(self, position: Position | None, *, is_current: bool) -> None:
@@ -200,10 +200,10 @@ class TopicSink(LinkSink, LinkPeer):
         self._since_checkpoint = 0
 
     async def _loss_since(self, checkpoint: Checkpoint | None) -> str:
-        """The reason why this node lacks something that it had when it wrote a checkpoint.
+        """The reason why this node lacks changes from before a checkpoint.
 
         Returns:
-            "" if it lacks nothing, or another instance wrote the checkpoint.
+            "" if nothing is missing, or a different instance wrote the checkpoint.
         """
         database = self._run.database
         if checkpoint is None or checkpoint.instance != database.node.instance:
@@ -214,7 +214,7 @@ class TopicSink(LinkSink, LinkPeer):
             return await why_lost(connection, checkpoint.position)
 
     async def _reaches(self, written: Written | None) -> bool:
-        """Whether this node's log goes on from there."""
+        """Whether this node's log continues from a write."""
         if written is None:
             return False
         database = self._run.database
@@ -222,11 +222,11 @@ class TopicSink(LinkSink, LinkPeer):
             return (await read_head(connection)).reaches(written.position.position)
 
     async def _check(self) -> None:
-        """Check that the topic still has everything.
+        """Check that the topic is still complete.
 
         Raises:
             TopicLost
-            TopicUnusable: it is not there.
+            TopicUnusable: the topic does not exist.
         """
         partitions = await self._topic.partitions()
         if not partitions:
@@ -237,10 +237,11 @@ class TopicSink(LinkSink, LinkPeer):
 
 
 async def prepare(topic: Topic) -> int:
-    """Create the topic if it is not there; return the most bytes that it takes for a copy.
+    """Create a missing topic; return the most bytes that the topic takes for a copy.
 
     Raises:
-        TopicUnusable: it is there, and does not keep copies.
+        TopicUnusable: the topic cannot be created or read.
+        ClientError: the topic exists, but does not keep copies.
     """
     # Kafka is an extra.
     from replication.sources.topicsettings import (
@@ -274,12 +275,12 @@ async def find_rival(
     checkpoint: Checkpoint | None,
     link: str | None = None,
 ) -> ClientError | None:
-    """The error that another catalog, or another link of this one, publishes to a topic.
+    """The error for a topic with a different publisher: a catalog, or a link of this node.
 
     Args:
-        definition: the link's.
-        checkpoint: the newest one of the topic.
-        link: the id of the link, if it has one already.
+        definition: the definition of the link.
+        checkpoint: the newest checkpoint of the topic.
+        link: the id of the link; `None` for a new link.
     """
     if checkpoint is None:
         return None
@@ -302,7 +303,7 @@ async def find_rival(
 async def probe_topic_to_publish(
     context: Context, definition: LinkDefinition, subject: str
 ) -> None:
-    """Find out whether this node can publish to a topic, which is created if it is not there.
+    """Find out whether this node can publish to a topic, which is created if missing.
 
     Raises:
         TargetUnusable

@@ -31,16 +31,16 @@ class TopicWriter:
     async def append(
         self, partition: int, records: Sequence[tuple[bytes, bytes]]
     ) -> tuple[int, int]:
-        """Append records, each with its key; return the first's offset and that after the last.
+        """Append records with keys; return the offset of the first, and the offset after the last.
 
         Raises:
-            TopicUnusable: nobody knows how many of them were appended.
+            TopicUnusable: the number of appended records is unknown.
         """
         first, after = -1, 0
         with self._topic.told():
             try:
                 for batch in batches_of([_record_of(*each) for each in records], BATCH_BYTES):
-                    # The producer itself would go on for ever.
+                    # The producer itself would retry for ever.
                     async with asyncio.timeout(self._seconds):
                         offset = await self._producer.append(self._name, partition, batch)
                     first, after = (offset if first < 0 else first), offset + len(batch)
@@ -54,6 +54,7 @@ async def open_writer(topic: Topic, settings: Settings) -> AsyncIterator[TopicWr
     """Connect a producer."""
     with topic.told():
         producer = await KafkaProducer.connect(topic.address.cluster, settings)
+    # A topic that a broker creates by default does not keep every copy.
     producer.create_no_topics()
     try:
         yield TopicWriter(topic, producer, seconds=settings.delivery_timeout_seconds)

@@ -1,4 +1,4 @@
-"""Decides about a batch of entities what a link writes to its server, and writes it."""
+"""Decides which entities of a batch need a write to the server, and writes them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from replication.targets.target import Item, Translation, Unwritable, holder_of
 from replication.transfer.linkdryrun import DryRun
 
 _SAVED_AT_ONCE = 50
-# Entities of resources that are created by one request, and the bytes of documents of each.
+# The entities of resources in one request, and the bytes of the documents of each resource.
 _CREATED_AT_ONCE = 100
 _SMALL_BYTES = 64 * 1024
 
 
 class WriteBatch:
-    """The items of some copies on their way to a server.
+    """The items of a page of copies on the way to a server.
 
     Args:
-        compares: what is at the server is compared, and written where it differs. Otherwise only
-            what changed here is written.
-        listing: compares whole groups; batches share it.
+        compares: compare the entities with the server, and write where they differ. Otherwise,
+            write only the changes of this catalog.
+        listing: a listing that compares whole groups, shared by batches.
     """
 
     def __init__(self, flow: WriteLink, *, compares: bool, listing: Listing | None = None) -> None:
@@ -42,7 +42,7 @@ class WriteBatch:
         self._written: dict[Origin, WrittenEntity] = {}
         self._paths: set[str] = set()
         self._with_versions: set[str] = set()
-        # What is new in this batch, and what of it was created together with others.
+        # The new entities of this batch, and the entities that a joint request has created.
         self._noted: set[Origin] = set()
         self._created: set[Origin] = set()
         self._documents: dict[str, bytes] = {}
@@ -53,7 +53,7 @@ class WriteBatch:
         self.applied = self.conflicts = 0
 
     async def write(self, copies: Sequence[Copy]) -> Translation:
-        """Write the entities among some copies; the plan says what else is to be done."""
+        """Write the entities of a page; the plan has the remaining work, such as deletions."""
         plan = await self._plan(copies)
         try:
             for copy, reason in plan.faults:
@@ -64,11 +64,12 @@ class WriteBatch:
                     await self._create_resources([i for i in plan.items if i.xid.kind != "group"])
                 await self._write_all([i for i in items if i.origin not in self._created])
         finally:
+            # After an error, the server still has the entities that were written before it.
             await self._save()
         return plan
 
     async def preview(self, copies: Sequence[Copy], result: DryRun) -> int:
-        """Add to a result what would be written; return how many entities there are.
+        """Add the writes of a page to a result; return the number of entities.
 
         The server is read, and nothing is written or saved.
         """
@@ -116,7 +117,7 @@ class WriteBatch:
         return plan
 
     async def _write_all(self, items: Sequence[Item]) -> None:
-        """Write items of one kind. What is new is noted before, in case the answer gets lost."""
+        """Write items of one kind. New items are noted before, in case the answer gets lost."""
         for start in range(0, len(items), _SAVED_AT_ONCE):
             chunk = items[start : start + _SAVED_AT_ONCE]
             for item in chunk:
@@ -129,10 +130,10 @@ class WriteBatch:
             await self._save()
 
     async def _create_resources(self, items: Sequence[Item]) -> None:
-        """Create resources that the server has not, many at once.
+        """Create resources that the server lacks, many at once.
 
-        If the server refuses the request, the resources are written one by one, so that the
-        server names each resource that it refuses.
+        If the server refuses the request, the resources are written one by one, so that the server
+        names the resources at fault.
         """
         by_holder: dict[str, list[Item]] = {}
         for item in items:
@@ -156,7 +157,7 @@ class WriteBatch:
             await self._create(batch)
 
     def _is_complete(self, item: Item) -> bool:
-        """Whether a resource can be created: a server would make up a version of its own."""
+        """Whether a resource can be created: without a version, a server would invent one."""
         return item.holder in self._with_versions or "xref" in item.content
 
     def _is_answered(self, item: Item) -> bool:
@@ -164,7 +165,7 @@ class WriteBatch:
         return written is not None and written.digest != b""
 
     async def _are_small(self, items: Sequence[Item]) -> bool:
-        """Whether the documents of a resource may be sent together with others."""
+        """Whether the documents of a resource fit into a joint request."""
         hashed = [each.entity.xid for each in items if each.entity.document_sha256 is not None]
         if not hashed:
             return True
@@ -195,7 +196,7 @@ class WriteBatch:
         await self._save()
 
     async def _note(self, noted: Mapping[Origin, WrittenEntity]) -> None:
-        """Note what is about to be written for the first time."""
+        """Note entities before the first write."""
         if noted:
             async with self._flow.context.database.transaction() as connection:
                 await writtenentities.save(connection, self._flow.link.id, [*noted.values()])
@@ -204,7 +205,7 @@ class WriteBatch:
             self._paths |= {row.path for row in noted.values()}
 
     def _took(self, item: Item, written: WrittenEntity) -> None:
-        """The server has an item now."""
+        """Note that the server has taken an item."""
         self._results.applied += 1
         self._results.settled.append(item.origin)
         self._results.written.append(replace(written, digest=item.digest))
@@ -212,8 +213,8 @@ class WriteBatch:
     def _as_new(self, item: Item) -> WrittenEntity:
         path = self._target.path_of(item)
         if path in self._paths:
-            # The server numbers versions, and has another version at this path. The path of this
-            # version is not known yet.
+            # The server numbers versions, and has a different version at this path. The path of the
+            # new version is not known yet.
             path += f"#{item.xid.vid}"
         return WrittenEntity(
             origin=item.origin,
@@ -227,7 +228,7 @@ class WriteBatch:
         """Whether an item is to be written, as far as the server's state is known."""
         owned, written = self._ownership[item], self._written.get(item.origin)
         if item.xid.kind == "resource" and not owned.is_there and not self._is_complete(item):
-            # Its versions come with the next page, and the resource with them.
+            # The versions of the resource come with the next page, and bring the resource again.
             return False
         if owned.fault:
             is_others = owned.fault == OTHERS

@@ -1,8 +1,8 @@
-"""Finds out whose the groups and resources are that a server has.
+"""Finds out whether the link owns the groups and resources of a server.
 
-A group or resource that is at the server, and that the link has not brought, is another's: it is
-never overwritten, and nothing is added to it. What is equal there is adopted: the link keeps it
-equal from then on, and never deletes it.
+A group or resource at the server that the link has not brought is foreign: the link never
+overwrites or extends it. The link adopts equal entities: from then on, the link keeps them equal
+and never deletes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catalog.model.xid import Xid
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import Found, Item, Target
 
-# A group is listed if so many of its resources may be there or not.
+# A group is listed if the presence of so many of its resources is unknown.
 _LISTED_FROM = 50
 OTHERS = "the server has another one there, which this link did not bring"
 
@@ -26,8 +26,8 @@ class HolderState:
     """A group or a resource at the server.
 
     Args:
-        found: what is there, by path; `None` if it was not asked for.
-        fault: the reason why nothing can be written there.
+        found: the found entities by path; `None` if the server was not asked.
+        fault: the reason why nothing can be written.
     """
 
     is_ours: bool = False
@@ -37,7 +37,7 @@ class HolderState:
 
 
 class Listing:
-    """The resources of the group that was asked for last, as one listing shows them."""
+    """The resources of the last requested group, from a single listing."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -53,13 +53,14 @@ class Listing:
 
 
 class ServerOwnership:
-    """The groups and resources that a batch is about.
+    """The groups and resources of a batch.
 
     Args:
-        rows: what the link has written there.
-        mark: tells the link in what it brings.
-        listing: of groups; without one, single resources are asked for unless there are many.
-        compares: what is there is asked for, even if the link has written it.
+        rows: the entities that the link has written to the server.
+        mark: the mark in the entities that the link brings.
+        listing: a listing of groups; without a listing, resources are requested singly unless there
+            are many.
+        compares: request every entity, even if the link has written it.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ServerOwnership:
         return self._ownership[item.holder]
 
     async def settle(self, item: Item, items: Sequence[Item]) -> None:
-        """Find out whose the group or resource of an item is at the server, once."""
+        """Find out once whether the link owns the group or resource of an item."""
         if item.holder in self._ownership:
             return
         xid = Xid.parse(item.holder)
@@ -112,7 +113,7 @@ class ServerOwnership:
         return await self._target.find(holder)
 
     async def _adopt(self, owned: HolderState, items: Sequence[Item]) -> None:
-        """Take over what a link of this id has brought before, or what is equal."""
+        """Take over entities of an earlier link with this id, or equal entities."""
         found = dict(owned.found or {})
         if any(each.owner == self._mark for each in found.values()):
             owned.is_ours = True
@@ -130,7 +131,7 @@ class ServerOwnership:
         return path in found and await self._is_equal(item, path, found[path])
 
     async def is_same(self, item: Item, written: WrittenEntity, there: Found) -> bool:
-        """Whether the server has an item as it is here; by its tag, if nobody wrote to it since."""
+        """Whether the server has an item unchanged; an equal tag excludes a later write."""
         is_untouched = there.tag != "" and there.tag == written.tag
         if is_untouched and written.digest == item.digest:
             return True
@@ -146,7 +147,7 @@ class ServerOwnership:
 
 
 def _groups_to_list(items: Sequence[Item], known: Collection[str]) -> set[str]:
-    """The groups of which many resources are not known to be at the server."""
+    """The groups with many resources whose presence at the server is unknown."""
     unknown = {item.holder for item in items if item.xid.rid and item.holder not in known}
     counted = Counter(str(Xid.parse(holder).group) for holder in unknown)
     return {group for group, number in counted.items() if number >= _LISTED_FROM}

@@ -1,4 +1,4 @@
-"""Deletes at the server of a link what the link has brought there, deepest first."""
+"""Deletes the entities that a link has brought to its server, deepest first."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ IsGone = Callable[[WrittenEntity], bool]
 
 
 async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
-    """Delete what the link has brought of some copies that the server is not to have any more.
+    """Delete the link's entities of copies that the server must no longer have.
 
     Returns:
-        the number of entities that were deleted.
+        the number of deleted entities.
     """
     if not gone:
         return 0
@@ -38,7 +38,7 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
         rows = await writtenentities.load_at(connection, flow.link.id, holders)
         for group in sorted(holder for holder in holders if not Xid.parse(holder).rid):
             rows += await writtenentities.load_below(connection, flow.link.id, group)
-        # What was never brought has no conflict any more, either.
+        # An entity that was never brought may have left a conflict.
         never = origins - {row.origin for row in rows}
         await linkconflicts.drop(connection, flow.link.id, list(never))
 
@@ -50,7 +50,7 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
 
 
 async def check_absent(flow: WriteLink) -> None:
-    """Check that so much may be deleted of what is no longer here, by no deletion that is known.
+    """Check the limit of deletions for entities that left this catalog without a tombstone.
 
     Raises:
         TooManyDeletions: the link asks, and nothing was deleted.
@@ -65,13 +65,13 @@ async def check_absent(flow: WriteLink) -> None:
 
 
 def is_unwanted(flow: WriteLink) -> IsGone:
-    """Whether the link writes something no longer: it is not here, or not selected."""
+    """A test for entities that the link no longer writes: deleted or deselected entities."""
     wanted = flow.wanted
     return lambda row: not (row.is_here and wanted.admits(row.origin))
 
 
 async def find_unwanted(flow: WriteLink) -> AsyncIterator[WrittenEntity]:
-    """What a link has brought and would delete, as nothing is written."""
+    """The entities that the link has brought and would delete, without a write."""
     is_gone = is_unwanted(flow)
     async for rows in _pages(flow):
         for row in rows:
@@ -80,8 +80,9 @@ async def find_unwanted(flow: WriteLink) -> AsyncIterator[WrittenEntity]:
 
 
 async def remove_unwanted(flow: WriteLink, is_gone: IsGone) -> int:
-    """Delete all that the link has brought and that is gone; return how many entities these are."""
+    """Delete the unwanted entities that the link has brought; return their number."""
     number = 0
+    # A group can be deleted only after its resources, which may be on a later page.
     for is_resource in (True, False):
         async for rows in _pages(flow):
             holders = {row.holder for row in rows if is_gone(row)}
@@ -110,7 +111,7 @@ async def _remove_from(flow: WriteLink, holders: Iterable[str], is_gone: IsGone)
 
 
 async def _remove_at(flow: WriteLink, holder: str, is_gone: IsGone) -> int:
-    """Delete what is gone of one group or resource."""
+    """Delete the unwanted entities of one group or resource."""
     async with flow.context.database.acquire() as connection:
         rows = await writtenentities.load_at(connection, flow.link.id, [holder])
     going = [row for row in rows if is_gone(row)]
@@ -139,12 +140,12 @@ async def _remove_at(flow: WriteLink, holder: str, is_gone: IsGone) -> int:
 
 
 def _kept(rows: Sequence[WrittenEntity], verdict: Verdict, reason: str) -> Results:
-    """The results for entities that the server keeps: the link deletes them later, if it can."""
+    """The results for entities that the server keeps: the link deletes them later, if possible."""
     return Results(conflicts=[conflict_of(_gone(row), verdict, reason) for row in rows])
 
 
 def _gone(row: WrittenEntity) -> Tombstone:
-    """A deleted entity, as a conflict names it."""
+    """A deleted entity, as named in a conflict."""
     return Tombstone(
         xid=row.xid,
         kind=Xid.parse(row.xid).kind,

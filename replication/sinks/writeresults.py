@@ -1,4 +1,4 @@
-"""A link that writes, and what its server has answered, on the way to where it is saved."""
+"""A writing link, and the answers of its server that are not saved yet."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from replication.targets.target import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLink:
-    """A link with the server that it writes to.
+    """A link and the server of its writes.
 
     Args:
-        mark: tells the link in what it brings.
-        is_tolerant: faults of the server count as refusals of single entities, since they do not
-            end.
+        mark: the mark in the entities that the link brings.
+        is_tolerant: persistent faults of the server count as refusals of single entities.
     """
 
     context: Context
@@ -74,7 +73,7 @@ def conflict_of(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
 
 
 async def save_results(flow: WriteLink, results: Results) -> None:
-    """Save what the server has answered, with the conflicts that it began or ended."""
+    """Save the answers of the server, and the new and settled conflicts."""
     id = flow.link.id
     async with flow.context.database.transaction() as connection:
         if results.written:

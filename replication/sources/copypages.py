@@ -1,4 +1,4 @@
-"""Pages of copies as a source gives them, and the pages that a stream of lines is cut into."""
+"""Pages of copies from a source, cut from a stream of lines."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from replication.transfer.transfer import LinkPage
 
 _MOST_COPIES = 2000
 _MOST_BYTES = 8 * 1024 * 1024
-# A page of the feed has the entities that changed, and what is above each of them.
+# A page of the feed has the changed entities and the ancestors of each.
 COPIES_OF_ONE = 4
-# The copies that are read and checked in one go, while another batch is applied.
+# Copies that are read and checked without a pause, while another batch is applied.
 _SLICE = 16
-# The size of the batches that other writes wait for.
+# The size of batches while writes of clients wait for them.
 _COPIES_AMONG_OTHERS = 200
 
 
 @dataclass(slots=True, kw_only=True)
 class CopyPage(LinkPage):
-    """Copies that come together from another catalog.
+    """A page of copies from another catalog.
 
     Args:
-        is_bulk: they are among the first copies that a link brings, or those that it doubts.
-        lists_all: the listing has ended well: what is doubted and did not come is not there.
-        present: entities that the source has and that labels do not select.
-        labelled: groups and resources of which all came that has the labels of the link.
-        losses: what goes, with the pages that follow, since the source does not list it.
-        applied: is set once the page is applied.
+        is_bulk: the copies belong to a complete copy, or replace doubted copies.
+        lists_all: the listing is complete: doubted copies that did not come do not exist.
+        present: entities of the source that the labels do not select.
+        labelled: groups and resources whose labelled entities have all arrived.
+        losses: the entities that following pages delete, since the source does not list them.
+        applied: the outcome, once the page is applied.
     """
 
     cursor: str | None = None
@@ -51,25 +51,25 @@ class CopyPage(LinkPage):
 
     @property
     def brought(self) -> set[Origin]:
-        """The origins that were decided about, once the page is applied."""
+        """The origins with a decision, once the page is applied."""
         return set() if self.applied is None else {e.origin for e in self.applied.findings}
 
 
 async def pages_of(
     context: Context, lines: AsyncGenerator[bytes], allowance: Allowance, *, is_bulk: bool = False
 ) -> AsyncGenerator[CopyPage]:
-    """Cut a stream into pages of bounded size, the last one with the stream's cursor.
+    """Cut a stream into pages of bounded size; the last page has the stream's cursor.
 
-    Pages come before the stream has ended: applying them again does no harm. One is read and
-    checked while the one before it is applied.
+    Pages come before the end of the stream, since a repeated application does no harm. A page is
+    read and checked while the page before it is applied.
 
     Args:
-        allowance: what the stream may bring; a part that was applied stays.
+        allowance: the bounds of the stream; a part that was applied stays.
 
     Raises:
         TooMuchSent
         Unreachable: the stream ended without its last line.
-        ClientError: something follows the last line.
+        ClientError: a line follows the last line.
     """
     async with contextlib.aclosing(lines):
         batches = _Batches(context, lines, allowance)
@@ -81,6 +81,7 @@ async def pages_of(
                 yield page
                 batches.adapt(page.applied)
         finally:
+            # The lines cannot be closed while a task still reads them.
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
     end = batches.end
@@ -98,8 +99,8 @@ async def pages_of(
 class _Batches:
     """The batches of a stream.
 
-    After the end, `last` are the copies of the last batch, and `end` is the stream's last line,
-    `None` if it ended without one.
+    After the end, `last` has the copies of the last batch, and `end` is the last line of the
+    stream; `None` if the line is missing.
     """
 
     def __init__(
@@ -113,11 +114,11 @@ class _Batches:
         self._most = _MOST_COPIES
 
     async def read(self) -> list[Incoming] | None:
-        """The next batch but the last one; `None` at the end.
+        """The next batch except the last batch; `None` at the end.
 
         Raises:
             TooMuchSent
-            ClientError: something follows the last line.
+            ClientError: a line follows the last line.
         """
         copies = CheckedCopies(self._context.configuration.model)
         size = 0
@@ -134,7 +135,7 @@ class _Batches:
             if len(copies) % AHEAD == 0:
                 begin_ahead(self._context.database, copies.checked[-AHEAD:])
             if len(copies) % _SLICE == 0:
-                # What waits for the database goes first, so that the database is never idle.
+                # Tasks that wait for the database run first, which keeps the database busy.
                 await asyncio.sleep(0)
             if len(copies) >= self._most or size >= _MOST_BYTES:
                 return copies
@@ -142,11 +143,11 @@ class _Batches:
         return None
 
     def adapt(self, applied: AppliedBatch | None) -> None:
-        """Make batches smaller if other writes waited for one, and larger again if none did."""
+        """Make batches smaller after a batch that delayed writes, and larger again otherwise."""
         has_delayed = applied is not None and applied.has_delayed
         self._most = _COPIES_AMONG_OTHERS if has_delayed else min(2 * self._most, _MOST_COPIES)
 
 
 def without_content(copy: Incoming) -> Incoming:
-    """A copy as a dry run keeps it: all that the decision about it needs."""
+    """A copy as a dry run keeps it, with only the parts for a decision."""
     return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy

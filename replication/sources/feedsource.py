@@ -1,4 +1,4 @@
-"""The source of the links that follow another node: its feed, its snapshot, its single entities."""
+"""The source of links that follow a node: feed, snapshot and single entities."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from replication.transfer.transfer import LinkPeer, LinkSource
 
 _PAGE = 1000
 _LONG_POLL_SECONDS = 25.0
-# A subscription whose events come is asked for once in so many pulls.
+# A working subscription is checked once in so many pulls.
 _PULLS_PER_CHECK = 10
-# A link that was woken reads the feed until nothing came for this long. While there are changes,
-# its source wakes it more often, so it reads all of them as quickly as by pull.
+# A woken link reads the feed until no change comes for this long. During changes, events wake the
+# link more often than that, so that events are as quick as pull.
 _AWAKE_SECONDS = 2 * HINT_SECONDS
 # A source that ignores the wait must not be asked in a tight loop.
 _SHORTEST_POLL_SECONDS = 0.5
@@ -46,7 +46,7 @@ _EMPTY_PAGES, _EMPTY_PAGE_SECONDS = 20, 0.1
 
 
 class FeedSource(LinkSource, LinkPeer):
-    """Reads the feed of another node, which it asks to wait for changes, or to post events."""
+    """Reads the feed of another node, and asks the node to wait for changes or to post events."""
 
     def __init__(self, run: LinkRun, *, by_events: bool = False) -> None:
         self._run = run
@@ -62,7 +62,7 @@ class FeedSource(LinkSource, LinkPeer):
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Listen to the topic that carries the events of the source, if there is one."""
+        """Listen to the topic with the events of the source, if the link has an event topic."""
         run, topic = self._run, self._run.link.definition.eventtopic
         if not topic:
             yield
@@ -75,10 +75,10 @@ class FeedSource(LinkSource, LinkPeer):
             await asyncio.wait([listening])
 
     async def meet(self) -> None:
-        """Ask the source for its identity.
+        """Ask the source for an identity.
 
         Raises:
-            ClientError: it does not answer, or is this node.
+            ClientError: the source does not answer, or is this node.
         """
         run = self._run
         run.source = await shake_hands(run.peer, count=run.link.cursor is None)
@@ -90,10 +90,10 @@ class FeedSource(LinkSource, LinkPeer):
             )
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
-        """The identity of the source; a cursor is valid only for the instance that gave it.
+        """The identity of the source; a cursor is valid only for the instance that issued it.
 
         Raises:
-            ClientError: an operator has to decide whether it may be followed.
+            ClientError: an operator has to decide whether the source may be followed.
         """
         source = self._source
         await meet_claim(connection, link, source.authority)
@@ -106,7 +106,7 @@ class FeedSource(LinkSource, LinkPeer):
         )
 
     async def resume(self, saved: str | None) -> Start[str]:
-        """Go on from the cursor that was saved, with the keys of the authorities that come."""
+        """Continue from the saved cursor, with the keys of the authorities that the link brings."""
         run, source = self._run, self._source
         definition = run.link.definition
         if TRUST_FIRST in definition.trust:
@@ -125,8 +125,10 @@ class FeedSource(LinkSource, LinkPeer):
         return await compare(run)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
-        """A snapshot of the source. The cursor comes with the last page, so a snapshot that breaks
-        off begins again; copies that were applied before are current then."""
+        """A snapshot of the source, with the cursor in the last page.
+
+        An interrupted snapshot begins again; copies that were already applied are then current.
+        """
         run = self._run
         assert after is None, "a snapshot has no cursor within it"
         lines = run.peer.snapshot_lines(self._filters)
@@ -139,12 +141,12 @@ class FeedSource(LinkSource, LinkPeer):
                 yield page
 
     async def differing(self, found: SourceComparison) -> AsyncGenerator[CopyPage]:
-        """What differs, and the cursor of the time before it was compared."""
+        """The differing origins, and the cursor from before the comparison."""
         run, wanted = self._run, found.wanted
         for start in range(0, len(wanted), MOST_ORIGINS):
             async for page in self._fetch(wanted[start : start + MOST_ORIGINS]):
                 yield page
-        # What the source has is not doubted any more, even if it could not be sent.
+        # An entity of the source is no longer doubted, even if the source could not send a copy.
         present = [each.origin for each in found.differing if each.there is not None]
         yield CopyPage(cursor=found.cursor, present=present, lists_all=run.is_allowed)
 
@@ -152,9 +154,10 @@ class FeedSource(LinkSource, LinkPeer):
         """Catch up, then wait for changes, for ever."""
         run = self._run
         self._has_polled, self._checked_at = False, float("-inf")
-        # The complete copy has ended, in this contact or in an earlier one that was interrupted.
+        # The complete copy has ended, but a contact may have broken off before this page.
         yield CopyPage(lists_all=True)
         while True:
+            # The event is cleared before the feed is read, so that no later event gets lost.
             was_woken = run.wakeup.is_set() or self._is_awake
             run.wakeup.clear()
             await self._check_subscription()
@@ -171,10 +174,11 @@ class FeedSource(LinkSource, LinkPeer):
                 cursor = page.cursor or cursor
 
     async def again(self, *, is_requested: bool) -> AsyncGenerator[CopyPage]:
-        """Fetch all conflicts of the link again.
+        """Fetch every conflict of the link again.
 
         Raises:
-            BeginAgain: more was refused than is recorded, and an operator wants it all.
+            BeginAgain: the record of conflicts is full, and an operator wants a retry of every
+                conflict.
         """
         run, number, strays = self._run, 0, list[Origin]()
         async for found in run.conflicts(MOST_ORIGINS // 2):
@@ -191,7 +195,7 @@ class FeedSource(LinkSource, LinkPeer):
             raise BeginAgain("More was refused than is recorded.")
 
     async def allowances(self) -> Mapping[str, str]:
-        """Ask a relay, now and then, what it was allowed to lose; see `allowed_here`."""
+        """Ask a relay for its allowed losses from time to time; see `_allowed_here`."""
         run, now = self._run, asyncio.get_running_loop().time()
         is_due = now - self._allowances_at >= _PULLS_PER_CHECK * run.interval
         definition = run.link.definition
@@ -212,10 +216,10 @@ class FeedSource(LinkSource, LinkPeer):
         return authorities + scope + [("type", each) for each in policy.types]
 
     async def _read(self, cursor: str, wait_seconds: float) -> AsyncGenerator[CopyPage]:
-        """The pages of one answer of the feed; none if it has nothing after the cursor.
+        """The pages of one answer of the feed; none if nothing follows the cursor.
 
         Raises:
-            BeginAgain: the source cannot go on from the cursor.
+            BeginAgain: the source cannot continue from the cursor.
         """
         run = self._run
         read = labelled_changes if run.link.definition.labels else _changes
@@ -234,7 +238,8 @@ class FeedSource(LinkSource, LinkPeer):
             async for page in self._read(cursor, 0):
                 yield page
                 cursor, copies = page.cursor or cursor, copies + len(page.copies)
-            # A source may skip what the link does not want, but not keep the node busy with it.
+            # A source may skip copies that the link does not want, but a stream of empty pages must
+            # not keep the node busy.
             answers = 0 if copies else answers + 1
             if answers > _EMPTY_PAGES:
                 await self._run.resources.timing.sleep(_EMPTY_PAGE_SECONDS)
@@ -247,6 +252,8 @@ class FeedSource(LinkSource, LinkPeer):
                 async for page in self._stay_awake(cursor):
                     yield page
             return
+        # Without a free place, the link polls at intervals, so that long polls leave connections
+        # free.
         with run.resources.connections.place_to_wait() as has_place:
             if has_place:
                 async for page in self._poll(cursor, min(run.interval, _LONG_POLL_SECONDS)):
@@ -279,7 +286,7 @@ class FeedSource(LinkSource, LinkPeer):
         self._has_polled = not self._is_awake
 
     async def _stay_awake(self, cursor: str) -> AsyncGenerator[CopyPage]:
-        """Read the feed as it grows, until nothing came for a while or a retry is due."""
+        """Read the feed as it grows, until nothing comes for a while or a retry is due."""
         run, loop = self._run, asyncio.get_running_loop()
         ends = loop.time() + run.interval
         self._is_awake = True
@@ -291,11 +298,10 @@ class FeedSource(LinkSource, LinkPeer):
                 self._is_awake |= bool(page.copies)
 
     async def _check_subscription(self, *, is_doubtful: bool = False) -> None:
-        """Make sure of the subscription that wakes the link: at first, now and then, and if the
-        feed had changes that no event told.
+        """Check the subscription that wakes the link: at first, at intervals, after missed events.
 
-        A topic without brokers is of the cluster in this node's settings, whose credential no
-        source is told: only its operator can subscribe it.
+        A topic without brokers belongs to the cluster in this node's settings, whose credential is
+        never sent to a source: only the operator of the source can subscribe the topic.
         """
         topic = self._run.link.definition.eventtopic
         if not self._by_events or (topic and not urlsplit(topic).netloc):
@@ -313,6 +319,8 @@ class FeedSource(LinkSource, LinkPeer):
         pages = pages_of(run.context, run.peer.fetch_lines(origins), allowance)
         async with contextlib.aclosing(pages):
             async for page in pages:
+                # The cursor of an answer about single origins would skip the changes of all other
+                # origins.
                 page.cursor = page.behind = None
                 page.is_last = False
                 yield page
@@ -329,7 +337,7 @@ async def _changes(
 
 
 def _suspects_of(conflicts: Sequence[LinkConflict]) -> list[Origin]:
-    """The origins of conflicts; of a copy that came spoilt, its xid may be the true one instead."""
+    """The possible origins of conflicts; the xid of a damaged copy may be its true origin."""
     found = {conflict.origin: None for conflict in conflicts}
     for conflict in conflicts:
         if conflict.verdict == Verdict.INVALID:
@@ -338,12 +346,12 @@ def _suspects_of(conflicts: Sequence[LinkConflict]) -> list[Origin]:
 
 
 async def _allowed_here(run: LinkRun, told: Mapping[str, str]) -> Mapping[str, str]:
-    """The allowances of a relay that concern this node, and that it has not followed.
+    """The allowances of a relay that concern this node and are new.
 
-    A relay deletes nothing for others, since no authority has. It names the authorities whose state
-    it was allowed to follow, and the digest of that. A catalog behind it believes the relay about
-    each of these once, as it believes its tombstones: but not where it has keys of the authority,
-    or follows it itself.
+    A relay deletes nothing in the name of an authority. The relay names the authorities whose lossy
+    state it was allowed to follow, each with the digest of the question. A catalog behind the relay
+    believes each allowance once, like the tombstones of the relay, but not for an authority with
+    trusted keys or with a direct link.
     """
     async with run.database.acquire() as connection:
         known = await allowances.read(connection)

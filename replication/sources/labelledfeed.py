@@ -1,8 +1,8 @@
-"""Brings the copies that labels select by a link.
+"""Brings the copies that the labels of a link select.
 
-The feed tells what has changed, whatever its labels. What is here is kept up to date by it; what
-is not here and may be selected now is asked for as a whole, since most of it changed long ago. What
-has lost its labels leaves.
+The feed has every change, whatever the labels. Held entities are kept up to date by the feed. A
+group or resource that may be newly selected is requested as a whole, since most of its entities
+changed long ago. Entities that have lost the labels are dropped.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from replication.peers.linkbounds import Allowance
 from replication.sources.copypages import COPIES_OF_ONE, CopyPage, pages_of
 from replication.transfer.linkrun import LinkRun
 
-# A page is read as a whole, so it is small.
+# Small, since the whole page is held in memory before it is sorted.
 _PAGE = 200
 _SCOPES_AT_ONCE = 50
 
 
 @dataclass(slots=True)
 class _Sorted:
-    """The copies of a page that are applied, and the origins to be asked for with all below."""
+    """The copies of a page to apply, and the origins to request with their descendants."""
 
     apply: list[Incoming] = field(default_factory=list)
     ask: list[Origin] = field(default_factory=list)
@@ -39,9 +39,9 @@ class _Sorted:
 async def labelled_changes(
     run: LinkRun, cursor: str, wait_seconds: float, filters: Sequence[tuple[str, str]]
 ) -> AsyncGenerator[CopyPage]:
-    """The pages that one answer of the source's feed means for a link that selects by labels.
+    """The pages of one answer of the source's feed, for a link that selects by labels.
 
-    The cursor comes last of all, with the groups and resources that may have lost their labels.
+    The cursor comes last, with the groups and resources that may have lost their labels.
     """
     lines = run.peer.change_lines(cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=filters)
     copies, end = await _read_page(run, lines)
@@ -54,6 +54,8 @@ async def labelled_changes(
             named = [each for each in filters if each[0] != "scope"]
             named += [("scope", each.xid) for each in page.ask[start : start + _SCOPES_AT_ONCE]]
             async for asked in labelled_listing(run, run.peer.snapshot_lines(named)):
+                # The feed's own cursor, which comes last, is older: the listing may lack changes of
+                # other entities.
                 asked.cursor, asked.present = None, ()
                 yield asked
         if page.apply:
@@ -64,7 +66,7 @@ async def labelled_changes(
 async def labelled_listing(
     run: LinkRun, lines: AsyncGenerator[bytes], *, is_bulk: bool = False
 ) -> AsyncGenerator[CopyPage]:
-    """What labels select of a complete listing, and what else the source has."""
+    """The labelled entities of a complete listing, and the origins of the remaining entities."""
     sieve = LabelSieve(run.link.definition.labels)
     pages = pages_of(run.context, lines, Allowance.of(run.settings), is_bulk=is_bulk)
     async with contextlib.aclosing(pages):
@@ -109,7 +111,7 @@ def _sort(
     """Sort the copies of a page.
 
     Args:
-        held: the groups and resources of the page that are here.
+        held: the held groups and resources of the page.
     """
     page = _Sorted()
     live = {origin_of(copy): copy for copy in copies if isinstance(copy, Entity)}
@@ -134,7 +136,7 @@ def _is_followed(
     labels: Collection[str],
     ask: list[Origin],
 ) -> bool:
-    """Whether a copy is applied; what may be selected now is asked for."""
+    """Whether a copy is applied; an origin that may be newly selected is added to `ask`."""
     origin = origin_of(copy)
     before = held.get(origin)
     if copy.kind == "group":
@@ -162,7 +164,7 @@ def _is_followed(
 
 
 def _units_of(copy: Incoming) -> list[Origin]:
-    """The origins of the group and of the resource that a copy belongs to."""
+    """The origins of a copy's group and resource."""
     if isinstance(copy, MalformedCopy) or not copy.origin.startswith("/"):
         return []
     paths = {group_path(copy.origin), resource_path(copy.origin)}

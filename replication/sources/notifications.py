@@ -1,4 +1,4 @@
-"""The events that wake a link: posted by its source, or read from a topic that carries them."""
+"""The events that wake a link: posted by the source, or read from a topic."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from replication.transfer.linkrun import LinkRun
 from replication.transfer.topicaddress import TopicLost, TopicUnusable, address_of
 
 HINT_SECONDS = 1
-"""The shortest time between two events of a source that wake the same link."""
+"""The shortest time in seconds between two events of a source for a link."""
 
 
 class LinkGone(XRegistryError):
-    """No link of this id follows by events: the sender has to stop."""
+    """The id is not the id of a link that follows by events: the sender has to stop."""
 
     name = "link_gone"
     status = 410
@@ -42,7 +42,7 @@ class LinkGone(XRegistryError):
 async def post_notification(request: web.Request, query: NotificationQuery) -> None:
     """Wake a link.
 
-    The event itself is not read. If there is no such link, 410 ends the subscription.
+    The content of the event is not read. If the link does not exist, 410 ends the subscription.
     """
     context, id = request[CONTEXT], query.link
     await read_body(request)
@@ -54,10 +54,10 @@ async def post_notification(request: web.Request, query: NotificationQuery) -> N
 
 
 async def grant_notifications(request: web.Request) -> web.Response:
-    """Let any catalog wake a link that waits for it.
+    """Let any catalog wake a link that follows by events.
 
-    Without such a link there is no consent (http-webhook.md 4.2): a stranger cannot have events
-    sent to this node that no link asked for.
+    Without such a link, consent is not given (http-webhook.md 4.2): a stranger cannot direct events
+    to this node that no link has requested.
     """
     headers = {"Allow": "POST,OPTIONS"}
     context, id = request[CONTEXT], request.query.get("link", "")
@@ -69,10 +69,10 @@ async def grant_notifications(request: web.Request) -> web.Response:
 
 
 async def ensure_subscription(run: LinkRun, subscription: str | None) -> str:
-    """Make sure that the source has an active subscription that wakes this link.
+    """Ensure that the source has an active subscription for this link.
 
     Args:
-        subscription: the id of the one so far, if there was one.
+        subscription: the id of the former subscription, if any.
 
     Returns:
         the id of the subscription, which is saved with the link.
@@ -92,7 +92,7 @@ async def ensure_subscription(run: LinkRun, subscription: str | None) -> str:
 
 
 async def forget_subscription(peer: Client, id: str) -> None:
-    """Remove a subscription at the source, if it is there."""
+    """Remove a subscription at the source, if it exists."""
     try:
         await peer.request("DELETE", _path_of(id))
     except Refused as error:
@@ -109,7 +109,7 @@ async def _is_active(peer: Client, id: str, sink: str) -> bool:
         return False
     status = found.get("status")
     has_ended = isinstance(status, dict) and status.get("state") == "ended"
-    # A Concord node shows stars in place of values.
+    # A Concord node masks values in the URL with stars.
     return found.get("sink") in (sink, masked_url(sink)) and not has_ended
 
 
@@ -118,7 +118,7 @@ def _path_of(id: str) -> str:
 
 
 async def _subscribe(peer: Client, definition: Mapping[str, Any]) -> JsonObject:
-    """Ask for few events, since a link that is awake needs none; not every source can do that."""
+    """Subscribe with few events, since an awake link needs none; not every source supports that."""
     try:
         return await peer.post(
             "/subscriptions", {**definition, "config": {"interval": HINT_SECONDS}}
@@ -130,7 +130,7 @@ async def _subscribe(peer: Client, definition: Mapping[str, Any]) -> JsonObject:
 
 
 def _definition(context: Context, link: Link) -> JsonObject:
-    """A subscription to all events but those about this node's own entities, which rings bring."""
+    """A subscription to all events, except events about this node's entities in a ring of links."""
     topic = link.definition.eventtopic
     return {
         "sink": topic or f"{context.public_base}/notifications?link={quote(link.id, safe='')}",
@@ -156,7 +156,7 @@ _log = structlog.get_logger()
 async def wake_by_topic(topic: str, run: LinkRun) -> None:
     """Wake a link at the events in a topic, for ever.
 
-    The events are hints. While the topic cannot be read, the link reads the feed now and then.
+    The events are hints. If the topic cannot be read, the link still reads the feed periodically.
     """
     told = ""
     while True:
@@ -172,7 +172,7 @@ async def wake_by_topic(topic: str, run: LinkRun) -> None:
 
 
 async def _wake_at_events(url: str, settings: Settings, wakeup: asyncio.Event) -> None:
-    """Set `wakeup` at each record that comes from now on, whatever it says, and once at first.
+    """Set `wakeup` at each new record, whatever its content, and once at first.
 
     Raises:
         TopicUnusable, TopicLost
@@ -186,6 +186,7 @@ async def _wake_at_events(url: str, settings: Settings, wakeup: asyncio.Event) -
             raise TopicUnusable("There is no topic of this name.")
         bounds = await topic.bounds(partitions)
         topic.seek(dict(enumerate(bounds.ends)))
+        # Events from before the connection were missed.
         wakeup.set()
         while True:
             if await topic.read(_WAIT_SECONDS):

@@ -1,4 +1,4 @@
-"""The source of the links that send: this node's own log, and all that is here."""
+"""The source of sending links: this node's own log and catalog."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replication.transfer.comparison import DigestComparison
 from replication.transfer.linkrun import BeginAgain, LinkRun
 from replication.transfer.transfer import LinkPage, LinkSource
 
-# The subject of errors about this node's own log.
+# The subject of errors about this node's log.
 _LOG = "/replication/changes"
 _ORIGINS_AT_ONCE = 1000
 _CONFLICTS_AT_ONCE = 200
@@ -34,9 +34,9 @@ class SentPage(LinkPage):
     """Copies that are sent together, up to a position of this node's log.
 
     Args:
-        copies: those that the link sends, with what is above them, parents first.
-        changed: the xids of those that changed themselves.
-        is_again: they were refused before.
+        copies: the copies that the link sends, with their ancestors, parents first.
+        changed: the xids of the copies that changed themselves.
+        is_again: the copies were refused before.
     """
 
     cursor: Position | None = None
@@ -46,12 +46,12 @@ class SentPage(LinkPage):
 
 
 class OwnLog(LinkSource):
-    """Reads this node's log as it grows.
+    """Reads the node's log as it grows.
 
     Args:
-        admits: whether the target takes a copy, of those that the link sends.
-        retries_refused: also retry what is none of the target's to accept, without being asked to.
-        tombstones: everything includes what was deleted.
+        admits: whether the target takes a copy that the link sends.
+        retries_refused: retry copies with the verdict `REFUSED` even without an operator's request.
+        tombstones: a complete copy includes tombstones.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class OwnLog(LinkSource):
         self._tombstones = tombstones
 
     async def everything(self, after: Position | None) -> AsyncGenerator[SentPage]:
-        """Everything that is here: entities, parents first, then deletions.
+        """The whole catalog: entities, parents first, then deletions.
 
-        It is read in pages, of which each shows a later time: changes meanwhile come by the log.
+        Each page shows a later time: the log brings the changes in between.
         """
         database, wanted = self._run.database, self._wanted
         async with database.snapshot(database.pools.feed) as connection:
@@ -93,7 +93,7 @@ class OwnLog(LinkSource):
         yield SentPage(cursor=head.now)
 
     async def differing(self, found: DigestComparison) -> AsyncGenerator[SentPage]:
-        """What differs, and the position of the time before it was compared."""
+        """The differing origins, and the position before the comparison."""
         for start in range(0, len(found.wanted), _ORIGINS_AT_ONCE):
             copies = await self._read(found.wanted[start : start + _ORIGINS_AT_ONCE])
             yield SentPage(copies=copies, changed=frozenset(copy.xid for copy in copies))
@@ -103,7 +103,7 @@ class OwnLog(LinkSource):
         """The pages of the log as it grows, for ever.
 
         Raises:
-            BeginAgain: the log does not go on from the cursor.
+            BeginAgain: the log does not continue from the cursor.
         """
         database, run = self._run.database, self._run
         page: Page | None = None
@@ -121,7 +121,7 @@ class OwnLog(LinkSource):
                 raise BeginAgain(error.title) from error
 
     async def again(self, *, is_requested: bool) -> AsyncGenerator[SentPage]:
-        """What was refused, as it is now; what is sent no more is in conflict no longer."""
+        """The refused copies in their present state; conflicts of deselected copies are dropped."""
         run = self._run
         has_refused = is_requested or self._retries_refused
         async for found in run.conflicts(_CONFLICTS_AT_ONCE):
@@ -159,7 +159,7 @@ class OwnLog(LinkSource):
         return self._wanted.admits(copy) and self._admits(copy)
 
     async def _next(self, seen: Position) -> Page | None:
-        """Wait for the page after a position; `None` if something else is to be done first."""
+        """Wait for the page after a position; `None` if other work is due first."""
         run = self._run
         reading = pages_of(run.database.shared).read_next(_LOG, seen, MOST_CHANGES)
         try:
@@ -172,7 +172,7 @@ class OwnLog(LinkSource):
 
 
 def sent_by(context: Context, definition: LinkDefinition) -> CopyFilter:
-    """The copies that a link sends: this node's own ones unless it names authorities."""
+    """The copies that a link sends: copies of this node's authority, or of named authorities."""
     own = context.database.node.authority
     named = None if definition.authorities == RELAY else definition.authorities or (own,)
     return CopyFilter(

@@ -1,4 +1,4 @@
-"""The source of the links that accept pushes: requests of the other catalog bring its copies."""
+"""The source of accepting links: requests of the other catalog bring the copies."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from replication.transfer.transfer import LinkPeer, LinkSource
 
 
 class PushedCopies(LinkSource, LinkPeer):
-    """Gives no pages: the link that it belongs to only drops and renames what was pushed."""
+    """Gives no pages: the runner of an accepting link only drops and renames pushed copies."""
 
     async def resume(self, saved: str | None) -> Start[str]:
         return Start(cursor=saved or "", is_copied=True)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
-        """Nothing: the other catalog sends everything by itself."""
+        """An empty page: the other catalog sends every copy by requests."""
         yield CopyPage()
 
     async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
-        """Nothing, for ever."""
+        """No changes, for ever."""
         await asyncio.Event().wait()
         yield CopyPage()

@@ -1,5 +1,4 @@
-"""Surveys a replica: reads which copies of this node's own entities it has, and notes those that
-differ from what is here."""
+"""Surveys a replica: notes the copies that differ from this node's own entities."""
 
 from __future__ import annotations
 
@@ -26,17 +25,17 @@ from replication.transfer.comparison import MOST_LISTED, OriginState, descend, r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A catalog that has copies of this node's entities."""
+    """A catalog with copies of this node's entities."""
 
     context: Context
     peer: Client
 
 
 async def survey(replica: Replica, source: RecoverySource) -> None:
-    """Note all copies of a source that differ from what is here, from the beginning.
+    """Note every copy of a source that differs from the entities of this node, from the beginning.
 
     Raises:
-        ClientError: it does not answer, or is no replica.
+        ClientError: the source does not answer, or is no replica.
     """
     with naming(replica.peer):
         await _survey(replica, source)
@@ -70,7 +69,7 @@ async def _survey(replica: Replica, source: RecoverySource) -> None:
 
 @contextlib.contextmanager
 def naming(peer: Client) -> Iterator[None]:
-    """Let errors of requests to a peer name it.
+    """Add the name of a peer to errors of its requests.
 
     Raises:
         ClientError
@@ -85,7 +84,7 @@ async def meet_replica(replica: Replica) -> Handshake:
     """Ask a source for its identity.
 
     Raises:
-        ClientError: it does not answer, is no Concord node, or is this node.
+        ClientError: the source does not answer, is no Concord node, or is this node.
     """
     found = await shake_hands(replica.peer)
     if fault := why_own(replica.context, found):

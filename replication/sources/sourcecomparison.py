@@ -1,4 +1,4 @@
-"""Compares what a link may bring with its source, and tells what would go by that."""
+"""Compares the entities that a link may bring with the source, and finds the losses."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ from replication.transfer.linkrun import LinkRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceComparison(DigestComparison):
-    """The differences among the entities that a link may bring; `policy` is the link's among the
-    others."""
+    """The differences among the entities that a link may bring, with the policy of the link."""
 
     policy: Policy
 
 
 async def compare(run: LinkRun, *, is_whole: bool = False) -> SourceComparison | None:
-    """Compare a link's replicas with its source, which the link has met.
+    """Compare a link's replicas with the source that the link has met.
 
     Args:
-        is_whole: list everything that the source has if this node holds nothing of it.
+        is_whole: list every entity of the source if this node has no replica of the link.
 
     Returns:
-        `None` if only a complete copy helps: nothing is here, the source offers no such digests,
-        or too much differs to be listed.
+        `None` if only a complete copy helps: this node has no replica, the source offers no such
+        digests, or too much differs to be listed.
 
     Raises:
         ClientError: the source does not answer now.
@@ -58,6 +57,7 @@ async def compare(run: LinkRun, *, is_whole: bool = False) -> SourceComparison |
 
 
 async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> SourceComparison | None:
+    # A group that the source takes during the comparison may be missing in its digests.
     began = datetime.now(UTC)
     async with run.database.acquire() as connection:
         policy = await policy_within(connection, run.policy, run.policy.authorities)
@@ -86,8 +86,9 @@ async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> Source
 
 
 def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin]:
-    """The origins to fetch: deleted ones first, the deepest first, then parents first."""
-    # What labels select only here is deleted there, or has other labels: the source tells.
+    """The origins to fetch: deleted origins first, the deepest first, then parents first."""
+    # An entity whose labels match only in this catalog was deleted or relabelled: the source tells
+    # which.
     wanted = [
         each
         for each in differing
@@ -97,17 +98,17 @@ def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin
 
 
 def _is_on_its_way(each: DifferingOrigin, policy: Policy, given: Collection[str]) -> bool:
-    """Whether the source lacks an origin because it has not taken its group, which was given."""
+    """Whether the source lacks an origin because it has not taken the given group yet."""
     is_its_own = policy.is_own_word(each.origin)
     return each.there is None and is_its_own and group_path(each.origin.xid) in given
 
 
 async def _authorities(run: LinkRun, policy: Policy) -> tuple[str, list[str]]:
-    """The authorities to compare, and the cursor before they were asked for, if they were."""
+    """The authorities to compare, and the cursor from before the request for them, if requested."""
     cursor, named = "", sorted(policy.authorities or ())
     if policy.authorities is None:
         answer = await run.peer.request("GET", DIGESTS, params={"format": "authorities"})
-        # A source that has lost everything names nothing.
+        # A source that has lost everything names no authority.
         found = [*read_named(run, answer), policy.sender]
         cursor, named = cursor_of(run, answer), [*dict.fromkeys(found)]
     direct = {
@@ -126,9 +127,10 @@ def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
 
 
 def losses_in(found: SourceComparison, link: Link) -> list[Origin]:
-    """The entities here that a source lacks, or has deleted after it lost data, and those below.
+    """The held entities that a source lacks, or has deleted after a loss, with their descendants.
 
-    What labels select here only may have other labels there, so it is not known to be lacking.
+    An entity whose labels match only in this catalog does not count as lacking, since its labels
+    may differ at the source.
     """
     live = [each for each in found.differing if each.here and not each.here.is_deleted]
     tells_absence = link.doubts or not found.policy.labels
@@ -142,7 +144,7 @@ def losses_in(found: SourceComparison, link: Link) -> list[Origin]:
 
 
 def _is_doubtful_deletion(each: DifferingOrigin, found: SourceComparison, link: Link) -> bool:
-    """Whether a deletion is of a source that has lost data, or of no higher epoch."""
+    """Whether a deletion comes from a source that has lost data, or has no higher epoch."""
     if each.here is None or each.there is None or not each.there.is_deleted:
         return False
     is_later = each.there.epoch > each.here.epoch

@@ -1,4 +1,4 @@
-"""A topic of Kafka that holds copies, read without a group."""
+"""A Kafka topic of copies, read without a consumer group."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnus
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024
 _RECORDS_AT_ONCE = 1000
-# A broker answers the requests of a connection in turn, so others wait until a fetch ends.
+# A broker answers the requests of a connection in turn, so a long fetch delays later requests.
 _LONGEST_FETCH_MS = 100
 _PATIENCE_SECONDS = 1.0
 ROOM = 64 * 1024
-"""The bytes that records have beside their values."""
+"""The bytes of a record beside its value."""
 _NO_TOPIC = "the cluster has no topic of this name"
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((UnknownTopicOrPartitionError,), _NO_TOPIC),
@@ -63,7 +63,7 @@ _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """A record, as it was read."""
+    """A record as read from the topic."""
 
     partition: int
     offset: int
@@ -73,7 +73,7 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicBounds:
-    """For each partition, the offset of its first record and the one of its next."""
+    """For each partition, the offset of the first record and the offset of the next record."""
 
     begins: tuple[int, ...]
     ends: tuple[int, ...]
@@ -84,9 +84,9 @@ class TopicBounds:
 
 
 class Topic:
-    """A topic, read from offsets that its reader keeps. `offsets` are those of the next records.
+    """A topic, read from offsets that the reader keeps; `offsets` has the next offsets.
 
-    A reader's memory is bounded: by a few megabytes, whatever the topic has.
+    The memory of a reader is bounded by a few megabytes, whatever the size of the topic.
     """
 
     def __init__(self, address: TopicAddress, settings: Settings) -> None:
@@ -127,14 +127,14 @@ class Topic:
 
     @contextmanager
     def told(self, guard: ConnectionGuard | None = None) -> Iterator[None]:
-        """Tell what failed in words for operators.
+        """Translate errors into words for operators.
 
         Args:
-            guard: that of another client than the reader's.
+            guard: the guard of another client; by default the reader's.
 
         Raises:
-            TopicLost: the topic does not have the offsets that were asked for.
-            TopicUnusable: it cannot be read or written for another reason.
+            TopicLost: the topic does not have the requested offsets.
+            TopicUnusable: the topic cannot be read or written for another reason.
         """
         try:
             yield
@@ -147,7 +147,7 @@ class Topic:
             raise self._unusable(reason) from error
 
     async def partitions(self) -> int:
-        """The number of partitions; 0 if there is no such topic, which is not created.
+        """The number of partitions; 0 if the topic does not exist. A missing topic is not created.
 
         Raises:
             TopicUnusable
@@ -170,10 +170,10 @@ class Topic:
         return found
 
     async def bounds(self, partitions: int) -> TopicBounds:
-        """The bounds of the first partitions now.
+        """The present bounds of the first partitions.
 
         Raises:
-            TopicUnusable: the topic is not there, or has fewer partitions.
+            TopicUnusable: the topic does not exist, or has fewer partitions.
         """
         if not partitions:
             raise self._unusable(_NO_TOPIC)
@@ -183,7 +183,7 @@ class Topic:
             asyncio.create_task(self._consumer.end_offsets(wanted)),
         )
         try:
-            # aiokafka asks for missing partitions again and again, for the time of a request.
+            # aiokafka repeats requests for missing partitions until the time of a request ends.
             while (await asyncio.wait(asking, timeout=_PATIENCE_SECONDS))[1]:
                 await self._check_partitions(partitions)
             with self.told():
@@ -205,7 +205,7 @@ class Topic:
             raise self._unusable(f"it has {found} partitions, and {partitions} were there before")
 
     def seek(self, offsets: Mapping[int, int]) -> None:
-        """Read on from these offsets, by partition."""
+        """Continue at these offsets, by partition."""
         name = self.address.name
         self._partitions = [TopicPartition(name, each) for each in sorted(offsets)]
         if self._consumer.assignment() != {*self._partitions}:
@@ -215,7 +215,7 @@ class Topic:
         self.offsets = tuple(offsets[each.partition] for each in self._partitions)
 
     async def read(self, seconds: float) -> list[TopicRecord]:
-        """Read what comes next, at most 1000 records; wait if there is nothing yet."""
+        """Read the next records, at most 1000; wait up to `seconds` if the topic has none."""
         with self.told():
             found = await self._consumer.getmany(
                 timeout_ms=int(seconds * 1000), max_records=_RECORDS_AT_ONCE
@@ -233,10 +233,10 @@ class Topic:
     async def read_range(
         self, begins: Mapping[int, int], ends: Mapping[int, int]
     ) -> AsyncIterator[list[TopicRecord]]:
-        """Read the records between offsets, which are as far as the topic reaches now.
+        """Read the records between offsets that the topic has reached.
 
         Raises:
-            TopicUnusable: the topic no longer reaches as far, or does not deliver what it has.
+            TopicUnusable: the topic no longer reaches the offsets, or does not deliver its records.
         """
         left = {each for each, end in ends.items() if begins[each] < end}
         if not left:
@@ -257,7 +257,7 @@ class Topic:
                 raise self._unusable(
                     f"{self.address.brokers} {why_unreachable(self._guard.failure)}"
                 )
-            # A topic that was created anew may grow up to the same offsets, slowly.
+            # A topic that was created anew may slowly grow up to the same offsets.
             if left and loop.time() - checked >= _PATIENCE_SECONDS:
                 bounds, checked = await self.bounds(max(ends) + 1), loop.time()
                 if any(bounds.ends[each] < end for each, end in ends.items()):
@@ -298,7 +298,7 @@ async def open_topic(address: TopicAddress, settings: Settings) -> AsyncIterator
 
 
 class _PlainRecords:
-    """The batches of an answer, of which none is compressed: a small one could be endless."""
+    """The uncompressed batches of an answer; a small compressed batch could expand without end."""
 
     def __init__(self, data: bytes) -> None:
         self._records = MemoryRecords(data)

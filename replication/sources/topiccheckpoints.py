@@ -1,4 +1,4 @@
-"""Finds the newest checkpoint of a topic, which says who publishes there."""
+"""Finds the newest checkpoint of a topic, which names the publisher."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _FIRST_STEP, _FACTOR, _MOST_OFFSETS = 1000, 4, 1_000_000
 async def newest_checkpoint(
     topic: Topic, bounds: TopicBounds, authority: str | None = None
 ) -> tuple[Checkpoint, int] | None:
-    """Read a topic back from its end until there is a checkpoint; return it with its offset.
+    """Read a topic back from its end to the newest checkpoint; return it with its offset.
 
     Args:
-        authority: pass over the checkpoints of others, unless there are no more.
+        authority: skip the checkpoints of other authorities, unless the topic has no checkpoint of
+            this authority.
     """
     begin, end = bounds.begins[CHECKPOINT_PARTITION], bounds.ends[CHECKPOINT_PARTITION]
-    # A topic of something else may be endless.
+    # A topic with other contents may be endless.
     begin, step = max(begin, end - _MOST_OFFSETS), _FIRST_STEP
     other: tuple[Checkpoint, int] | None = None
     while end > begin:

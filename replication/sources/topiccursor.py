@@ -1,6 +1,7 @@
-"""The cursors of links over a topic: what a source has written there, and what a target has read.
+"""The cursors of links over a topic: the end of a source's writes, and of a target's reads.
 
-Both begin with a position in the source's log, so that a read at the target can wait for it.
+Both cursors begin with a position in the source's log, so that a read at the target can wait for
+the position.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _NONE = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOffsets:
-    """The place of a target: the offset of the next record of each partition.
+    """The cursor of a target: the offset of the next record of each partition.
 
-    `position` is `None` until it has read the complete copy.
+    `position` is `None` until the target has read the complete copy.
     """
 
     publication: uuid.UUID
@@ -46,13 +47,13 @@ class TopicOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The end of what a source has written: everything up to a position of its log.
+    """The end of a source's writes: everything up to a position of its log.
 
     Args:
-        publication: the id of its complete copy with all changes after it.
-        begins: for each partition, where that begins.
+        publication: the id of the complete copy with every change after it.
+        begins: for each partition, the offset where the publication begins.
         ends: for each partition, the offset after the last record of the source.
-        position: in its log.
+        position: the position in the source's log.
     """
 
     publication: uuid.UUID

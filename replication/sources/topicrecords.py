@@ -1,7 +1,7 @@
 """The records of a topic of copies: their keys, and the checkpoints of the source.
 
-A copy is a line of the feed, under the key of its origin. A checkpoint says how far the source has
-come, and which publication the copies belong to: one complete copy, and all changes after it.
+A copy is a line of the feed, under the key of its origin. A checkpoint states the progress of the
+source and the publication of the copies: a complete copy, and every change after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.feed.feedlines import FeedEnd, read_line
 
 CHECKPOINT_KEY = b"mark"
-"""The key of checkpoints. Those of copies have a newline."""
+"""The key of checkpoints. The keys of copies have a newline."""
 CHECKPOINT_PARTITION = 0
 LARGEST_RECORD = 8 * 1024 * 1024
 """The most bytes of a copy in a topic."""
@@ -43,16 +43,16 @@ class Checkpoint:
     """The state of a publication when a source wrote a checkpoint.
 
     Args:
-        publication: the id of the complete copy that the topic has, with all changes since.
+        publication: the id of the complete copy in the topic, with every change since.
         authority, instance, software, digestversion: the identity of the source.
         link: the id of the link that publishes.
         begins: for each partition, the offset where the publication begins.
-        ends: for each partition, an offset that everything up to `position` is before.
-        position: the one in the source's log; `None` while the complete copy is being written.
+        ends: for each partition, an offset after every record up to `position`.
+        position: the position in the source's log; `None` during the complete copy.
         is_current: the source had no further changes.
         at: the time by the source's clock.
-        loss: the reason why the publication may lack what the one before it had, if the source lost
-            data.
+        loss: the reason why the publication may lack entities of the former publication, if the
+            source lost data.
     """
 
     publication: uuid.UUID
@@ -70,13 +70,13 @@ class Checkpoint:
 
 
 def key_of(origin: Origin) -> bytes:
-    """The key of the records of an origin; compaction keeps the last one of each."""
+    """The key of the records of an origin; compaction keeps the last record of each key."""
     return f"{origin.authority}\n{origin.xid}".encode()
 
 
 @lru_cache(maxsize=_PLACES)
 def place_of(authority: str, xid: str) -> bytes:
-    """The text that decides about the partition: all of a group are in one, in their order."""
+    """The text that decides the partition, so that the records of a group stay in order."""
     return "\n".join((authority, *xid.split("/", 3)[:3])).encode()
 
 
@@ -100,7 +100,7 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def read_record(key: bytes | None, value: bytes | None) -> Incoming | Checkpoint:
-    """Read a record that anybody may have written; an unreadable one is a `MalformedCopy`."""
+    """Read a record of an unknown writer; an unreadable record becomes a `MalformedCopy`."""
     if key == CHECKPOINT_KEY:
         return read_checkpoint(value) or _malformed(None, "it is no checkpoint of a source")
     origin = _origin_in(key)
@@ -121,7 +121,7 @@ def read_record(key: bytes | None, value: bytes | None) -> Incoming | Checkpoint
 
 
 def read_checkpoint(value: bytes | None) -> Checkpoint | None:
-    """Read a checkpoint; `None` if it is senseless."""
+    """Read a checkpoint; `None` if the value is invalid."""
     if value is None or len(value) > _LONGEST_MARK:
         return None
     try:
@@ -136,10 +136,10 @@ def write_offsets(offsets: tuple[int, ...]) -> str:
 
 
 def read_offsets(text: str) -> tuple[int, ...]:
-    """Read what `write_offsets` wrote.
+    """Read the text of `write_offsets`.
 
     Raises:
-        ValueError: it did not.
+        ValueError: the text is not a list of offsets.
     """
     if not _OFFSETS.fullmatch(text):
         raise ValueError("these are no offsets")

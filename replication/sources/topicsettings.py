@@ -1,4 +1,4 @@
-"""Creates a topic of copies with the settings that it needs, and checks those that it has."""
+"""Creates a topic of copies with the required settings, and checks the settings of a topic."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from replication.sources.topic import ROOM, Topic
 from replication.sources.topicrecords import LARGEST_RECORD
 from replication.transfer.topicaddress import TopicUnusable
 
-# The brokers learn of a new topic one after the other.
+# Brokers learn of a new topic with a delay.
 _LOOKS, _BETWEEN_LOOKS = 100, 0.05
 _SETTINGS = {
     "cleanup.policy": "compact",
     "max.message.bytes": str(LARGEST_RECORD + ROOM),
-    # Whatever others write arrives uncompressed: readers need not guard against bombs.
+    # The broker stores every record uncompressed, so that a small record cannot exhaust a reader.
     "compression.type": "uncompressed",
-    # Brokers refuse the times of a clock that is an hour ahead.
+    # Brokers refuse producer timestamps that are an hour ahead.
     "message.timestamp.type": "LogAppendTime",
 }
 _UNCOMPRESSED = ("uncompressed", "producer", "none")
@@ -34,7 +34,7 @@ async def create_topic(topic: Topic) -> None:
         TopicUnusable
     """
     async with topic.administration() as admin:
-        # The cluster's own number of replicas.
+        # -1 means the cluster's default number of replicas.
         wanted = NewTopic(
             topic.address.name, 1, -1, replica_assignments={}, topic_configs=_SETTINGS
         )
@@ -51,7 +51,7 @@ async def create_topic(topic: Topic) -> None:
 
 
 async def read_settings(topic: Topic) -> dict[str, str]:
-    """The settings of the topic that matter here; none if the cluster does not tell them."""
+    """The relevant settings of the topic; none if the cluster does not show them."""
     async with topic.administration() as admin:
         wanted = ConfigResource(
             ConfigResourceType.TOPIC, topic.address.name, dict.fromkeys(_SETTINGS)
@@ -66,7 +66,7 @@ async def read_settings(topic: Topic) -> dict[str, str]:
 
 
 async def set_up_topic(topic: Topic) -> None:
-    """Give the topic, which is empty, the settings of one that is created here."""
+    """Give the topic, which is empty, the settings of a new topic of copies."""
     async with topic.administration() as admin:
         wanted = ConfigResource(ConfigResourceType.TOPIC, topic.address.name, _SETTINGS)
         answer: Any = (await admin.alter_configs([wanted]))[0]
@@ -76,7 +76,7 @@ async def set_up_topic(topic: Topic) -> None:
 
 
 def why_unfit(settings: Mapping[str, str]) -> str:
-    """The reason why a topic with these settings does not keep copies; "" if it does."""
+    """The reason why a topic with these settings does not keep copies; "" for a suitable topic."""
     policy = settings.get("cleanup.policy", "compact")
     if policy != "compact":
         return f'its cleanup.policy is "{policy}", so that Kafka deletes what new readers need'
@@ -87,7 +87,7 @@ def why_unfit(settings: Mapping[str, str]) -> str:
 
 
 def largest_in(settings: Mapping[str, str]) -> int:
-    """The most bytes that the value of a record may have."""
+    """The most bytes of the value of a record."""
     text = settings.get("max.message.bytes", "")
     most = int(text) if text.isdigit() else 1024 * 1024
     return max(0, min(most - ROOM, LARGEST_RECORD)) if most > 2 * ROOM else most // 2

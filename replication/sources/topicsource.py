@@ -1,8 +1,8 @@
-"""The source of the links that follow a topic, to which another node publishes.
+"""The source of links that follow a topic, with another node as the publisher.
 
-Records are read in their order, and the offsets are saved with the copies. Of a compacted topic, a
-child may come before its parent, and what comes is not always the newest. So what cannot be applied
-is read again once the end is reached.
+Records are read in their order, and the offsets are saved with the copies. In a compacted topic, a
+child may precede its parent, and a record is not always the newest of its origin. So copies that
+could not be applied are read again at the end of the topic.
 """
 
 from __future__ import annotations
@@ -45,36 +45,38 @@ if TYPE_CHECKING:
     from replication.sources.topic import Topic, TopicBounds, TopicRecord
 
 _ORIGINS_AT_ONCE = 1000
-# A group, a resource below it and a version below that, and once more for what was superseded.
+# One round each for groups, resources and versions, and one for superseded copies.
 _MOST_ROUNDS = 4
 _REPORT_SECONDS = 1.0
 _LONGEST_WAIT = 20.0
-# A wait that ended earlier was ended by an operator.
+# A wait that takes a smaller share of its time was ended by an operator.
 _WHOLE_WAIT = 0.9
 _WRITTEN_ANEW = "its source has written the topic anew"
 _FORCE = "If it is going to publish later, add the link with `?force` (`--force`)."
 
 
 class TopicSource(LinkSource, LinkPeer):
-    """Reads a topic from the beginning of its publication, then goes on as it grows."""
+    """Reads a topic from the beginning of its publication, then continues as the topic grows."""
 
     has_costly_retries = True
 
     def __init__(self, run: LinkRun) -> None:
         self._run = run
         self._topic: Topic
-        # When the source was met: the newest checkpoint, its offset, and the bounds of the topic.
+        # At the contact with the source: the newest checkpoint, its offset, and the bounds of the
+        # topic.
         self._met: tuple[Checkpoint, int, TopicBounds]
-        # The newest checkpoint among the records that were read, and its offset.
+        # The newest checkpoint among the records read so far, and its offset.
         self._checkpoint: Checkpoint | None = None
         self._checkpointed = -1
-        # When the source wrote it, and when the link had last read all of the topic, both by this
-        # node's clock.
+        # The time of the checkpoint, and the time when the link last read the whole topic, both by
+        # the clock of this node.
         self._written_at = self._read_all_at = datetime.min.replace(tzinfo=UTC)
-        # For each partition, the offset where the publication begins, and that of the next record.
+        # For each partition, the offset of the publication's beginning, and the offset of the next
+        # record.
         self._begins: tuple[int, ...] = ()
         self._offsets: TopicOffsets | None = None
-        # For each partition, the offset of the last copy that was read.
+        # For each partition, the offset of the last copy read.
         self._copied: dict[int, int] = {}
 
     @contextlib.asynccontextmanager
@@ -88,10 +90,10 @@ class TopicSource(LinkSource, LinkPeer):
             yield
 
     async def meet(self) -> None:
-        """Learn from the newest checkpoint who publishes.
+        """Learn the publisher from the newest checkpoint.
 
         Raises:
-            ClientError: nobody publishes there, or this node itself.
+            ClientError: the topic has no publisher, or this node publishes to it.
         """
         run = self._run
         self._met, self._offsets = await read_state(self._topic, run.link.authority), None
@@ -111,7 +113,7 @@ class TopicSource(LinkSource, LinkPeer):
         )
 
     async def resume(self, saved: str | None) -> Start[str]:
-        """Go on from the offsets that were saved, if they are of the present publication.
+        """Continue from the saved offsets, if they belong to the present publication.
 
         Raises:
             TopicUnusable: the topic has lost the beginning of the publication.
@@ -130,10 +132,10 @@ class TopicSource(LinkSource, LinkPeer):
         return Start(cursor=saved, is_copied=at.position is not None)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
-        """The records up to the end, then again what could not be applied.
+        """The records up to the end, then the copies again that could not be applied.
 
-        What the source itself says replaces what was here of its authority whatever the epochs, if
-        an operator has set up the link since it last did so.
+        If an operator has set up the link since the last complete copy, copies from the source's
+        own authority replace the held copies, whatever the epochs.
         """
         checkpoint = self._met[0]
         beginning = TopicOffsets(publication=checkpoint.publication, offsets=checkpoint.begins)
@@ -143,7 +145,7 @@ class TopicSource(LinkSource, LinkPeer):
                 yield page
             if self._checkpoint is not None and self._checkpoint.position is not None:
                 break
-            # The source is still writing what the publication begins with.
+            # The source is still writing the complete copy of the publication.
             seconds = min(self._run.interval, _LONGEST_WAIT)
             coming = await until_woken(self._next(seconds, is_bulk=True), self._run.wakeup)
             if coming is not None:
@@ -155,7 +157,7 @@ class TopicSource(LinkSource, LinkPeer):
         yield CopyPage(cursor=str(self._offsets))
 
     async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
-        """Read up to the end, then what comes, for ever."""
+        """Read up to the end, then new records, for ever."""
         at = TopicOffsets.parse(cursor)
         if at != self._offsets:
             self._go_on_from(at)
@@ -168,7 +170,7 @@ class TopicSource(LinkSource, LinkPeer):
                 yield page
 
     async def again(self, *, is_requested: bool) -> AsyncGenerator[CopyPage]:
-        """Read again what could not be applied, since the cause may be gone."""
+        """Read the copies again that could not be applied, since the cause may be gone."""
         async for page in self._refused():
             yield page
 
@@ -178,19 +180,20 @@ class TopicSource(LinkSource, LinkPeer):
         return self._offsets
 
     def _go_on_from(self, at: TopicOffsets) -> None:
-        """Read on from some offsets; a checkpoint before them was read, with all before it."""
+        """Continue from offsets; the checkpoint of the contact counts as read if before them."""
         checkpoint, checkpointed, _ = self._met
         self._offsets, self._checkpoint, self._checkpointed = at, None, -1
         if checkpointed < at.offsets[0]:
             self._note(checkpoint, checkpointed)
 
     def _note(self, checkpoint: Checkpoint, offset: int) -> None:
-        """Note the newest checkpoint. The clock of its source may be wrong."""
+        """Note the newest checkpoint, and its time within the bounds of this node's clock."""
         self._checkpoint, self._checkpointed = checkpoint, offset
+        # The clock of the source may be wrong.
         self._written_at = min(max(checkpoint.at, self._read_all_at), datetime.now(UTC))
 
     async def _read_on(self, *, is_bulk: bool = False) -> AsyncGenerator[CopyPage]:
-        """Read all that the topic has now."""
+        """Read up to the present end of the topic."""
         began = datetime.now(UTC)
         ends = (await self._bounds()).ends
         while any(at < end for at, end in zip(self._here.offsets, ends, strict=True)):
@@ -202,7 +205,7 @@ class TopicSource(LinkSource, LinkPeer):
         self._read_all_at = began
 
     async def _wait(self) -> AsyncGenerator[CopyPage]:
-        """Read what comes until nothing does for a while, or the link is woken."""
+        """Read new records until none come for a while, or the link is woken."""
         run, loop = self._run, asyncio.get_running_loop()
         seconds = min(run.interval, _LONGEST_WAIT)
         ends, told = loop.time() + seconds, loop.time() - _REPORT_SECONDS
@@ -210,7 +213,7 @@ class TopicSource(LinkSource, LinkPeer):
             began = loop.time()
             page = await until_woken(self._next(seconds), run.wakeup)
             if page is None and loop.time() - began < _WHOLE_WAIT * seconds:
-                # An operator wants what was refused to be tried again.
+                # An operator wants a retry of refused copies.
                 run.requested += 1
             if page is None:
                 return
@@ -222,24 +225,24 @@ class TopicSource(LinkSource, LinkPeer):
             seconds = min(seconds, _REPORT_SECONDS)
 
     def _rest(self) -> CopyPage:
-        """The end of what was read, and whether the source had nothing further then."""
+        """The end of the records, and whether the source had nothing further at that time."""
         checkpoint = self._checkpoint
         if checkpoint is None or not self._is_current(checkpoint):
             return CopyPage(is_last=True, is_behind=True)
         return CopyPage(is_last=True, currentat=self._written_at)
 
     def _is_current(self, checkpoint: Checkpoint) -> bool:
-        """Whether the source had nothing further when it wrote what was read last."""
+        """Whether the source had nothing further when it wrote the last record read."""
         if not checkpoint.is_current or not _is_reached(checkpoint, self._here.offsets):
             return False
         limits = {**dict(enumerate(checkpoint.ends)), CHECKPOINT_PARTITION: self._checkpointed}
         return all(offset < limits[each] for each, offset in self._copied.items())
 
     async def _bounds(self) -> TopicBounds:
-        """The bounds of the topic now.
+        """The present bounds of the topic.
 
         Raises:
-            TopicLost: it does not have what comes next.
+            TopicLost: the topic does not have the next records.
             TopicUnusable
         """
         offsets = self._here.offsets
@@ -253,7 +256,7 @@ class TopicSource(LinkSource, LinkPeer):
         return bounds
 
     async def _next(self, seconds: float, *, is_bulk: bool = False) -> CopyPage | None:
-        """Read what comes next; `None` if nothing came."""
+        """Read the next records; `None` if none came."""
         at = self._here
         if self._topic.offsets != at.offsets:
             self._topic.seek(dict(enumerate(at.offsets)))
@@ -271,7 +274,7 @@ class TopicSource(LinkSource, LinkPeer):
         return CopyPage(copies=copies, cursor=str(self._offsets), is_bulk=is_bulk)
 
     def _check_publication(self) -> None:
-        """Check that the newest checkpoint is of what the link reads.
+        """Check that the newest checkpoint belongs to the publication that the link reads.
 
         Raises:
             TopicLost
@@ -282,7 +285,7 @@ class TopicSource(LinkSource, LinkPeer):
     def _sort(
         self, records: Sequence[TopicRecord]
     ) -> tuple[list[Incoming], Checkpoint | None, int]:
-        """The last copy of each origin, all that are malformed, and the newest checkpoint."""
+        """The last copy of each origin, the malformed copies, and the newest checkpoint."""
         checkpoint, checkpointed = None, -1
         copies: dict[Origin, Incoming] = {}
         malformed: list[Incoming] = []
@@ -297,8 +300,11 @@ class TopicSource(LinkSource, LinkPeer):
         return [*copies.values(), *malformed], checkpoint, checkpointed
 
     async def _refused(self) -> AsyncGenerator[CopyPage]:
-        """What could not be applied, again from the beginning of the publication, until no more of
-        it can be."""
+        """The copies that could not be applied, read again from the beginning of the publication.
+
+        The rounds end when a round no longer reduces the number of conflicts, at the latest after
+        `_MOST_ROUNDS`.
+        """
         run = self._run
         is_doubting = run.link.doubts
         if is_doubting:
@@ -323,7 +329,7 @@ class TopicSource(LinkSource, LinkPeer):
     async def _read_again(
         self, origins: Collection[Origin], *, is_bulk: bool
     ) -> AsyncGenerator[CopyPage]:
-        # Where more was refused than is recorded, anything may be among it.
+        # If the record of conflicts is full, every origin may be in conflict.
         wanted = None if len(origins) >= MOST_CONFLICTS else frozenset(origins)
         begins, ends = dict(enumerate(self._begins)), dict(enumerate(self._here.offsets))
         async for records in self._topic.read_range(begins, ends):
@@ -337,7 +343,7 @@ class TopicSource(LinkSource, LinkPeer):
         return [conflict.origin async for page in pages for conflict in page]
 
     async def _doubt(self, origins: Sequence[Origin]) -> bool:
-        """Doubt what is here of these, as far as it is the source's to tell."""
+        """Doubt the held copies of these origins, as far as the source is their authority."""
         own = [each for each in origins if self._run.policy.is_own_word(each)]
         async with self._run.database.transaction() as connection:
             live = await store.load_by_origin(connection, own)
@@ -352,10 +358,10 @@ async def read_state(topic: Topic, authority: str | None) -> tuple[Checkpoint, i
     """The newest checkpoint of a topic, its offset and the bounds of the topic.
 
     Args:
-        authority: pass over the checkpoints of others.
+        authority: prefer checkpoints of this authority.
 
     Raises:
-        ClientError: nobody publishes there, or in another form.
+        ClientError: the topic has no publisher, or a publisher with another version of digests.
     """
     partitions = await topic.partitions()
     if not partitions:
@@ -375,10 +381,10 @@ async def read_state(topic: Topic, authority: str | None) -> tuple[Checkpoint, i
 
 
 async def probe_topic(context: Context, definition: LinkDefinition, subject: str) -> FoundCatalog:
-    """Find out who publishes to a topic.
+    """Find out the publisher of a topic.
 
     Raises:
-        SourceUnusable: nobody does, or it cannot be followed.
+        SourceUnusable: the topic has no publisher, or cannot be followed.
     """
     from replication.sources.topic import open_topic
 
@@ -417,7 +423,7 @@ def _offsets_in(cursor: str | None) -> TopicOffsets | None:
 
 
 def _check_beginning(checkpoint: Checkpoint, bounds: TopicBounds) -> None:
-    """Check that a topic still has all that a publication begins with.
+    """Check that a topic still has the beginning of a publication.
 
     Raises:
         TopicUnusable
@@ -435,9 +441,9 @@ def _check_beginning(checkpoint: Checkpoint, bounds: TopicBounds) -> None:
 def _moved(
     before: TopicOffsets, offsets: tuple[int, ...], checkpoint: Checkpoint | None
 ) -> TopicOffsets:
-    """These offsets, with the position of the newest checkpoint if all before that was read.
+    """The new offsets, with the position of the newest checkpoint if every copy before it was read.
 
-    Before the end of the complete copy was read, no position is reached.
+    A cursor within the complete copy has no position.
     """
     moved = replace(before, offsets=offsets)
     if before.position is None or checkpoint is None or checkpoint.position is None:
@@ -448,7 +454,7 @@ def _moved(
 
 
 def _is_reached(checkpoint: Checkpoint, offsets: tuple[int, ...]) -> bool:
-    """Whether everything was read that a checkpoint stands for, beside what is before it."""
+    """Whether the offsets have passed the ends of a checkpoint in all partitions but its own."""
     ends = list(zip(offsets, checkpoint.ends, strict=False))
     del ends[CHECKPOINT_PARTITION]
     return len(offsets) == len(checkpoint.ends) and all(offset >= end for offset, end in ends)

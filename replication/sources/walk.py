@@ -1,8 +1,8 @@
-"""Walks a server of any make once, by its standard API: brings what differs, deletes what is gone.
+"""Walks a server of other software once, by its standard API: brings changes, finds deletions.
 
-What the server says of an entity is what its copies say. It is the authority of all of them, and
-this node is the only one to speak for it: it counts epochs on where the server begins anew, and
-makes the tombstones of what is gone.
+A copy has the content that the server shows. The server is the authority of every copy, and this
+node alone speaks for the authority: it continues the epochs where the server starts anew, and makes
+the tombstones of deleted entities.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from replication.transfer.linkrun import LinkRun
 _MOST_COPIES = 500
 _MOST_BYTES = 8 * 1024 * 1024
 _PAGE = 1000
-# As long as a stream may take.
+# The time limit of a stream.
 _WALK_SECONDS = 7200.0
 
 
 class WalkIncomplete(ClientError):
-    """A listing is not complete, by the server's own words: nothing was deleted."""
+    """The server's own counts show that a listing is incomplete: nothing was deleted."""
 
     is_retryable = True
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPart:
-    """A part that was read by these requests, while the server told this state of it.
+    """A part that was read by the requests of `log`, while the server showed the `state`.
 
-    `digest` is that of the export; it is empty for other parts.
+    `digest` is the digest of the export; empty for a listed part.
     """
 
     log: RequestLog
@@ -67,7 +67,7 @@ class ReadPart:
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """What a server exports, as it was read; without members, it has not changed."""
+    """The export of a server; without members, the export has not changed."""
 
     members: JsonObject | None = None
     log: RequestLog = field(default_factory=RequestLog)
@@ -76,10 +76,10 @@ class _Export:
 
 @dataclass(slots=True)
 class WalkMemory:
-    """The knowledge of one server that later walks use; without it, the next walk reads everything.
+    """The knowledge of one server for later walks; without it, the next walk reads everything.
 
-    `parts` are the parts that a walk has read to their end without a conflict. `arrived` has the
-    xids of entities that have come since the last walk that ended well.
+    `parts` has the parts that a walk has read to the end without a conflict. `arrived` has the xids
+    of new entities since the last successful walk.
     """
 
     levels: ReadingLevels = field(default_factory=ReadingLevels)
@@ -89,16 +89,16 @@ class WalkMemory:
     arrived: set[str] = field(default_factory=set)
 
     def forget_parts(self) -> None:
-        """Let the next walk read everything, whether the server says that it changed or not."""
+        """Let the next walk read everything, even parts that the server calls unchanged."""
         self.parts.clear()
 
 
 @dataclass(slots=True, kw_only=True)
 class Walked:
-    """The result of a walk: entities that were read, and what became of them.
+    """The result of a walk: the numbers of read entities, of changes and of deletions.
 
-    `unchanged` is the number of parts that the server said to be unchanged. It `is_first` if none
-    of the link has ended well before.
+    `unchanged` is the number of parts that the server called unchanged. `is_first` is true if no
+    earlier walk of the link was successful.
     """
 
     is_first: bool = False
@@ -152,10 +152,10 @@ class Walk:
         )
 
     async def pages(self) -> AsyncGenerator[CopyPage]:
-        """Everything that differs; then the ends of what is gone, if all was listed.
+        """Every difference; then the tombstones of deleted entities, if the listing was complete.
 
         Raises:
-            WalkIncomplete: something was not listed, so nothing is deleted.
+            WalkIncomplete: a listing was incomplete, and nothing is deleted.
             TooMuchSent
             ClientError: the walk broke off, and nothing is deleted.
         """
@@ -182,10 +182,10 @@ class Walk:
 
         Returns:
             the copies that a run would apply, without their content, and the xids of the entities
-            that it would delete, at their authority.
+            that a run would delete, at their authority.
 
         Raises:
-            WalkIncomplete: something was not listed.
+            WalkIncomplete: a listing was incomplete.
             TooMuchSent
             ClientError: the server does not answer.
         """
@@ -213,7 +213,7 @@ class Walk:
         self._remember(None, export.log, conflicts, export.digest)
 
     def _check_complete(self) -> None:
-        """Check that the listings agreed with what they told of themselves.
+        """Check that the listings agreed with the counts of the server.
 
         Raises:
             WalkIncomplete
@@ -236,7 +236,7 @@ class Walk:
         ]
 
     async def _export(self) -> _Export | None:
-        """Everything in one document; `None` if the server does not give it."""
+        """Everything in one document; `None` if the server offers no export."""
         if not (self.memory.exports and self._reader.has_export):
             return None
         if await self._is_unchanged(None):
@@ -265,7 +265,8 @@ class Walk:
                     async for page in self._read_part(part):
                         yield page
             except ListingContradicts:
-                # Each kind of collection contradicts itself once: nothing is inlined after that.
+                # The loop ends, since each kind of collection contradicts itself once: then nothing
+                # is inlined.
                 continue
             return
 
@@ -279,10 +280,10 @@ class Walk:
         self._remember(part, self.server.log, before)
 
     async def _is_unchanged(self, part: WalkPart | None) -> bool:
-        """Whether the server says that a part, or its export, is as it was read last.
+        """Whether the server states that a part, or its export, is unchanged since the last read.
 
-        Its answers have the epochs of all groups and resources, which rise if members come or go.
-        The registry's own is compared for the groups.
+        The requests of a part show the epochs of every group and resource, which rise if members
+        come or go. For the set of groups, the epoch of the registry is compared.
         """
         last = self.memory.parts.get(part)
         if last is None or not last.log.is_tagged or last.state != self._reader.state_of(part):
@@ -299,14 +300,14 @@ class Walk:
     def _remember(
         self, part: WalkPart | None, log: RequestLog, conflicts: int, digest: bytes = b""
     ) -> None:
-        """Remember a part that was read; `conflicts` is their number before it was."""
+        """Remember a part after its read; `conflicts` is the number of earlier conflicts."""
         state = self._reader.state_of(part)
         is_known = digest or (log.is_tagged and state is not None)
         if is_known and len(self._conflicting) == conflicts:
             self._read_parts[part] = ReadPart(log, digest, state)
 
     async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> AsyncGenerator[CopyPage]:
-        """What is read, in pages; what belongs together comes together."""
+        """The read entities in pages; a resource and its versions stay together."""
         items: list[WalkedItem] = []
         size = 0
         async for bundle in bundles:
@@ -340,7 +341,7 @@ class Walk:
         return CopyPage(copies=copies, cursor=cursor)
 
     def _note(self, page: CopyPage) -> None:
-        """Note what became of a page."""
+        """Note the outcome of a page."""
         if page.applied is not None:
             self.walked.changes += page.applied.changes
             self._conflicting |= {
@@ -360,7 +361,7 @@ class Walk:
             )
 
     async def _end(self) -> None:
-        """Forget the conflicts of entities that are in conflict no longer, or not there."""
+        """Forget the conflicts of entities that are no longer in conflict, or do not exist."""
         after: Origin | None = None
         while True:
             async with self.run.context.database.transaction() as connection:
@@ -373,9 +374,9 @@ class Walk:
                     await linkconflicts.drop(connection, self.run.link.id, settled)
 
     def losses_among(self, gone: Sequence[str]) -> list[Origin]:
-        """Those of the entities that are gone which no arrival replaces, one for one.
+        """The deleted entities without an arrived entity in their place, matched in pairs.
 
-        An entity that has moved to another group keeps its path within the group.
+        An entity that moves to a different group keeps its path within the group.
         """
         conflicting = {origin.xid for origin in self._conflicting}
         came = Counter(map(_in_any_group, self.memory.arrived - conflicting))
@@ -389,12 +390,12 @@ class Walk:
         return losses
 
     async def _find_gone(self) -> list[str]:
-        """The entities here that are not listed, and are gone by the server's own word."""
+        """The held entities that the server did not list, and confirms as deleted."""
         absent = await find_absent(self.run, self._is_expected)
         return await confirm_gone(self._reader, absent)
 
     def _is_expected(self, xid: str) -> bool:
-        """Whether an entity is there, or the walk has not looked for it."""
+        """Whether an entity exists, or the walk has not looked for it."""
         if self._reader.has_seen(xid) or not self._reader.reading.selects(xid):
             return True
         if any(part.covers(xid) for part in self._unchanged):

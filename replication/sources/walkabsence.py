@@ -1,6 +1,6 @@
-"""Finds the entities that are here and were not listed by their server, and are gone there.
+"""Finds the held entities that their server did not list and has deleted.
 
-Absence alone deletes nothing: the server is asked for each entity, or for the one above it.
+A missing entity in a listing is no proof: the server is asked for each entity, or for its parent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _AT_ONCE = 1000
 
 
 async def find_absent(run: LinkRun, is_expected: Callable[[str], bool]) -> list[str]:
-    """The xids of the source's entities here that `is_expected` does not hold of, in order.
+    """The xids of the source's held entities for which `is_expected` is false, in order.
 
-    What this node has given to the source, and the source has not taken yet, is not absent.
+    A group that this node has given to the source, and that the source has not taken yet, is not
+    absent.
     """
     absent: list[str] = []
     after = Origin("", "")
@@ -43,10 +44,10 @@ async def find_absent(run: LinkRun, is_expected: Callable[[str], bool]) -> list[
 
 
 async def confirm_gone(reader: WalkReader, absent: Sequence[str]) -> list[str]:
-    """Those of the absent entities which are gone, as the server says of them or those above.
+    """The absent entities that the server confirms as deleted, or whose parent is deleted.
 
     Args:
-        absent: in order, so parents come before their children.
+        absent: the xids in order, parents before children.
     """
     gone: list[str] = []
     answers: dict[str, bool] = {}
@@ -62,7 +63,7 @@ async def confirm_gone(reader: WalkReader, absent: Sequence[str]) -> list[str]:
 
 
 async def ends_of(run: LinkRun, gone: Sequence[str]) -> AsyncGenerator[list[Incoming]]:
-    """The ends of entities here that their server has deleted, children first."""
+    """The tombstones of deleted entities, children first."""
     now = datetime.now(UTC)
     ordered = sorted(gone, key=depth, reverse=True)
     for start in range(0, len(ordered), _AT_ONCE):

@@ -1,4 +1,4 @@
-"""Makes copies of the entities that a walk has read: fetches documents, and counts epochs on."""
+"""Makes copies of the entities of a walk: fetches documents, and continues epochs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Held = Mapping[Origin, Entity | Tombstone]
 
 @dataclass(slots=True)
 class ReadEpochs:
-    """The server's epochs of versions whose copies here have others, by xid.
+    """The server's epochs of versions whose copies have different epochs, by xid.
 
-    `reads_all` documents again, whatever is known of them.
+    If `reads_all` is true, every document is read again.
     """
 
     by_xid: dict[str, int] = field(default_factory=dict)
@@ -36,9 +36,9 @@ class ReadEpochs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMaker:
-    """Makes the copies that a batch of walked entities brings, without the entities that are here.
+    """Makes the copies of a batch of walked entities, without entities that are unchanged.
 
-    `arrived` gets the xids of entities that are not here yet.
+    `arrived` gets the xids of new entities.
     """
 
     database: Database
@@ -47,7 +47,7 @@ class CopyMaker:
     arrived: set[str]
 
     async def copies_of(self, items: Sequence[WalkedEntity | MalformedCopy]) -> list[Incoming]:
-        """The copies to apply: of what differs from what is here, and of what is malformed."""
+        """The copies to apply: changed entities and malformed copies."""
         entities = [item.entity for item in items if isinstance(item, WalkedEntity)]
         origins = [Origin(entity.authority, entity.origin) for entity in entities]
         async with self.database.acquire() as connection:
@@ -72,7 +72,7 @@ class CopyMaker:
                     return None
                 entity = with_document(entity, await self.reader.document(entity.xid))
             copy = sealed_copy(entity, here)
-        # Numbers that have no canonical form, and documents that cannot be read.
+        # Numbers without a canonical form, and documents that cannot be read.
         except (ValueError, Refused, AnswerMalformed, AnswerTooLarge) as error:
             if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
                 raise
@@ -87,7 +87,7 @@ class CopyMaker:
         return None if here.digest == copy.digest else copy
 
     def _is_read(self, entity: Entity, here: Entity | Tombstone | None) -> bool:
-        """Whether the document of a version is here as its server has it, as far as it tells."""
+        """Whether the held copy has the present document of a version, as far as known."""
         if self.epochs.reads_all or not isinstance(here, Entity):
             return False
         epoch = self.epochs.by_xid.get(entity.xid, here.epoch)
@@ -97,9 +97,10 @@ class CopyMaker:
 async def _ends_of_versions(
     connection: Connection, entities: Sequence[Entity], live: Mapping[Origin, Entity]
 ) -> list[Incoming]:
-    """The ends of the versions of resources that have become cross references.
+    """The tombstones of the versions of resources that have become cross references.
 
-    Their server shows the versions of the other resource in their place, so it cannot be asked.
+    The server shows the versions of the target resource in their place, so a request cannot confirm
+    the deletion.
     """
     changed = [
         here.xid
@@ -116,7 +117,7 @@ async def _ends_of_versions(
 
 
 def _with_times(entity: Entity, here: Entity | Tombstone | None) -> Entity:
-    """An entity whose server tells no times: those of what is here, as long as that is the same."""
+    """An entity of a server without times: the times of the held copy while it is unchanged."""
     now = datetime.now(UTC)
     if not isinstance(here, Entity) or here.damage:
         return replace(entity, createdat=now, modifiedat=now)
@@ -125,7 +126,7 @@ def _with_times(entity: Entity, here: Entity | Tombstone | None) -> Entity:
 
 
 def end_of(entity: Entity, at: datetime) -> Tombstone:
-    """The deletion of an entity by its server, as this node tells it."""
+    """The deletion of an entity by its server, as a tombstone of this node."""
     return Tombstone(
         xid=entity.origin,
         kind=entity.kind,

@@ -1,4 +1,4 @@
-"""Finds out how a source can be followed: by its replication, or by walking its standard API."""
+"""Finds out how a source can be followed: by replication, or by a walk of the standard API."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def choose_mode(
     is_named: bool,
     credential: Credential | None = None,
 ) -> tuple[LinkDefinition, FoundCatalog]:
-    """The definition of a link to a source, and what was found there.
+    """The definition of a link to a source, and the description of the source.
 
-    A server that offers no replication is walked, unless the operator has named another mode.
+    A server without replication is walked, unless the operator has named another mode.
 
     Raises:
-        SourceUnusable: it does not answer, cannot be followed, or is this node.
+        SourceUnusable: the source does not answer, cannot be followed, or is this node.
     """
     if definition.mode == "walk":
         return await _probe_server(context, definition, subject, credential)
@@ -56,7 +56,8 @@ async def choose_mode(
     except SourceUnusable as error:
         cause = error.__cause__
         has_answered = isinstance(cause, BadAnswer | Refused) and not may_pass(cause)
-        # One that offers replication to others is not walked for want of a role.
+        # A Concord node that refuses the credential should be followed with a better one, not
+        # walked.
         is_refused = isinstance(cause, Refused) and is_kept_out(cause.problem)
         if is_named or is_refused or not has_answered:
             raise
@@ -71,7 +72,7 @@ async def choose_mode(
 async def _probe_server(
     context: Context, definition: LinkDefinition, subject: str, credential: Credential | None
 ) -> tuple[LinkDefinition, FoundCatalog]:
-    """Describe a server that can be walked; the link reads it by the API that was found."""
+    """Describe a server that can be walked; the link reads the server by the found API."""
     source = definition.source
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
@@ -97,7 +98,7 @@ async def _probe_server(
 
 
 async def _is_own(context: Context, peer: Client) -> bool:
-    """Whether a server says that it is this node; a server of other software never does."""
+    """Whether a server identifies as this node; a server of other software never does."""
     try:
         return bool(why_own(context, await shake_hands(peer)))
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""The source of the links to servers of any make, which are walked again and again."""
+"""The source of links to servers of other software, which are walked periodically."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from replication.transfer.transfer import LinkPeer, LinkSource
 
 # A server is walked for at most a tenth of the time.
 _PAUSES = 9
-# What a server says of its own changes is believed for so long.
+# Seconds for which "unchanged" answers of a server are trusted.
 _TRUST_SECONDS = 3600.0
 
 
 class WalkSource(LinkSource, LinkPeer):
     """Walks a server in each contact, then waits: as long as between pulls, or longer.
 
-    A link that is woken reads everything again, whatever the source says has not changed.
+    A link that is woken reads everything again, even parts that the server calls unchanged.
     """
 
     def __init__(self, run: LinkRun) -> None:
@@ -57,10 +57,10 @@ class WalkSource(LinkSource, LinkPeer):
             raise
 
     async def meet(self) -> None:
-        """Learn what the server has.
+        """Learn the description of the server.
 
         Raises:
-            ClientError: it does not answer, or would speak for this node.
+            ClientError: the server does not answer, or would speak for this node.
         """
         run = self._run
         self._server = WalkedServer(
@@ -91,12 +91,12 @@ class WalkSource(LinkSource, LinkPeer):
         return Start(cursor=saved or "", is_copied=self._run.link.currentat is not None)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
-        """One walk: the walk alone tells which entities are missing."""
+        """One walk, since only a walk finds missing entities."""
         async for page in self.walk():
             yield page
 
     async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
-        """Another walk, unless the first one has just ended; the end comes after a pause."""
+        """A walk, unless the complete copy was a walk just before; the end comes after a pause."""
         run, loop = self._run, asyncio.get_running_loop()
         if self.walked is None:
             async for page in self.walk():
@@ -117,7 +117,7 @@ class WalkSource(LinkSource, LinkPeer):
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[None]:
-        """Count the refusals of the server with those of the peer."""
+        """Count the refusals of the server with the refusals of the peer."""
         before = self._server.slowed
         try:
             yield
@@ -126,7 +126,7 @@ class WalkSource(LinkSource, LinkPeer):
 
 
 def server_identity(context: Context, link: Link, catalog: WalkedCatalog) -> Handshake:
-    """The identity of a server that is walked, which tells none itself.
+    """The identity of a walked server, which states none.
 
     Raises:
         ClientError: the server would speak for this node.

@@ -1,1 +1,1 @@
-"""What links, handovers and recoveries store: their SQL, and the rows that it reads and writes."""
+"""The stored state of links, handovers and recoveries, with the SQL that reads and writes it."""

@@ -1,4 +1,4 @@
-"""Stores what operators have allowed authorities to lose, for the catalogs behind this node."""
+"""Stores the losses that operators have allowed, for the catalogs behind this node."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _queries = Queries("allowances", package=__package__)
 
 
 async def read(connection: Connection) -> dict[str, str]:
-    """The digests of the questions that were answered, by authority, where that was followed."""
+    """The digests of the answered questions that this node has followed, by authority."""
     return {row["authority"]: row["digest"] for row in await connection.fetch(_queries.read)}
 
 
 async def allow(connection: Connection, authority: str, digest: str, link: str) -> None:
-    """Note what a link of this node may lose; it is told once the link has caught up."""
+    """Note the allowed loss of a link; the handshake shows it once the link has caught up."""
     await connection.execute(_queries.allow, authority, digest, link)
 
 
 async def follow(connection: Connection, authority: str, digest: str) -> None:
-    """Note that this node has lost what a relay was allowed to lose."""
+    """Note that this node has followed the allowed loss of a relay."""
     await connection.execute(_queries.follow, authority, digest)

@@ -16,7 +16,7 @@ _PREFETCH = 500
 
 
 class HeldName(NamedTuple):
-    """The xid of an entity here, and its origin."""
+    """The xid and the origin of a held entity."""
 
     xid: str
     authority: str
@@ -31,7 +31,7 @@ class HeldCopies(NamedTuple):
 
 
 class CopiesWithAncestors(NamedTuple):
-    """Entities, the groups and resources above them that are not among them, and tombstones."""
+    """Entities, their missing ancestors (groups and resources), and tombstones."""
 
     entities: list[Entity]
     ancestors: list[Entity]
@@ -43,7 +43,7 @@ async def stream_entities(
 ) -> AsyncIterator[Entity]:
     """Read every entity except the registry, parents first, without documents.
 
-    Needs a transaction; `None` stands for all authorities.
+    Needs a transaction; `None` stands for every authority.
     """
     async for row in connection.cursor(_queries.entities, authorities, prefetch=_PREFETCH):
         yield entity_from(row)
@@ -52,9 +52,9 @@ async def stream_entities(
 async def stream_entities_within(
     connection: Connection, authorities: Sequence[str], origins: Sequence[str], paths: Sequence[str]
 ) -> AsyncIterator[Entity]:
-    """Read the entities of authorities at some origins and below some paths, parents first.
+    """Read the entities of authorities at given origins and below given paths, parents first.
 
-    Needs a transaction, and looks at nothing else.
+    Needs a transaction, and scans only the selected ranges.
     """
     async for row in connection.cursor(
         _queries.entities_within, authorities, origins, paths, prefetch=_PREFETCH
@@ -65,7 +65,7 @@ async def stream_entities_within(
 async def stream_tombstones(
     connection: Connection, authorities: Sequence[str] | None
 ) -> AsyncIterator[Tombstone]:
-    """Read every tombstone. Needs a transaction; `None` stands for all authorities."""
+    """Read every tombstone. Needs a transaction; `None` stands for every authority."""
     async for row in connection.cursor(_queries.tombstones, authorities, prefetch=_PREFETCH):
         yield tombstone_from(row)
 
@@ -73,7 +73,7 @@ async def stream_tombstones(
 async def page_entities(
     connection: Connection, authorities: Sequence[str] | None, after: Origin, limit: int
 ) -> list[Origin]:
-    """Read up to `limit` origins of entities after one; `None` is for all authorities."""
+    """Read up to `limit` origins of entities after an origin; `None` stands for every authority."""
     rows = await connection.fetch(
         _queries.page_entities, authorities, after.authority, after.xid, limit
     )
@@ -83,7 +83,7 @@ async def page_entities(
 async def page_tombstones(
     connection: Connection, authorities: Sequence[str] | None, after: Origin, limit: int
 ) -> list[Origin]:
-    """The same for deleted entities."""
+    """Read up to `limit` origins of tombstones after an origin, as `page_entities`."""
     rows = await connection.fetch(
         _queries.page_tombstones, authorities, after.authority, after.xid, limit
     )
@@ -96,11 +96,12 @@ async def load_held(
     origins: Iterable[Origin],
     versions: Iterable[str] = (),
 ) -> HeldCopies:
-    """Read the entities that incoming copies meet, and the tombstones of their origins.
+    """Read the entities that incoming copies would replace, and the tombstones of their origins.
 
     Args:
-        xids: of entities, ignoring the case of ids; the default versions of resources come, too.
-        origins: of entities and tombstones.
+        xids: xids of entities, regardless of the case of ids; the default versions of resources are
+            read, too.
+        origins: origins of entities and tombstones.
         versions: exact xids, which need not be valid.
     """
     places = [xid.rpartition("/") for xid in xids]
@@ -138,15 +139,15 @@ def _tombstones_among(rows: Iterable[Mapping[str, Any]]) -> dict[Origin, Tombsto
 async def count_replicas(
     connection: Connection, authorities: Collection[str] | None, *, own: str
 ) -> int:
-    """Count the entities of some authorities, or of all but the node's `own`; scans an index."""
+    """Count the entities of authorities, or of all but `own` for `None`; scans an index."""
     wanted = None if authorities is None else list(authorities)
     return int(await connection.fetchval(_queries.count_replicas, wanted, own))
 
 
 async def drop(connection: Connection, xids: Sequence[str]) -> None:
-    """Delete entities without tombstones: their authorities have not deleted them, or say so yet.
+    """Delete entities without tombstones, since no authority has deleted the entities.
 
-    Their descendants need to be among them.
+    The descendants of the entities need to be included.
     """
     await connection.execute(_queries.drop, list(xids))
 
@@ -172,7 +173,7 @@ async def page_deletions(
 async def page_replicas(
     connection: Connection, own: str, authorities: Sequence[str] | None, after: Origin, limit: int
 ) -> list[HeldName]:
-    """Read up to `limit` entities of authorities other than `own`, each after those above it."""
+    """Read up to `limit` entities of authorities other than `own`, ancestors first."""
     rows = await connection.fetch(
         _queries.replicas, own, authorities, after.authority, after.xid, limit
     )
@@ -186,10 +187,10 @@ async def read_unlabelled(
     labels: Sequence[str],
     units: Collection[Origin] | None,
 ) -> list[HeldName]:
-    """Read groups and resources of authorities other than `own` that labels do not select.
+    """Read groups and resources of authorities other than `own` that the labels do not select.
 
     Args:
-        units: as in `drop_unlabelled`; all if `None`.
+        units: as in `drop_unlabelled`; `None` stands for every group and resource.
     """
     named = columns_of(units) if units is not None else (None, None)
     rows = await connection.fetch(_queries.unlabelled, own, authorities, list(labels), *named)
@@ -197,12 +198,12 @@ async def read_unlabelled(
 
 
 async def rename(connection: Connection, group: str, target: str) -> None:
-    """Move a group with everything below it to another xid, which is free."""
+    """Move a group with its descendants to a free xid."""
     await connection.execute(_queries.rename, group, target, Xid.parse(target).gid)
 
 
 async def refer_anew(connection: Connection, group: Origin, xid: str) -> list[Entity]:
-    """Let the cross references of an authority to a group of its own lead to its xid here."""
+    """Point the cross references of an authority to its own group at the group's xid here."""
     rows = await connection.fetch(_queries.refer_anew, group.authority, group.xid, xid)
     return [entity_from(row) for row in rows]
 

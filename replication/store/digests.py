@@ -47,11 +47,13 @@ class DigestSelection:
     """The part of a catalog whose digests are compared.
 
     Args:
-        ranges: of buckets, each from its first one up to and excluding its second one.
-        authorities: `None` stands for all.
-        scope: xids at their authorities; with all below and above them. None stands for all.
-        types: types of groups or of resources, in the same way.
-        labels: all of which an entity, or its group, has. None stands for all.
+        ranges: ranges of buckets, each with its first bucket and the bucket after its last.
+        authorities: the authorities; `None` stands for every authority.
+        scope: xids at the authorities, each with its descendants and ancestors; no xids select
+            everything.
+        types: types of groups or of resources, likewise.
+        labels: the labels of an entity or of its group, every one required; no labels select
+            everything.
     """
 
     ranges: Sequence[tuple[int, int]] = ((0, BUCKETS),)
@@ -62,7 +64,7 @@ class DigestSelection:
 
     @property
     def arguments(self) -> tuple[list[int] | list[str] | None, ...]:
-        """The arguments of the statements that read it."""
+        """The arguments of the statements that read the selection."""
         starts, stops = [start for start, _ in self.ranges], [stop for _, stop in self.ranges]
         authorities = None if self.authorities is None else list(self.authorities)
         return starts, stops, authorities, list(self.scope), list(self.types), list(self.labels)
@@ -76,6 +78,8 @@ async def read_buckets(connection: Connection) -> list[Bucket]:
     for row in rows:
         number, count, fingerprint = row["bucket"], row["count"], row["fingerprint"]
         if own is not None and own["bucket"] == number:
+            # Without a condition on the registry, the query reads the index alone; xor takes the
+            # registry out.
             count, fingerprint = count - 1, fingerprint ^ own["fingerprint"]
         if count:
             buckets.append(Bucket(number=number, count=count, fingerprint=fingerprint))
@@ -85,9 +89,9 @@ async def read_buckets(connection: Connection) -> list[Bucket]:
 async def read_merged(
     connection: Connection, selection: DigestSelection, bits: int
 ) -> list[Bucket]:
-    """Read what the selected buckets hold, tombstones too, merged by the first `bits` bits.
+    """Read the selected buckets, tombstones included, merged by the first `bits` bits.
 
-    The number of a merged bucket is that of its buckets without their last bits.
+    The number of a merged bucket has the common first bits of its buckets.
     """
     rows = await connection.fetch(_queries.merged, bits, *selection.arguments)
     return [
@@ -133,7 +137,7 @@ async def copy_rows(
     """Write the stored digests of buckets from `start` up to and excluding `stop`, as CSV.
 
     Args:
-        is_signed: with the signatures.
+        is_signed: write the signatures, too.
     """
     query = _queries.signed_rows if is_signed else _queries.rows
     await connection.copy_from_query(query, start, stop, output=write, format="csv", timeout=3600)
@@ -183,8 +187,8 @@ def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> StoredDiges
 def _computed(row: Mapping[str, Any]) -> bytes:
     """The digest of the content.
 
-    It is a different one if the stored hash of the document is wrong, and all zeros if the
-    content has none.
+    The digest differs from the stored digest if the stored hash of the document is wrong. Content
+    without a digest gets zeros.
     """
     entity = entity_from(row)
     if entity.damage:
@@ -199,5 +203,5 @@ def _computed(row: Mapping[str, Any]) -> bytes:
 
 
 async def count_entities(connection: Connection) -> int:
-    """Count the entities without the registry; this scans an index."""
+    """Count the entities without the registry; the query scans an index."""
     return int(await connection.fetchval(_queries.count))

@@ -1,4 +1,4 @@
-"""Stores the copies that a link doubts until their authority itself has told of them."""
+"""Stores the copies that a link doubts until a copy from the authority itself arrives."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _queries = Queries("doubtedcopies", package=__package__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedCopy:
-    """A copy that its authority has not told of; with its xid if its entity is as it was.
+    """A copy that its authority has not sent; with the xid if the entity has not changed since.
 
-    It is dropped if it is to be `overruled`, and else stays.
+    An `overruled` copy is dropped in the end; every other copy stays.
     """
 
     origin: str
@@ -33,15 +33,15 @@ async def doubt(
     *,
     overruled: bool,
 ) -> None:
-    """Doubt all copies of an authority here that are selected; those of `None` are none.
+    """Doubt the selected copies of an authority; `None` stands for no authority.
 
-    Copies that are doubted already, and overruled, stay so.
+    Copies that are doubted already as overruled stay overruled.
 
     Args:
-        overruled: the authority's own word replaces them whatever the epochs.
+        overruled: the authority itself replaces the copies, whatever the epochs.
 
     Raises:
-        LinkReplaced: there is no link of this revision.
+        LinkReplaced: no link has this revision.
     """
     await connection.execute(_queries.clear, link.id, overruled)
     found = await connection.fetchval(
@@ -52,10 +52,10 @@ async def doubt(
 
 
 async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, bytes]) -> None:
-    """Doubt the copies of these origins, which have these digests, and no others.
+    """Doubt the copies with these origins and digests, and no others.
 
     Raises:
-        LinkReplaced: there is no link of this revision.
+        LinkReplaced: no link has this revision.
     """
     await connection.execute(_queries.clear, link.id, True)
     found = await connection.fetchval(
@@ -66,21 +66,21 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
 
 
 async def keep_among(connection: Connection, link: str, origins: Collection[str]) -> bool:
-    """Forget doubted copies but overruled ones of these origins; return whether any are left."""
+    """Forget doubted copies except overruled copies of these origins; return whether any remain."""
     await connection.execute(_queries.keep_among, link, list(origins))
     return await has_overruled(connection, link)
 
 
 async def has_overruled(connection: Connection, link: str) -> bool:
-    """Whether a link doubts any copies that are overruled."""
+    """Whether a link doubts overruled copies."""
     return bool(await connection.fetchval(_queries.any_overruled, link))
 
 
 async def settle(connection: Connection, link: str, origins: Collection[str]) -> frozenset[bytes]:
-    """Forget doubted copies, since their authority has told of them or they are dropped.
+    """Forget doubted copies that were dropped or sent by the authority.
 
     Returns:
-        the digests of those that are overruled.
+        the digests of the overruled copies.
     """
     rows = await connection.fetch(_queries.settle, link, list(origins))
     return frozenset(row["digest"] for row in rows if row["overruled"])

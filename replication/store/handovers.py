@@ -1,4 +1,4 @@
-"""Stores the handovers of groups to other authorities and from them, and what is on its way."""
+"""Stores the handovers of groups between authorities, and the copies in transit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.store.entities import tombstone_from
 from catalog.store.queries import Queries
 
 HANDOVER_CHANNEL = "handovers"
-"""Announces that a handover was changed."""
+"""Announces a change of a handover."""
 ENDED: frozenset[HandoverState] = frozenset({"done", "aborted"})
 _KEPT = 1000
 _PREFETCH = 100
@@ -24,17 +24,17 @@ _queries = Queries("handovers", package=__package__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """The handover of a group at one of its two sides, whose `role` says which.
+    """The handover of a group at one of its two sides, named by `role`.
 
     Args:
-        xid: of the group.
+        xid: the xid of the group.
         peer: the URL of the other side.
-        authority: that of the other side.
-        theirs: its id at the giver, as the taker knows it.
-        floor: the taker has deleted nothing in the group above this epoch.
-        entities: the number of those that changed hands.
-        error: why it does not go on, or why it ended.
-        sealed: the credential that the other side is shown, encrypted.
+        authority: the authority of the other side.
+        theirs: the id of the handover at the giver, as the taker knows it.
+        floor: the highest epoch of the taker's deletions in the group.
+        entities: the number of entities that changed hands.
+        error: the reason why the handover does not progress, or has ended.
+        sealed: the encrypted credential for the other side.
     """
 
     id: str
@@ -55,13 +55,13 @@ class Handover:
 
     @property
     def isover(self) -> bool:
-        """Whether it has ended."""
+        """Whether the handover has ended."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A group that is to come from an authority. Once it is `promised`, it may have gone there."""
+    """A group that is to come from an authority; once `promised`, the giver may have let it go."""
 
     xid: str
     authority: str
@@ -79,7 +79,7 @@ async def add(
     at: datetime,
     sealed: bytes | None = None,
 ) -> Handover | None:
-    """Begin a handover; `None` if one of the group is under way."""
+    """Begin a handover; `None` if a handover of the group is open."""
     state = "offered" if role == "give" else "consented"
     row = await connection.fetchrow(_queries.add, id, role, xid, peer, authority, state, at, sealed)
     await connection.execute(_queries.forget_earlier, _KEPT)
@@ -88,7 +88,7 @@ async def add(
 
 
 async def count_open(connection: Connection) -> int:
-    """Count the handovers that are under way."""
+    """Count the open handovers."""
     return int(await connection.fetchval(_queries.count_open))
 
 
@@ -98,7 +98,7 @@ async def get(connection: Connection, id: str) -> Handover | None:
 
 
 async def lock(connection: Connection, id: str) -> Handover | None:
-    """Read a handover that stays as it is until the transaction ends."""
+    """Read a handover, and lock it until the transaction ends."""
     row = await connection.fetchrow(_queries.lock, id)
     return None if row is None else _from(row)
 
@@ -106,7 +106,7 @@ async def lock(connection: Connection, id: str) -> Handover | None:
 async def find_taken(
     connection: Connection, authority: str, theirs: str, xid: str
 ) -> Handover | None:
-    """Lock the handover that a giver names by its id there, or else the one under way."""
+    """Lock the handover that a giver names by the giver's id, or else the open handover."""
     row = await connection.fetchrow(_queries.find_taken, authority, theirs, xid)
     return None if row is None else _from(row)
 
@@ -117,18 +117,18 @@ async def page(connection: Connection, after: str, limit: int) -> list[Handover]
 
 
 async def read_due(connection: Connection, now: datetime) -> list[Handover]:
-    """Read the handovers that this node has to go on with now."""
+    """Read the handovers with a step that is due now."""
     return [_from(row) for row in await connection.fetch(_queries.due, now)]
 
 
 async def read_next_due(connection: Connection) -> datetime | None:
-    """Read when a handover has to be tried again."""
+    """Read the time of the next attempt of a handover."""
     at: datetime | None = await connection.fetchval(_queries.next_due)
     return at
 
 
 async def read_reservations(connection: Connection) -> list[Reservation]:
-    """Read the groups that are about to come from other authorities."""
+    """Read the groups that are to come from handovers."""
     return [
         Reservation(row["xid"], row["authority"], row["state"] == "promised")
         for row in await connection.fetch(_queries.taken)
@@ -136,8 +136,7 @@ async def read_reservations(connection: Connection) -> list[Reservation]:
 
 
 async def read_given(connection: Connection, authority: str, since: datetime) -> frozenset[str]:
-    """Read the groups that this node gave to an authority, which took them after `since` or has
-    not taken them yet."""
+    """Read the groups that an authority took from this node after `since` or is yet to take."""
     return frozenset(row["xid"] for row in await connection.fetch(_queries.given, authority, since))
 
 
@@ -150,10 +149,10 @@ async def move_on(
     error: str | None = None,
     **changed: Any,
 ) -> Handover:
-    """Let a handover, which the caller has locked, be in another state.
+    """Set the state of a handover that the caller has locked.
 
     Args:
-        changed: any of `theirs`, `floor` and `entities`.
+        changed: new values of `theirs`, `floor` and `entities`.
     """
     moved = replace(handover, state=state, **changed)
     row = await connection.fetchrow(
@@ -173,29 +172,29 @@ async def move_on(
 async def postpone(
     connection: Connection, handover: Handover, error: str | None, nextattemptat: datetime
 ) -> None:
-    """Note when a handover is tried again, and why it does not go on; `None` if it only waits."""
+    """Note the next attempt of a handover, and the error; `None` if the handover only waits."""
     arguments = handover.id, handover.state, error, nextattemptat
     await connection.execute(_queries.postpone, *arguments)
 
 
 async def hurry(connection: Connection, handover: Handover) -> None:
-    """Try a handover again now."""
+    """Retry a handover now."""
     await connection.execute(_queries.hurry, handover.id)
     await announce(connection)
 
 
 async def announce(connection: Connection) -> None:
-    """Wake the process that hands over."""
+    """Wake the process that runs the handovers."""
     await connection.execute(_queries.announce)
 
 
 async def read_floor(connection: Connection, authority: str, xid: str) -> int:
-    """The highest epoch of what an authority has deleted at or below a path."""
+    """The highest epoch of an authority's deletions at or below a path."""
     return int(await connection.fetchval(_queries.read_floor, authority, xid))
 
 
 async def load_deleted(connection: Connection, authority: str, xid: str) -> list[Tombstone]:
-    """Read what an authority has deleted below a path."""
+    """Read the tombstones of an authority below a path."""
     rows = await connection.fetch(_queries.load_deleted, authority, xid)
     return [tombstone_from(row) for row in rows]
 
@@ -212,12 +211,12 @@ async def stream_copies(connection: Connection, id: str) -> AsyncIterator[bytes]
 
 
 async def drop_copies(connection: Connection, id: str) -> None:
-    """Drop the lines that the taker has."""
+    """Drop the lines that the taker has received."""
     await connection.execute(_queries.drop_copies, id, timeout=_LONG_SECONDS)
 
 
 async def leave_sets(connection: Connection, xid: str) -> None:
-    """Let a group, with all below it, leave the sets of applied documents."""
+    """Remove a group and its descendants from the sets of applied documents."""
     await connection.execute(_queries.leave_sets, xid)
 
 

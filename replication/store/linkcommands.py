@@ -1,4 +1,4 @@
-"""Pauses links and lets them run, at the command of their operators."""
+"""Pauses and resumes links at the command of operators."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _queries = Queries("linkcommands", package=__package__)
 
 
 async def pause(connection: Connection, link: Link, reason: str) -> Link | None:
-    """Let a link bring nothing until it is resumed; a paused link keeps the reason it has."""
+    """Pause a link until it is resumed; a paused link keeps its former reason."""
     await connection.execute(_queries.pause, link.id, reason)
     return await _changed(connection, link)
 
 
 async def resume(connection: Connection, link: Link) -> Link | None:
-    """Let a paused link go on from where it was."""
+    """Let a paused link continue from its cursor."""
     return await _run(connection, link, "paused")
 
 
 async def run_now(connection: Connection, link: Link) -> Link | None:
-    """Have a link read its source now, even if it waits after a failure or has stopped."""
+    """Let a link read its source now, even if the link waits after a failure or has stopped."""
     await links.wake(connection, link.id)
     return await _run(connection, link, "waiting", "unauthenticated", "forbidden", "refused")
 

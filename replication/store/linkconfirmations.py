@@ -1,4 +1,4 @@
-"""Stores, for many links at a time, that they are still current."""
+"""Stores that links are still current, in one statement for many links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _queries = Queries("linkconfirmations", package=__package__)
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The time at which a revision of a link that was current found nothing new."""
+    """The time at which a current revision of a link found nothing new."""
 
     id: str
     revision: int

@@ -1,4 +1,4 @@
-"""Stores the conflicts of links: the copies that were not applied, and why."""
+"""Stores the conflicts of links: the copies that were not applied, with the reasons."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
 MOST_CONFLICTS = 10_000
-"""Conflicts of a link beyond this number are not stored."""
+"""A link with so many conflicts stores no further conflicts."""
 _queries = Queries("linkconflicts", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkConflict:
-    """A copy that was not applied, and why."""
+    """A copy that was not applied, with the reason."""
 
     origin: Origin
     xid: str
@@ -44,24 +44,24 @@ async def add(connection: Connection, link: str, conflicts: Sequence[LinkConflic
 
 
 async def settle(connection: Connection, origins: Sequence[Origin]) -> None:
-    """Delete the conflicts of origins that are no longer in conflict here."""
+    """Delete the conflicts of origins that are no longer in conflict in this catalog."""
     await connection.execute(_queries.settle, *columns_of(origins))
 
 
 async def forget(connection: Connection, link: str) -> None:
-    """Delete all conflicts of a link."""
+    """Delete every conflict of a link."""
     await connection.execute(_queries.forget, link)
 
 
 async def drop(connection: Connection, link: str, origins: Sequence[Origin]) -> None:
-    """Delete the conflicts of origins that one link has."""
+    """Delete the conflicts of a link about the given origins."""
     await connection.execute(_queries.drop, link, *columns_of(origins))
 
 
 async def load(
     connection: Connection, link: str, after: Origin | None, limit: int
 ) -> list[LinkConflict]:
-    """Read up to `limit` conflicts of a link that come after an origin; `None` begins with all."""
+    """Read up to `limit` conflicts of a link after an origin; `None` stands for the beginning."""
     authority, origin = (None, None) if after is None else (after.authority, after.xid)
     rows = await connection.fetch(_queries.load, link, authority, origin, limit)
     return [

@@ -1,4 +1,4 @@
-"""Stores the credentials that links show to their peers, encrypted."""
+"""Stores the encrypted credentials of links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TABLE = "links"
 async def save_credential(
     connection: Connection, keys: KeyRing, link: Link, credential: PeerCredential
 ) -> Link:
-    """Store the credential of a link in place of the one that it had.
+    """Replace the stored credential of a link.
 
     Call this in the transaction that adds or replaces the link.
     """
@@ -35,20 +35,20 @@ async def save_credential(
 async def renew_credential(
     connection: Connection, keys: KeyRing, link: Link, credential: PeerCredential
 ) -> Link | None:
-    """Store another credential, with which the link goes on at once from where it is.
+    """Store a new credential, and let the link continue at once from its cursor.
 
-    `None` if there is no such link.
+    `None` if the link does not exist.
     """
     if await connection.fetchval(_queries.go_on, link.id) is None:
         return None
     await save_credential(connection, keys, link, credential)
-    # Without an id: all links are compared, so the runner of this revision starts.
+    # The empty id makes the scheduler compare every link, so a runner with the new revision starts.
     await links.wake(connection, "")
     return await links.get(connection, link.id)
 
 
 def with_credential(link: Link, keys: KeyRing, credential: PeerCredential) -> Link:
-    """A link that is not stored, with its credential."""
+    """An unsaved link with its credential."""
     return replace(link, sealed=seal_unsaved(keys, credential, _TABLE, link.id))
 
 
@@ -56,7 +56,7 @@ def credential_of(link: Link, keys: KeyRing) -> PeerCredential:
     """The credential of a link.
 
     Raises:
-        SecretUnreadable: it cannot be decrypted.
+        SecretUnreadable: the credential cannot be decrypted.
     """
     return open_credential(keys, link.sealed, _TABLE, link.id)
 

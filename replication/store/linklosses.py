@@ -1,4 +1,4 @@
-"""Stores which entities links lose by what their sources lack, and the questions about these."""
+"""Stores the entities that links lose because the source lacks them, and the questions of links."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ _queries = Queries("linklosses", package=__package__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLosses:
-    """The entities that a link has lost since it last caught up with its source, and those that an
-    operator allows it to lose."""
+    """The entities that a link has lost since it last caught up, and the allowed losses."""
 
     gone: frozenset[Origin]
     allowed: frozenset[Origin]
 
 
 async def is_lost(connection: Connection, link: Link) -> bool:
-    """Whether the source of a link has lost data, and the link has not caught up with it since."""
+    """Whether the source of a link has lost data, and the link has not caught up since."""
     return bool(await connection.fetchval(_queries.is_lost, link.id, link.revision))
 
 
@@ -57,17 +56,17 @@ async def ask(
     text: str,
     pending: int,
 ) -> bool:
-    """Store the question of a link, and the entities that it is about.
+    """Store the question of a link, and the entities of the question.
 
     Args:
         text: the question in words.
-        pending: at least so many copies are to come.
+        pending: the minimum number of copies still to come.
 
     Returns:
-        whether it is another question than the link asked before.
+        whether the question differs from the former question of the link.
 
     Raises:
-        LinkReplaced: there is no link of this revision.
+        LinkReplaced: no link has this revision.
     """
     stored = orjson.dumps(question).decode()
     before = await connection.fetchval(_queries.ask, link.id, link.revision, stored, text, pending)
@@ -79,7 +78,7 @@ async def ask(
 
 
 async def allow(connection: Connection, link: Link) -> None:
-    """Let a link lose what it asks about, and wake it."""
+    """Let a link lose the entities of its question, and wake the link."""
     await connection.execute(_queries.allow, link.id, link.revision)
     await links.wake(connection, link.id)
 
@@ -92,6 +91,6 @@ async def count_held(
     *,
     own: str,
 ) -> int:
-    """Count the entities here that a link may bring; `None` stands for all authorities."""
+    """Count the held entities that a link may bring; `None` stands for every authority."""
     wanted = None if authorities is None else list(authorities)
     return int(await connection.fetchval(_queries.held, wanted, own, list(scope), list(types)))

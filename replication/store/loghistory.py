@@ -1,9 +1,9 @@
-"""Tells whether the change log still goes on from a cursor, or went back to an earlier state.
+"""Tells whether the change log still continues from a cursor, or went back to an earlier state.
 
 A database that is restored as files, or a standby that lacks the last changes, is the same instance
-with another past. Each cursor has a checksum of the change that it stands on, and names the last
-start of the node before it was given out. A log that lacks either is not the one that the reader of
-the cursor has read.
+with a different past. Each cursor has a checksum of the change at its position, and names the last
+start of the node before the cursor was issued. A log that lacks either is not the log that the
+reader of the cursor has read.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _NO_INCARNATION = "0" * 8
 
 
 async def read_incarnation(connection: Connection) -> uuid.UUID:
-    """The last start of a node that its database has noted."""
+    """The last start of the node that the database has noted."""
     id: uuid.UUID = await connection.fetchval(_queries.last_incarnation)
     return id
 
 
 async def read_incarnations(connection: Connection) -> frozenset[uuid.UUID]:
-    """All starts of a node that its database has noted, as far as they are kept."""
+    """Every start of the node that the database still has."""
     return frozenset(row["id"] for row in await connection.fetch(_queries.incarnations))
 
 
 async def read_cursor(connection: Connection, instance: uuid.UUID, position: Position) -> LogCursor:
-    """The cursor of a position up to which all changes can be read.
+    """The cursor of a position up to which every change can be read.
 
-    It stands on the last change there: a position after that may be assigned again if the server
-    ends before it has stored that it was assigned.
+    The cursor stands on the last change at or before the position: a later position may be assigned
+    again if the server ends before it has stored the assignment.
 
     Args:
-        instance: of this node.
+        instance: the instance of this node.
     """
     row = await connection.fetchrow(_queries.place, position.txid, position.seq)
     assert row is not None, "there is one node"
@@ -53,13 +53,16 @@ async def read_cursor(connection: Connection, instance: uuid.UUID, position: Pos
 
 
 async def why_lost(connection: Connection, cursor: LogCursor) -> str:
-    """The reason why the log lacks something that came before a cursor of this instance; "" if it
-    lacks nothing, as far as it reaches back."""
+    """The reason why the log lacks a change before a cursor of this instance.
+
+    "" if nothing is missing, as far as the log reaches back.
+    """
     place = cursor.position
     row = await connection.fetchrow(_queries.past, place.txid, place.seq, cursor.incarnation)
     assert row is not None, "there is one node"
     if place.txid > row["now_txid"]:
         return "the log ends before it"
+    # A cursor without a checksum can only be compared with the end of the log.
     if not cursor.checksum:
         return ""
     if row["is_left"] or (row["is_listed"] and not row["is_known"]):

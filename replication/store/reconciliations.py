@@ -1,4 +1,4 @@
-"""Stores what jobs report that compared this catalog with others."""
+"""Stores the reports of jobs that compare catalogs."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ async def add(connection: Connection, told: NewReconciliation) -> None:
 
 
 async def read_all(connection: Connection) -> list[Reconciliation]:
-    """All reports that are kept, the latest first."""
+    """Every kept report, latest first."""
     rows = await connection.fetch(_queries.list)
     return [Reconciliation(**{**row, "findings": orjson.loads(row["findings"])}) for row in rows]

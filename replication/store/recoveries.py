@@ -15,22 +15,22 @@ from catalog.store.queries import Queries
 UNDER_WAY: frozenset[RecoveryState] = frozenset({"reading", "taking", "burying"})
 ENDED: frozenset[RecoveryState] = frozenset({"done", "aborted"})
 RECOVERY_CHANNEL = "recovery"
-"""Announces that the recovery was changed."""
+"""Announces a change of the recovery."""
 _LONG_SECONDS = 3600
 _queries = Queries("recoveries", package=__package__)
 
 
 class RecoveryReplaced(Exception):
-    """The recovery was ended, or another one was begun, while it went on."""
+    """The recovery was ended or replaced during the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverySource:
-    """A catalog that has copies of this node's entities.
+    """A catalog with copies of this node's entities.
 
-    Once the catalog `is_read`, `origins` is the number of its copies that differed from this node's
-    entities, and `unproven` the number of those without a signature that counts. `sealed` is the
-    credential that the catalog is shown, encrypted.
+    After the catalog `is_read`, `origins` is the number of copies that differ from this node's
+    entities, and `unproven` the number of copies without a valid signature. `sealed` is the
+    encrypted credential for the catalog.
     """
 
     number: int
@@ -44,12 +44,13 @@ class RecoverySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The recovery under way, or the last one, with the `gate` of the node.
+    """The current or last recovery, with the `gate` of the node.
 
-    `counts` are the numbers of choices by their state. `diverged` is the number of those that had
-    rivals. A recovery that failed goes on at `nextattemptat`. Copies have to be signed by one of
-    `keys`, which are `None` until they are known and empty if nothing needs a signature; the
-    operator has `named` some. It may delete as many entities as are `allowed`.
+    `counts` has the numbers of choices by state, `diverged` the number of choices with rival
+    copies. After a failure, the recovery continues at `nextattemptat`. Copies have to be signed by
+    a key of `keys`, which is `None` while the keys are unknown, and empty if no signature is
+    needed; `named` has the keys that the operator has named. `allowed` is the number of entities
+    that the recovery may delete.
     """
 
     state: RecoveryState
@@ -79,7 +80,7 @@ class RecoveryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removals:
-    """The entities that a recovery has removed, is about to remove, and all that are held here."""
+    """The numbers of removed entities, of entities about to be removed, and of held entities."""
 
     removed: int
     about: int
@@ -88,7 +89,7 @@ class Removals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncedCopy:
-    """The copy of an own entity that a source says it has; `epoch` is `None` if it has none."""
+    """The copy of an own entity as a source announces it; `epoch` is `None` without a copy."""
 
     origin: str
     epoch: int | None
@@ -98,7 +99,7 @@ class AnnouncedCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedCopy:
-    """A copy to be taken, from a `source` that has it; `None` if there is none any more."""
+    """A copy to take, and a `source` that has the copy; `None` if no source has the copy."""
 
     origin: str
     epoch: int
@@ -111,8 +112,8 @@ class WantedCopy:
 class RecoveryFinding:
     """A choice that an operator should see.
 
-    It was refused or buried, or `rivals` copies of its epoch differed, and `votes` catalogs had
-    the chosen one.
+    The choice was refused or buried, or `rivals` copies of its epoch differ and `votes` catalogs
+    have the chosen copy.
     """
 
     origin: str
@@ -131,10 +132,10 @@ async def begin(
     terms: RecoveryTerms,
     sealed: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Begin a recovery in place of the one before. The caller has locked the whole catalog.
+    """Begin a recovery in place of the former recovery. The caller has locked the whole catalog.
 
     Args:
-        sealed: the credentials that sources are shown, by URL, encrypted.
+        sealed: the encrypted credentials for the sources, by URL.
     """
     shown = [(sealed or {}).get(url) for url in urls]
     granted = terms.named, terms.is_unsigned_taken, terms.allowed
@@ -145,7 +146,7 @@ async def begin(
 
 
 async def read(connection: Connection) -> Recovery | None:
-    """Read the recovery; `None` if there has been none."""
+    """Read the recovery; `None` before the first recovery."""
     row = await connection.fetchrow(_queries.read)
     if row is None:
         return None
@@ -192,7 +193,7 @@ async def _read_sources(connection: Connection) -> list[RecoverySource]:
 async def move_on(
     connection: Connection, recovery: Recovery, state: RecoveryState, gate: Gate
 ) -> None:
-    """Let a recovery be in another state, and the gate in another position.
+    """Set the state of a recovery, and the position of the gate.
 
     Raises:
         RecoveryReplaced
@@ -219,17 +220,17 @@ async def end(
 
 
 async def note_keys(connection: Connection, recovery: Recovery, keys: Sequence[str]) -> None:
-    """Note by which keys copies have to be signed."""
+    """Note the keys that have to sign the copies."""
     await connection.execute(_queries.note_keys, recovery.startedat, keys)
 
 
 async def allow(connection: Connection, recovery: Recovery, number: int) -> None:
-    """Let a recovery delete so many entities."""
+    """Let a recovery delete up to `number` entities."""
     await connection.execute(_queries.allow, recovery.startedat, number)
 
 
 async def ask(connection: Connection, recovery: Recovery, question: str) -> None:
-    """Let a recovery wait until it is allowed to delete entities.
+    """Let a recovery wait until the operator allows its deletions.
 
     Raises:
         RecoveryReplaced
@@ -253,52 +254,52 @@ async def meet(connection: Connection, source: RecoverySource, instance: UUID) -
 async def add_copies(
     connection: Connection, source: RecoverySource, copies: Sequence[AnnouncedCopy]
 ) -> None:
-    """Note the copies of a source that differ from what is here."""
+    """Note the copies of a source that differ from the entities of this node."""
     await connection.execute(_queries.add_copies, source.number, *_columns(copies))
     await connection.execute(_queries.count_copies, source.number, len(copies), False)
 
 
 async def note_read(connection: Connection, source: RecoverySource) -> None:
-    """Note that a source was read to its end."""
+    """Note that a source was read to the end."""
     await connection.execute(_queries.count_copies, source.number, 0, True)
 
 
 async def change_copies(
     connection: Connection, source: int, copies: Sequence[AnnouncedCopy]
 ) -> None:
-    """Note that a source has other copies than it announced, so that others may be chosen."""
+    """Note the changed copies of a source, and forget the choices of their origins."""
     await connection.execute(_queries.change_copies, source, *_columns(copies))
     await connection.execute(_queries.forget_choices, [copy.origin for copy in copies])
 
 
 async def spoil_copies(connection: Connection, source: int, origins: Collection[str]) -> None:
-    """Note that a source did not send what it announced."""
+    """Note that a source did not send announced copies."""
     await connection.execute(_queries.spoil_copies, source, list(origins))
 
 
 async def doubt_copies(
     connection: Connection, source: int, faults: Sequence[tuple[str, str]]
 ) -> None:
-    """Note that copies which a source sent are not proven, so that others may be chosen."""
+    """Note that copies of a source are not proven, and forget the choices of their origins."""
     origins = [origin for origin, _ in faults]
     await connection.execute(_queries.doubt_copies, source, origins, [fault for _, fault in faults])
     await connection.execute(_queries.forget_choices, origins)
 
 
 async def choose(connection: Connection, authority: str) -> None:
-    """Choose a copy of each origin of an authority for which none is chosen yet."""
+    """Choose a copy of each origin of an authority without a choice."""
     await connection.execute(_queries.choose, authority, timeout=_LONG_SECONDS)
 
 
 async def removals(connection: Connection, authority: str) -> Removals:
-    """Count the entities of an authority that the deletions which were chosen remove."""
+    """Count the entities of an authority that the chosen deletions remove."""
     await connection.execute(_queries.count_removals, authority, timeout=_LONG_SECONDS)
     row = await connection.fetchrow(_queries.removals, authority, timeout=_LONG_SECONDS)
     return Removals(removed=row["removed"], about=row["about"], held=row["held"])
 
 
 async def next_wanted(connection: Connection, limit: int) -> list[WantedCopy]:
-    """Read the copies that are to be taken next, none of them above another."""
+    """Read the next copies to take; no copy of the result is an ancestor of another."""
     return [
         WantedCopy(
             origin=row["origin"],
@@ -312,31 +313,31 @@ async def next_wanted(connection: Connection, limit: int) -> list[WantedCopy]:
 
 
 async def settle(connection: Connection, outcomes: Iterable[tuple[str, ChoiceState, str]]) -> None:
-    """Note what became of choices: the origin, the state, and the reason if it was refused."""
+    """Note the outcomes of choices: the origin, the state, and the reason of a refusal."""
     found = list(outcomes)
     columns = [[outcome[place] for outcome in found] for place in range(3)]
     await connection.execute(_queries.settle, *columns)
 
 
 async def orphans(connection: Connection, authority: str, limit: int) -> dict[str, int]:
-    """The entities that are not here since something above them is deleted, with their epochs."""
+    """The chosen entities that are missing because an ancestor is deleted, with their epochs."""
     rows = await connection.fetch(_queries.orphans, authority, limit, timeout=_LONG_SECONDS)
     return {row["origin"]: row["epoch"] for row in rows}
 
 
 async def note_partial(connection: Connection, authority: str) -> None:
-    """Note the resources that were taken, and whose default versions no source has."""
+    """Note the taken resources whose default version no source has."""
     await connection.execute(_queries.note_partial, authority, timeout=_LONG_SECONDS)
 
 
 async def refused(connection: Connection, limit: int) -> dict[str, int]:
-    """Read the origins that could not be taken, with their epochs."""
+    """Read the origins whose copies could not be taken, with the epochs."""
     rows = await connection.fetch(_queries.refused, limit)
     return {row["origin"]: row["epoch"] for row in rows}
 
 
 async def try_again(connection: Connection) -> None:
-    """Choose again of what could not be taken."""
+    """Forget refused choices and the faults of sources, so that copies are chosen anew."""
     await connection.execute(_queries.try_again)
 
 

@@ -1,4 +1,4 @@
-"""Stores the keys of authorities: which this node trusts, and what authorities say of their own."""
+"""Stores the trusted keys of authorities, and the key histories of authorities."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _queries = Queries("trustedkeys", package=__package__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedKey:
-    """A key that this node trusts, or did before it was revoked.
+    """A key that this node trusts, or trusted until the key was revoked.
 
     Args:
-        reason: an operator has named it, it was shown at the first contact, or a trusted key
-            stands for it.
+        reason: an operator has named the key, a source showed the key at the first contact, or a
+            trusted key endorses the key.
     """
 
     authority: str
@@ -36,7 +36,7 @@ class TrustedKey:
 async def load_trusted(
     connection: Connection, authorities: Collection[str] | None
 ) -> list[TrustedKey]:
-    """Read the keys that are trusted, of some authorities; `None` stands for all."""
+    """Read the trusted keys of authorities; `None` stands for every authority."""
     wanted = None if authorities is None else list(authorities)
     return [
         TrustedKey(
@@ -63,14 +63,14 @@ async def revoke_trusted(
 
 
 async def distrust(connection: Connection, authority: str) -> None:
-    """Take anything of an authority again."""
+    """Forget the trusted keys of an authority, whose unsigned copies are accepted again."""
     await connection.execute(_queries.remove, authority)
 
 
 async def load_histories(
     connection: Connection, authorities: Collection[str] | None, limit: int = MOST_HISTORIES
 ) -> dict[str, KeyHistory]:
-    """Read the histories of keys that are known, by authority; `None` stands for all."""
+    """Read the known key histories by authority; `None` stands for every authority."""
     wanted = None if authorities is None else list(authorities)
     rows = await connection.fetch(_queries.histories, wanted, limit)
     return {row["authority"]: read_history(orjson.loads(row["history"])) for row in rows}
@@ -82,7 +82,7 @@ async def save_history(connection: Connection, history: KeyHistory) -> None:
 
 
 async def lock_histories(connection: Connection) -> None:
-    """Wait until no other transaction compares histories, and keep others from it."""
+    """Let only one transaction at a time compare key histories."""
     await connection.execute(_queries.lock_histories)
 
 

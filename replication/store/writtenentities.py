@@ -18,10 +18,11 @@ _queries = Queries("writtenentities", package=__package__)
 class WrittenEntity:
     """An entity of this node that a link has written, or is about to write, to a server.
 
-    `holder` is the xid of its group or resource. `target` is the server's root, `path` the
-    entity's path there. `digest` is that of the written content, empty until the server has
-    answered; `tag` is its answer's. What `is_adopted` was there before the link. `is_here` says
-    whether it still is in this catalog, and is not stored.
+    `holder` is the xid of the entity's group or resource. `target` is the server's root, `path` the
+    path of the entity at the server. `digest` is the digest of the written content, empty until the
+    server has answered; `tag` is the epoch in the answer. An entity that `is_adopted` existed at
+    the server before the link. `is_here` says whether this catalog still has the entity, and is not
+    stored.
     """
 
     origin: Origin
@@ -36,13 +37,13 @@ class WrittenEntity:
 
 
 async def load_at(connection: Connection, link: str, holders: Iterable[str]) -> list[WrittenEntity]:
-    """Read what a link has written in groups or resources: each itself, and versions."""
+    """Read the entities that a link has written in groups or resources, including versions."""
     rows = await connection.fetch(_queries.at_places, link, list(holders))
     return [_written_from(row) for row in rows]
 
 
 async def load_below(connection: Connection, link: str, group: str) -> list[WrittenEntity]:
-    """Read what a link has written in the resources of a group."""
+    """Read the entities that a link has written in the resources of a group."""
     rows = await connection.fetch(_queries.below, link, group)
     return [_written_from(row) for row in rows]
 
@@ -69,17 +70,17 @@ async def save(connection: Connection, link: str, written: Sequence[WrittenEntit
 
 
 async def forget(connection: Connection, link: str, origins: Iterable[Origin]) -> None:
-    """Forget entities that are no longer at the server, or are none of the link's any more."""
+    """Forget entities that have left the server or no longer belong to the link."""
     await connection.execute(_queries.forget, link, *columns_of(origins))
 
 
 async def forget_elsewhere(connection: Connection, link: str, target: str) -> None:
-    """Forget what a link has written to other servers than the one it leads to now."""
+    """Forget the entities that a link has written to former servers."""
     await connection.execute(_queries.forget_elsewhere, link, target)
 
 
 async def count(connection: Connection, link: str) -> int:
-    """Count the entities that a link has brought to its server."""
+    """Count the entities that a link has created at its server."""
     return int(await connection.fetchval(_queries.count, link))
 
 

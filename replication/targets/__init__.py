@@ -1,1 +1,1 @@
-"""The servers that a link can write to: any xRegistry server, and those of three older drafts."""
+"""The servers that a link can write to: xRegistry servers, and servers of three older drafts."""

@@ -1,4 +1,4 @@
-"""Writes to a Discovery endpoint: imports the services that the endpoints of this node are."""
+"""Writes to a Discovery endpoint: imports the endpoints of this node as services."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from replication.targets.target import Answered, Found, Item, Translation, shape
 
 _SERVICES = "/services"
 _MESSAGE_GROUPS = "messagegroups"
-# A server sets these by itself; `url` is where it shows the service.
+# Members that the server sets; `url` is the address of the service at the server.
 _SET_BY_SERVER = ("id", "epoch", "url")
 
 
 class DiscoveryTarget:
-    """A Discovery endpoint. It has services only: whatever belongs to none is left out."""
+    """A Discovery endpoint. Entities that belong to no service are left out."""
 
     def __init__(self, context: Context, client: Client) -> None:
         self.root = client.url
@@ -65,7 +65,7 @@ class DiscoveryTarget:
         return plan
 
     async def _endpoints_of(self, connection: Connection, copies: Sequence[Copy]) -> list[Entity]:
-        """The endpoints that are, or whose events are, among some copies."""
+        """The endpoints among the copies, and the endpoints of message groups among the copies."""
         paths = [Xid.parse(copy.xid).group for copy in copies]
         groups = {path.gid for path in paths if path.groups == _MESSAGE_GROUPS}
         xids = {str(path) for path in paths if path.groups == ENDPOINTS}

@@ -1,7 +1,7 @@
 """Writes to a Message Catalog: message groups, and the versions of their messages.
 
-There, versions are numbered upwards and never change. A definition that came from elsewhere keeps
-the numbers that its versions have at their authority, which is named with them.
+A Message Catalog numbers versions upwards and never changes a version. A definition of a foreign
+authority keeps the version numbers of the authority, whose name is stored with the definition.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_VERSIONS = 10_000
 
 
 class MessageCatalogTarget:
-    """A Message Catalog. It has message groups and their messages only."""
+    """A Message Catalog, with message groups and messages only."""
 
     def __init__(self, client: Client) -> None:
         self.root = client.url
@@ -82,7 +82,7 @@ class MessageCatalogTarget:
             elif resource is None:
                 return
             else:
-                # Without an authority of its own, a catalog tells that of each definition.
+                # The empty authority of the node makes each definition name its authority.
                 shown = show_version(entity, resource, "")
         except XRegistryError as error:
             plan.faults.append((entity, error.title))
@@ -121,7 +121,7 @@ class MessageCatalogTarget:
         return [number for number in numbers if type(number) is int][:_MOST_VERSIONS]
 
     async def _ids(self, path: str) -> list[Any]:
-        """The members of a list, which are ids or numbers; none if it does not exist."""
+        """The members of a list, ids or numbers; none if the list does not exist."""
         found: list[Any] = []
         try:
             async for page in self.client.pages(path):
@@ -157,7 +157,7 @@ class MessageCatalogTarget:
         return Answered(path=f"{definition}/versions/{number}")
 
     async def _keep(self, item: Item, written: WrittenEntity) -> Answered:
-        """Look whether a version that is there is as it has to be: it cannot be changed."""
+        """Check that an existing version has the wanted content, since it cannot be changed."""
         shown = await get_or_none(self.client, written.path)
         if shown is None or shape_of(_content_of(shown)) != item.shape:
             raise Unwritable("a Message Catalog changes no version: add a new one instead")

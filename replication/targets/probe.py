@@ -1,4 +1,4 @@
-"""Finds out which API a server has that a link is to write to."""
+"""Finds out the API of a server that a link is to write to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Opener = Callable[[Context, Client, str], Awaitable[Target | None]]
 
 
 class UnknownApi(ClientError):
-    """A server has none of the APIs that a link can write to."""
+    """The server has no API that a link can write to."""
 
 
 async def _open_xregistry(context: Context, client: Client, mark: str) -> Target | None:
@@ -71,15 +71,15 @@ async def open_target(
     timeout_seconds: float,
     credential: Credential | None = None,
 ) -> Target:
-    """Find the API of the server that a link leads to.
+    """Find the API of a link's server.
 
     Args:
-        session: guards against private networks (`open_session`).
-        mark: tells the link in what it brings.
-        credential: is shown to the server.
+        session: a session that guards against private networks (`open_session`).
+        mark: the mark in the entities that the link brings.
+        credential: the credential that is shown to the server.
 
     Raises:
-        ClientError: it does not answer, or has no such API.
+        ClientError: the server does not answer, or has no suitable API.
     """
     chosen = [definition.dialect] if definition.dialect else [*_OPENERS]
     last: ClientError | None = None
@@ -99,6 +99,7 @@ async def open_target(
             except ClientError as error:
                 if may_pass(error):
                     raise
+                # An error of one API may only mean that the server has a different API.
                 last = error
                 if state_of(error) in ("unauthenticated", "forbidden"):
                     refusal = refusal or error
@@ -121,14 +122,14 @@ async def probe_server(
     subject: str,
     credential: Credential | None = None,
 ) -> FoundCatalog:
-    """Find out whether a link can write to a server, and describe it.
+    """Find out whether a link can write to a server, and describe the server.
 
     Args:
-        subject: of an error.
-        credential: is shown to the server.
+        subject: the subject of an error.
+        credential: the credential that is shown to the server.
 
     Raises:
-        TargetUnusable: it does not answer, or has no API that a link can write to.
+        TargetUnusable: the server does not answer, or has no API that a link can write to.
     """
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:

@@ -1,6 +1,7 @@
 """Writes to a CloudEvents Registry 0.4: endpoints, definition groups and schema groups.
 
-There, the server numbers versions, so those of other ids get other ones; the link keeps them.
+The server numbers the versions, so a version with a different id gets a new id at the server, which
+the link stores.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class Registry04Target:
         *,
         is_new: bool,
     ) -> str:
-        """Write a version without the rest of its metadata; return its path at the server."""
+        """Write a version without the rest of its metadata; return the path at the server."""
         resource = path_of(item.xid.resource)
         there = await self.find(item.xid.resource)
         if written.path in there and not is_new:
@@ -175,7 +176,7 @@ class Registry04Target:
         return f"{resource}/versions/{number}"
 
     async def _lost(self, item: Item, there: Mapping[str, Found]) -> str:
-        """The version that a request added whose answer got lost, empty if it added none."""
+        """The path of a version whose creation was not answered; empty if no version was added."""
         newest = max(there, key=lambda path: (len(path), path))
         expected = item.entity.document_sha256
         if expected is None:
@@ -195,8 +196,10 @@ class Registry04Target:
         return await self.client.request(method, path, body=document or b"", headers=headers)
 
     async def _complete(self, path: str, item: Item, body: JsonObject, types: Types) -> str:
-        """Write the metadata of a version if it differs, since a version inherits some; return its
-        tag."""
+        """Write the metadata of a version where it differs; return the tag.
+
+        A new version inherits metadata from the version before.
+        """
         shown = await self.client.get(path, _META)
         found = _found(shown, types)
         if found.shape == item.shape and found.owner == self._mark:

@@ -1,4 +1,4 @@
-"""Requests to a server that a link writes to, and what their answers mean."""
+"""Requests to the server of a writing link, and the meaning of the answers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from catalog.model.masking import printable
 
 _LONGEST_TITLE, _LONGEST_DETAIL = 300, 500
 _MOST_MEMBERS = 1_000_000
-# Answers that are about the link as a whole, or the moment, and not about one entity.
+# Statuses that concern the whole link or the moment, not a single entity.
 _NOT_OF_ENTITIES = frozenset({401, 407, 408, 425, 429})
 _GATEWAY = frozenset({502, 503, 504})
 
 
 def is_of_entity(error: Refused, *, is_tolerant: bool) -> bool:
-    """Whether an error is about the entity that was sent; another one may end by itself.
+    """Whether an error concerns the sent entity; every other error may end by itself.
 
     Args:
-        is_tolerant: so is a fault of the server, which was there again and again.
+        is_tolerant: a persistent fault of the server counts as an error of the entity.
     """
     status = error.problem.status
     if status >= 500:
@@ -38,7 +38,7 @@ def said_in(error: Refused) -> str:
 
 
 async def get_or_none(client: Client, path: str, params: Params = ()) -> JsonObject | None:
-    """The JSON object at a path; `None` if there is none."""
+    """The JSON object at a path; `None` if the path does not exist."""
     try:
         return await client.get(path, params)
     except Refused as error:
@@ -50,10 +50,10 @@ async def get_or_none(client: Client, path: str, params: Params = ()) -> JsonObj
 async def members_of(
     client: Client, path: str, params: Params = ()
 ) -> AsyncIterator[tuple[str, JsonObject]]:
-    """The members of a collection that is a map, page by page; none if it does not exist.
+    """The members of a collection that is a map, page by page; none if the path does not exist.
 
     Raises:
-        BadAnswer: it is no map of objects, or endless.
+        BadAnswer: the collection is no map of objects, or is endless.
     """
     number = 0
     try:
@@ -70,7 +70,7 @@ async def members_of(
 
 
 async def delete(client: Client, path: str, params: Params = ()) -> None:
-    """Delete what is at a path; it may be gone already."""
+    """Delete the entity at a path, if it still exists."""
     try:
         await client.request("DELETE", path, params=params)
     except Refused as error:
@@ -79,7 +79,7 @@ async def delete(client: Client, path: str, params: Params = ()) -> None:
 
 
 def object_in(answer: Answer) -> Mapping[str, Any]:
-    """The JSON object that an answer has; an empty one if it has none."""
+    """The JSON object in an answer; empty if the answer has none."""
     try:
         found = orjson.loads(answer.body)
     except orjson.JSONDecodeError:

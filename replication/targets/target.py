@@ -1,4 +1,4 @@
-"""The terms in which a link writes to a server: wanted, present and removed entities."""
+"""The interface to a server that a link writes to: wanted, present and removed entities."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from replication.store.writtenentities import WrittenEntity
 
 
 class Unwritable(Exception):
-    """A server cannot have an entity, or keeps one: `args[0]` is the reason, for the operator."""
+    """A server cannot have an entity, or keeps one: `args[0]` is the reason, for operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """An entity of this node as a server is to have it.
+    """An entity of this node in the form for a server.
 
-    `content` is what the server shows of it, without what the server sets. A resource's item is
-    its meta entity.
+    `content` is the content at the server, without attributes that the server sets. The item of a
+    resource is its meta entity.
     """
 
     entity: Entity
@@ -36,7 +36,7 @@ class Item:
     def __post_init__(self) -> None:
         shape = shape_of(self.content)
         object.__setattr__(self, "shape", shape)
-        # Older drafts tell the media type beside the content.
+        # In older drafts, the media type is not a part of the content.
         media_type = str(self.entity.attributes.get("contenttype", "")).encode()
         hashed = shape + (self.entity.document_sha256 or b"") + media_type
         object.__setattr__(self, "digest", hashlib.sha256(hashed).digest())
@@ -51,21 +51,21 @@ class Item:
 
     @property
     def collection(self) -> str:
-        """The path of the collection that its resource is in."""
+        """The path of the collection of the entity's resource."""
         return self.holder.rpartition("/")[0]
 
     @property
     def holder(self) -> str:
-        """The xid of the group, or of the resource, that the entity is or belongs to."""
+        """The xid of the entity's group or resource."""
         return holder_of(self.entity.xid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An entity as a server shows it; `shape` is that of its content without its document.
+    """An entity of a server; `shape` is the hash of the content without the document.
 
-    `tag` changes with each write to it, where the server tells one. `owner` is the mark of the
-    link that brought it, where there is one.
+    `tag` changes with each write, if the server shows a tag. `owner` is the mark of the link that
+    brought the entity, if any.
     """
 
     shape: bytes
@@ -76,7 +76,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The answer to a write: the entity's path at the server, and its tag."""
+    """The answer to a write: the path of the entity at the server, and the tag."""
 
     path: str
     tag: str = ""
@@ -84,10 +84,10 @@ class Answered:
 
 @dataclass(slots=True, kw_only=True)
 class Translation:
-    """The items of some copies, groups before versions before resources.
+    """The items of a page of copies, groups before versions before resources.
 
-    `gone` are the origins that a server is not to have any more, `faults` the copies that it
-    cannot have, each with the reason.
+    `gone` has the copies whose origins the server must no longer have, `faults` the copies that the
+    server cannot have, each with the reason.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -98,8 +98,8 @@ class Translation:
 class Target(Protocol):
     """A server that a link writes to. All calls raise `ClientError`.
 
-    `root` is its URL, `identity` differs where another catalog is there than before, `software`
-    is what operators read. `client` sends all requests.
+    `root` is the URL of the server. `identity` differs between successive catalogs at the URL.
+    `software` is a name for operators. `client` sends all requests.
     """
 
     client: Client
@@ -108,32 +108,32 @@ class Target(Protocol):
     software: str
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
-        """Translate copies; those of which the server has no notion are left out."""
+        """Translate copies; entities of types that the server does not know are left out."""
         ...
 
     def path_of(self, item: Item) -> str:
-        """The path that a new entity is expected to have."""
+        """The expected path of a new entity."""
         ...
 
     async def find(self, holder: Xid) -> Mapping[str, Found]:
-        """The entities of a group, without those below it, or of a resource: by path."""
+        """The entities of a group without its resources, or of a resource: by path."""
         ...
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
-        """The entities of each resource of a group, by its xid and their paths."""
+        """The entities of each resource of a group, by the resource's xid and their paths."""
         ...
 
     async def create(
         self, items: Sequence[Item], documents: Mapping[str, bytes]
     ) -> Mapping[str, str] | None:
-        """Create new resources of one collection by one request, all or none.
+        """Create new resources of one collection by a single request, completely or not at all.
 
         Args:
-            items: all those of each resource.
-            documents: of versions, by xid.
+            items: every item of each resource.
+            documents: documents of versions, by xid.
 
         Returns:
-            tags by xid, as far as the server tells them; `None` if the API has no such request.
+            tags by xid, as far as the server shows them; `None` if the API has no such request.
         """
         ...
 
@@ -143,7 +143,7 @@ class Target(Protocol):
         """Create an entity, or replace it.
 
         Args:
-            written: the entity at the server, or the path that is expected of a new one.
+            written: the entity at the server, or the expected path of a new entity.
 
         Raises:
             Unwritable
@@ -155,33 +155,33 @@ class Target(Protocol):
     async def remove(
         self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        """Delete what a link has brought to a group or resource; return whether that is gone.
+        """Delete the link's entities in a group or resource; return whether the holder is gone.
 
-        A resource goes with the last of its versions.
+        A resource is deleted with the last of its versions.
 
         Args:
-            paths: of what to delete.
-            adopted: of what was there before the link, and stays.
-            is_whole: nothing that the link brought is to stay.
+            paths: the paths of the entities to delete.
+            adopted: the paths of adopted entities, which stay.
+            is_whole: none of the link's entities is to stay.
 
         Raises:
-            Unwritable: it has to stay, since others have added to it.
+            Unwritable: the holder has to stay, since it has foreign entities.
         """
         ...
 
 
 def holder_of(xid: str) -> str:
-    """The xid of the group, or of the resource, that an entity is or belongs to."""
+    """The xid of an entity's group or resource."""
     return xid.partition("/versions/")[0] if xid.count("/") == 6 else xid
 
 
 def shape_of(content: Mapping[str, Any]) -> bytes:
-    """A hash of content, by which equal content is found."""
+    """A hash of content, to compare content by."""
     return hashlib.sha256(canonical(content)).digest()
 
 
 def in_order(items: Sequence[Item]) -> list[Item]:
-    """Items in the order in which they are written: a version comes after its ancestor."""
+    """Items in the order of their writes: a version comes after its ancestor."""
     groups = [item for item in items if item.xid.kind == "group"]
     versions = [item for item in items if item.xid.kind == "version"]
     metas = [item for item in items if item.xid.kind == "resource"]

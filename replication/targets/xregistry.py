@@ -33,7 +33,7 @@ class XRegistryTarget:
     """An xRegistry server, with its model.
 
     Args:
-        mark: tells the link in the label of what it brings.
+        mark: the value of the label that marks the entities of the link.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class XRegistryTarget:
 
     @classmethod
     async def open(cls, client: Client, root: Mapping[str, Any], mark: str) -> XRegistryTarget:
-        """Read the model of a server that has shown its root."""
+        """Read the model of a server after its root."""
         model = read_model(await client.get("/model"), f"{client.url}/model")
         return cls(client, root, model, mark)
 
@@ -145,11 +145,11 @@ class XRegistryTarget:
         if entity.kind == "version":
             path = self._metadata(xid, kind)
         elif entity.kind == "resource":
-            # Its versions were written before.
+            # The versions were written before, so the resource exists.
             path, is_new = f"{xid}/meta", False
             if "xref" in body:
                 path, body = self._metadata(xid, kind), {"meta": body}
-        # So a change that arrives late, after a deletion, does not bring the entity back.
+        # The condition keeps a delayed request from creating an entity again after its deletion.
         condition = "If-None-Match" if is_new else "If-Match"
         try:
             answer = await self.client.request("PUT", path, body=body, headers={condition: "*"})
@@ -215,13 +215,13 @@ class XRegistryTarget:
 
 
 def _at_epoch(shown: Mapping[str, Any]) -> Params:
-    """The condition that nothing was added since this was shown."""
+    """The condition that no write has followed the shown state."""
     epoch = tag_of(shown)
     return [("epoch", epoch)] if epoch else []
 
 
 def _tag_in(shown: Any, item: Item) -> str:
-    """The tag of an item in its resource, as an answer shows that."""
+    """The tag of an item in an answer with the resource."""
     versions = shown.get("versions") if isinstance(shown, dict) else None
     if item.xid.vid:
         found = versions.get(item.xid.vid) if isinstance(versions, dict) else None

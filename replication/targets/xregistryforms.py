@@ -1,4 +1,4 @@
-"""The form of entities at an xRegistry server, as it is sent and as it is shown: no I/O."""
+"""The form of entities at an xRegistry server, in requests and in answers: no I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from catalog.model.xid import Xid
 from replication.targets.target import Found, Unwritable, shape_of
 
 MARK = "concord.link"
-"""The label that tells which link has brought an entity."""
+"""The label that names the link of an entity."""
 
-# What a server sets, or what says nothing of the content.
+# Attributes that a server sets, or that do not belong to the content.
 _SET_BY_SERVER = frozenset(
     {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "readonly", "isdefault"}
     | {"formatvalidated", "formatvalidatedreason", "authority", "origin"}
@@ -79,7 +79,7 @@ def check_types(xid: Xid, model: Mapping[str, GroupNames]) -> ResourceNames | No
     """The type of a resource or version at a server; `None` for a group.
 
     Raises:
-        Unwritable: the server's model has no such type.
+        Unwritable: the type is not in the server's model.
     """
     group = model.get(xid.groups)
     if group is None:
@@ -93,10 +93,10 @@ def check_types(xid: Xid, model: Mapping[str, GroupNames]) -> ResourceNames | No
 
 
 def content_of(entity: Entity, kind: ResourceNames | None) -> JsonObject:
-    """The content of an entity: a resource's is that of its meta entity.
+    """The content of an entity; for a resource, the content of its meta entity.
 
     Raises:
-        Unwritable: it has a document, and the server's model has none for it.
+        Unwritable: the entity has a document, and the type in the server's model has none.
     """
     attributes = {n: v for n, v in entity.attributes.items() if n not in _SET_BY_SERVER}
     is_bare = kind is not None and not kind.has_document
@@ -106,7 +106,7 @@ def content_of(entity: Entity, kind: ResourceNames | None) -> JsonObject:
 
 
 def _settled(attributes: JsonObject) -> JsonObject:
-    """Attributes without a default version that follows from the others."""
+    """Attributes without a default version that the server derives itself."""
     if "xref" in attributes:
         return {"xref": attributes["xref"]}
     if not attributes.get(_STICKY):
@@ -130,7 +130,7 @@ def body_of(
     kind: ResourceNames | None,
     mark: str,
 ) -> JsonObject:
-    """The body that gives an entity its content, its times and the mark of its link."""
+    """The body of a request with the content of an entity, its times and the mark of the link."""
     times = {
         "createdat": format_time(entity.createdat),
         "modifiedat": format_time(entity.modifiedat),
@@ -151,7 +151,7 @@ def found_in(shown: Mapping[str, Any], names: frozenset[str], *, is_version: boo
     """An entity as a server shows it.
 
     Args:
-        names: those of collections, documents and ids, which are no content.
+        names: the names of collections, documents and ids, which are not content.
     """
     kept = {n: v for n, v in shown.items() if n not in _SET_BY_SERVER and n not in names}
     labels = shown.get("labels")
@@ -165,6 +165,6 @@ def found_in(shown: Mapping[str, Any], names: frozenset[str], *, is_version: boo
 
 
 def tag_of(shown: Mapping[str, Any]) -> str:
-    """The epoch that a server shows, which rises with each write."""
+    """The epoch in an answer of a server, which rises with each write."""
     epoch = shown.get("epoch")
     return str(epoch) if type(epoch) is int else ""

@@ -1,1 +1,1 @@
-"""A link at work: what its source, its sink and its runner share."""
+"""The shared parts of sources, sinks and runners of links."""

@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from catalog.model.digest import BUCKETS
 
 Buckets = Mapping[int, tuple[int, int]]
-"""For each merged bucket that is not empty: the number of rows, and their fingerprint."""
+"""The number of rows and the fingerprint of each merged bucket that is not empty."""
 BucketRanges = Sequence[tuple[int, int]]
-"""Buckets from the first number up to and excluding the second one, in order."""
+"""Ranges of buckets in order, each with its first bucket and the bucket after its last."""
 
 LEVELS = (8, 12, 16)
-"""The bits by which buckets are merged, one level after the other."""
+"""The bits by which buckets are merged, level by level."""
 EVERYWHERE: BucketRanges = ((0, BUCKETS),)
 _FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDifference:
-    """The ranges of buckets that differ, with the greater number of rows that either side has."""
+    """The ranges of buckets that differ, with the greater number of rows of the two sides."""
 
     ranges: BucketRanges
     rows: int
 
     @property
     def is_small(self) -> bool:
-        """Whether to list the rows costs no more than to look closer."""
+        """Whether a list of the rows costs no more than a finer comparison."""
         return self.rows <= _FEW_ROWS
 
 
 def find_difference(here: Buckets, there: Buckets, bits: int) -> BucketDifference:
-    """Find the buckets, merged by their first bits, on which two catalogs do not agree."""
+    """Find the buckets, merged by their first bits, that differ between two catalogs."""
     nothing = (0, 0)
     differing = [
         number
@@ -47,7 +47,7 @@ def find_difference(here: Buckets, there: Buckets, bits: int) -> BucketDifferenc
 
 
 def divided(ranges: BucketRanges, most_ranges: int, most_buckets: int) -> Iterator[BucketRanges]:
-    """Divide ranges into parts of so many ranges and buckets at most."""
+    """Divide ranges into parts of at most `most_ranges` ranges and `most_buckets` buckets."""
     part: list[tuple[int, int]] = []
     rest = most_buckets
     for begin, stop in ranges:

@@ -1,4 +1,4 @@
-"""Compares what a link may bring with its source, by digests: from merged buckets to origins."""
+"""Compares the selection of a link in two catalogs by digests, from merged buckets to origins."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from replication.transfer.bucketcomparison import (
 
 DIGESTS = "/replication/digests"
 _MOST_DIFFERING = 100_000
-# What one answer about merged buckets is about.
+# The most merged buckets of one answer.
 _MOST_MERGED = 1 << 14
 MOST_LISTED = 1 << 11
-"""The most buckets of one list of rows."""
+"""The most buckets of a list of rows."""
 _MOST_EPOCH = 2**62
 
 
 class LinkEnds(Protocol):
-    """The two catalogs that are compared: this node, and a peer of it."""
+    """The two catalogs of a comparison: this node, and a peer."""
 
     @property
     def context(self) -> Context: ...
@@ -60,7 +60,7 @@ class OriginState:
 
 @dataclass(frozen=True, slots=True)
 class DifferingOrigin:
-    """An origin whose states differ; `None` stands for nothing, not even a tombstone."""
+    """An origin whose states differ; `None` means that not even a tombstone exists."""
 
     origin: Origin
     here: OriginState | None
@@ -69,11 +69,11 @@ class DifferingOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestComparison:
-    """The origins whose states differ, of so many rows of the other catalog.
+    """The origins whose states differ, and the number of rows of the other catalog.
 
     Args:
-        cursor: of the time before anything was compared.
-        wanted: the origins to copy, in their order.
+        cursor: the cursor from before the comparison.
+        wanted: the origins to copy, in order.
     """
 
     cursor: Any
@@ -85,14 +85,14 @@ class DigestComparison:
 async def find_differences(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
 ) -> DigestComparison | None:
-    """Compare a selection here with the same at the other catalog; by digests.
+    """Compare a selection of this node with the same selection of the other catalog, by digests.
 
     Args:
-        is_whole: where this node has no entity of the selection, list every entity that the other
-            catalog has.
+        is_whole: if this node has no entity of the selection, list every entity of the other
+            catalog.
 
     Returns:
-        `None` if nothing is here, or too much differs to be listed.
+        `None` if this node has no entity of the selection, or too much differs to be listed.
 
     Raises:
         ClientError: the other catalog does not answer, or offers no such digests.
@@ -107,7 +107,7 @@ async def find_differences(
 
 
 async def read_authorities(source: LinkEnds) -> list[str]:
-    """Read the authorities that a source has entities of; one more than it names at most.
+    """Read the authorities of a source's entities, at most one more than the source may name.
 
     Raises:
         ClientError
@@ -118,7 +118,7 @@ async def read_authorities(source: LinkEnds) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """The ranges of buckets that differ, of so many rows, and the cursor of the first answer."""
+    """The ranges of buckets that differ, the number of rows, and the cursor of the first answer."""
 
     cursor: str
     rows: int
@@ -128,9 +128,12 @@ class Descent:
 async def descend(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
 ) -> Descent | None:
-    """Find the ranges of buckets that differ; `None` if nothing is here, unless it `is_whole`.
+    """Find the ranges of buckets that differ.
 
-    The cursor is of the first answer: whatever changes at the source after it, the feed brings.
+    The cursor is the cursor of the first answer: the feed brings every later change of the source.
+
+    Returns:
+        `None` if this node has no entity of the selection, unless `is_whole`.
     """
     cursor, rows, difference = "", 0, BucketDifference(ranges=EVERYWHERE, rows=0)
     for bits in LEVELS:
@@ -258,7 +261,7 @@ def read_named(flow: LinkEnds, answer: Answer) -> list[str]:
 
 
 def _read_merged(flow: LinkEnds, answer: Answer, bits: int) -> dict[int, tuple[int, int]]:
-    """Read merged buckets; a source that does not know of them sends others, without `bits`."""
+    """Read merged buckets; an older source ignores the request and sends buckets without `bits`."""
     found = _read_json(flow, answer)
     if found.get("bits") != bits or found.get("digestversion") != DIGEST_VERSION:
         raise _malformed(flow, "no merged digests")

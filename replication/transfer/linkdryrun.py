@@ -15,13 +15,12 @@ _FIRST = 20
 
 @dataclass(slots=True, kw_only=True)
 class DryRun:
-    """The outcomes of a run: `created`, `changed`, `deleted`, `published`, or the verdict on what
-    stays away.
+    """The outcomes of a run: `created`, `changed`, `deleted`, `published`, or a verdict.
 
     Args:
         rows: entities and deletions of the source that the link may bring.
-        differing: those that the target has not as the source has them.
-        question: what the link would ask first, if it would.
+        differing: entities and deletions that differ at the target.
+        question: the question that the link would ask first, if any.
     """
 
     rows: int
@@ -31,7 +30,7 @@ class DryRun:
     question: Question | None = None
 
     def note(self, outcome: str, origin: Origin, epoch: int = 0, xid: str = "") -> None:
-        """Add an entity that is written or deleted; its xid is that of its origin unless given."""
+        """Add an entity that is written or deleted; by default the xid is the xid of the origin."""
         self.add(
             outcome,
             CopyFinding(origin=origin, xid=xid or origin.xid, epoch=epoch, verdict=Verdict.APPLY),

@@ -1,4 +1,4 @@
-"""The objects that the runners of all links of a process share."""
+"""The objects shared by the runners of all links of a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replication.peers.peeraccess import PeerAccess, access_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkResources:
-    """The objects that all runners of a process share."""
+    """The objects shared by the runners of a process."""
 
     context: Context
     session: aiohttp.ClientSession
@@ -51,7 +51,7 @@ class LinkResources:
         """A client of the catalog at the other end of a link.
 
         Args:
-            access: shows the credential of the link, where clients share that.
+            access: the credential of the link, if several clients share its tokens.
         """
         timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
         shown = access or access_of(link, self.context)
@@ -59,11 +59,11 @@ class LinkResources:
 
 
 class LinkConnections:
-    """The shares of the connections that links may use at a time.
+    """The shares of the outgoing connections that links may use at a time.
 
-    Links whose last attempt failed share a quarter of them until they are current: a peer that
-    does not answer keeps a connection for long. Those that wait at their sources for changes share
-    half. The rest is left to those that bring something.
+    Links whose last attempt failed share a quarter until they are current, since a peer that does
+    not answer occupies a connection for long. Requests that wait for changes at a source share
+    half. The rest is left for links that bring copies.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -73,7 +73,7 @@ class LinkConnections:
 
     @contextlib.contextmanager
     def place_to_wait(self) -> Iterator[bool]:
-        """Take a place for a request that waits at a source; the value is whether there is one."""
+        """Take a place for a request that waits at a source; false without a free place."""
         has_place = self._waiting.take_now()
         try:
             yield has_place

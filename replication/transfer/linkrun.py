@@ -1,4 +1,4 @@
-"""The state of a running link, which its runner, source and sink share."""
+"""The state of a running link, shared by the link's runner, source and sink."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ CursorT = TypeVar("CursorT")
 
 
 class BeginAgain(ClientError):
-    """A link cannot go on from its cursor, and compares or copies everything again.
+    """A link cannot continue from its cursor, and compares or copies everything again.
 
     Args:
-        loss: the reason why its source may lack what the link has brought, if there is one.
-        error_class: under which the reason is counted, if it is an error of the source.
+        loss: the reason why the source may lack entities that the link has brought, after a loss.
+        error_class: the class under which the reason is counted, if the source caused an error.
     """
 
     is_retryable = True
@@ -53,7 +53,7 @@ class BeginAgain(ClientError):
 
 
 class OutOfStep(ClientError):
-    """The target of a link has another cursor than the link: the link asks for it again."""
+    """The target of a link has a different cursor: the link asks for the cursor again."""
 
     is_retryable = True
 
@@ -70,12 +70,12 @@ class AwaitsAnswer(ClientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerIdentity:
-    """The other catalog of a link, as it was met.
+    """The other catalog of a link, as last met.
 
     Args:
-        base: the base of the URLs that it gives out, if it names one.
-        loss: the reason why it may lack what the link has brought, if there is one.
-        changed: the words for an instance that is another one than before; "" if that is no event.
+        base: the base of the URLs that the catalog gives out, if stated.
+        loss: the reason why the catalog may lack entities that the link has brought, after a loss.
+        changed: the event of a new instance, in words; "" for no event.
     """
 
     instance: uuid.UUID
@@ -87,7 +87,7 @@ class PeerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start(Generic[CursorT]):
-    """The cursor to go on from, `None` to begin; the complete copy ends before it or after it."""
+    """The cursor to continue from, `None` for the beginning, and whether a copy was completed."""
 
     cursor: CursorT | None
     is_copied: bool
@@ -95,8 +95,7 @@ class Start(Generic[CursorT]):
 
 @dataclass(slots=True, kw_only=True)
 class Applied:
-    """The numbers of copies, of changes that they made, of entities that they deleted, and of those
-    copies that could not be applied."""
+    """The numbers of copies, of changes by the copies, of deleted entities, and of conflicts."""
 
     copies: int = 0
     changes: int = 0
@@ -105,7 +104,7 @@ class Applied:
 
     @property
     def text(self) -> str:
-        """The numbers for the history of a link."""
+        """The numbers in words for the history of a link."""
         brought = f"{counted(self.copies, 'copies')}, {counted(self.changes, 'changes')}"
         return f"{brought}, {self.deleted} deleted"
 
@@ -118,17 +117,18 @@ class Applied:
 
 @dataclass(slots=True)
 class Arrived:
-    """The bytes of a peer that were counted with a batch so far."""
+    """The bytes from a peer that batches have counted so far."""
 
     counted: int = 0
 
     def take(self, received: int) -> int:
-        """Count, with the next batch, all that was `received` since the last one."""
+        """Count the bytes since the last batch with the next batch."""
         since, self.counted = received - self.counted, received
         return since
 
     def add(self, size: int) -> None:
-        """Count, with the next batch, bytes that came by another client than the peer's."""
+        """Count bytes of a client other than the peer's with the next batch."""
+        # A lower mark makes the next `take` count `size` on top of the peer's bytes.
         self.counted -= size
 
 
@@ -137,16 +137,17 @@ class LinkRun:
     """A link while it runs.
 
     Args:
-        link: as it is stored; once its other catalog was met, with the identity of that.
+        link: the stored link; after the contact with the other catalog, with the catalog's
+            identity.
         peer: a client of the other catalog.
-        source: the other catalog's handshake, of a link that brings and has met its source.
-        wakeup: is set when the link is to do something at once.
-        requested: how often conflicts were to be retried.
-        retried: how often of these they were.
-        strays: the origins of copies that came spoilt, where nobody knows what they were of.
-        is_allowed: an operator has answered the question about what goes.
-        failures: in a row, before this contact.
-        arrived: counts the bytes that the peer has sent.
+        source: the handshake of the source, for a bringing link after the contact.
+        wakeup: an event that is set when the link is to act at once.
+        requested: the number of requests to retry conflicts.
+        retried: the number of completed requests.
+        strays: the origins of damaged copies whose true origins are unknown.
+        is_allowed: an operator has answered the question about deletions.
+        failures: the number of failures in a row before this contact.
+        arrived: the count of the bytes that the peer has sent.
     """
 
     link: Link
@@ -187,18 +188,17 @@ class LinkRun:
 
     @property
     def interval(self) -> float:
-        """The seconds between two looks at a source that tells nothing."""
+        """The seconds between two requests to a source that announces no changes."""
         return self.settings.pull_interval_seconds
 
     @property
     def policy(self) -> Policy:
-        """The policy for what the link brings, once its source was met or pinned."""
+        """The policy for the copies of a bringing link, once the source was met or pinned."""
         own, source = self.database.node.authority, self.link.authority or ""
         return policy_of(self.link.definition, own=own, source=source)
 
     def about(self, authority: str) -> LinkRun:
-        """The same link, as if its source were of another authority that an operator there has let
-        go of some entities of."""
+        """The run of the link for another authority, whose loss of entities was allowed."""
         link = replace(self.link, authority=authority, doubts=True, former=None)
         return replace(self, link=link, is_allowed=True)
 

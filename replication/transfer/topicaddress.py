@@ -1,4 +1,4 @@
-"""The address of a topic of copies, and the errors of those that use it. Needs no Kafka client."""
+"""The address of a topic of copies, and the errors of topics. Needs no Kafka client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TopicUnusable(ClientError):
 
 
 class TopicLost(BeginAgain):
-    """A topic does not have what it had: it was deleted, truncated or written anew."""
+    """A topic lacks earlier records: the topic was deleted, truncated or written anew."""
 
     def __init__(self, message: str, *, loss: str = "") -> None:
         super().__init__(f"{message}: {loss}" if loss else message, loss=loss)
@@ -48,13 +48,13 @@ class TopicAddress:
 
 
 def address_of(url: str, settings: Settings) -> TopicAddress:
-    """The address that a URL names, `kafka://HOST:PORT,HOST:PORT/TOPIC`, or `kafkas` with TLS.
+    """The address in a URL, `kafka://HOST:PORT,HOST:PORT/TOPIC`, or `kafkas` for TLS.
 
-    `kafka:///TOPIC` is a topic of the cluster that the node's settings name. Only that cluster is
-    sent the credential of the settings.
+    `kafka:///TOPIC` is a topic of the cluster in the node's settings. The credential of the
+    settings is sent only to that cluster.
 
     Raises:
-        TopicUnusable: the settings name none, or certificates that cannot be read.
+        TopicUnusable: the settings name no cluster, or a file of certificates that cannot be read.
     """
     parts = urlsplit(split_hosts(url)[0])
     if parts.netloc:
@@ -89,7 +89,7 @@ def _certificates_in(file: str | None) -> str | None:
 
 
 def why_no_topic(url: str, settings: Settings) -> str | None:
-    """The reason why a URL is not that of a topic that may be used, or `None`."""
+    """The reason why a URL is not the URL of a permitted topic, or `None`."""
     parts = urlsplit(split_hosts(url)[0])
     if parts.scheme in TOPIC_SCHEMES and not parts.netloc:
         if settings.kafka_url is None:

@@ -1,6 +1,6 @@
-"""What a link joins: a source that gives pages from a cursor, and a sink that applies them.
+"""The two ends of a link: a source that gives pages from a cursor, and a sink that applies pages.
 
-One of the two is another catalog, the peer of the link.
+One of the two is the peer of the link, the other catalog.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from catalog.store.links import Link
 from replication.transfer.comparison import DigestComparison
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 
-# Where more of the rows differ, a complete copy costs less.
+# If a larger share of the rows differs, a complete copy costs less.
 _LARGEST_SHARE = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
 class LinkPage:
-    """Copies that come together, and what the source says of what follows.
+    """A page of copies, and the state of the source after the page.
 
     Args:
-        cursor: everything up to it has come with this page; `None` while there is more before one.
-        behind: the changes that the source has after them, if it tells.
-        is_last: the source had nothing further.
-        is_behind: it has something further, which cannot be read yet.
-        currentat: the time at which it had nothing further; `None` is now.
+        cursor: the cursor after the page; `None` if more copies precede the next cursor.
+        behind: the number of changes that the source has after the page, if stated.
+        is_last: the source has nothing further.
+        is_behind: the source has further changes, which cannot be read yet.
+        currentat: the time at which the source had nothing further; `None` is now.
     """
 
     cursor: Any = None
@@ -42,24 +42,24 @@ class LinkPage:
 
 
 class LinkSource:
-    """Gives pages from a cursor. The id of its subscription, if it has one, wakes the link."""
+    """Gives pages from a cursor. The id of the source's subscription, if any, wakes the link."""
 
     subscription: str | None = None
 
     def everything(self, after: Any) -> AsyncGenerator[Any]:
-        """A complete copy, or the rest of one; its last page has a cursor."""
+        """A complete copy, or the rest of a complete copy; the last page has a cursor."""
         raise NotImplementedError
 
     def differing(self, found: Any) -> AsyncGenerator[Any]:
-        """What differs by a comparison; the last page has a cursor."""
+        """The differing origins of a comparison; the last page has a cursor."""
         raise NotImplementedError
 
     def changes(self, cursor: Any) -> AsyncGenerator[Any]:
-        """What changes after a cursor. After its end, the link meets its peer again."""
+        """The changes after a cursor. After the end, the link meets its peer again."""
         raise NotImplementedError
 
     async def again(self, *, is_requested: bool) -> AsyncGenerator[Any]:
-        """What could not be applied, again; an operator may have requested it."""
+        """The copies that could not be applied, again; an operator may have requested a retry."""
         nothing: Sequence[Any] = ()
         for page in nothing:
             yield page
@@ -69,28 +69,29 @@ class LinkSink:
     """Applies pages, and saves their cursors."""
 
     async def drop(self) -> str:
-        """Drop what an operator asked to be dropped; return what that was."""
+        """Drop entities as an operator asked; return a description for the history."""
         return "nothing"
 
     async def reconsider(self) -> None:
-        """Let go what the link selects no more, and rename what is named otherwise."""
+        """Drop deselected entities, and rename entities whose names have changed."""
 
     async def begin(self, found: Any) -> None:
-        """Prepare for a complete copy, or for what differs by a comparison."""
+        """Prepare for a complete copy, or for the differing origins of a comparison."""
 
     async def apply(self, page: Any) -> Applied:
         """Apply a page."""
         raise NotImplementedError
 
     def told(self, total: Applied) -> tuple[str, str]:
-        """The event, and its details, of a complete copy in the history of the link."""
+        """The event of a complete copy in the history of the link, and its details."""
         raise NotImplementedError
 
 
 class LinkPeer:
-    """The other catalog: the source of a link that brings, or the sink of one that sends.
+    """The other catalog: the source of a bringing link, or the sink of a sending link.
 
-    So many copies are expected, if that is known. Retries are costly if much is read for them.
+    `expected` is the number of copies to expect, if known. `has_costly_retries` means that a retry
+    reads much.
     """
 
     has_costly_retries = False
@@ -101,14 +102,14 @@ class LinkPeer:
         return nullcontext()
 
     async def meet(self) -> None:
-        """Ask the other catalog for its identity.
+        """Ask the other catalog for an identity.
 
         Raises:
-            ClientError: it does not answer, or the link cannot work with it.
+            ClientError: the catalog does not answer, or the link cannot work with it.
         """
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity | None:
-        """The identity of the other catalog; `None` if nobody answers for it.
+        """The identity of the other catalog; `None` for a topic, which has no identity.
 
         Raises:
             ClientError: an operator has to decide.
@@ -116,7 +117,7 @@ class LinkPeer:
         return None
 
     async def resume(self, saved: str | None) -> Start[Any]:
-        """The cursor to go on from, given the one that was saved."""
+        """The cursor to continue from, given the saved cursor."""
         raise NotImplementedError
 
     async def compare(self) -> DigestComparison | None:
@@ -124,14 +125,13 @@ class LinkPeer:
         return None
 
     async def allowances(self) -> Mapping[str, str]:
-        """What the other catalog was allowed to lose, and the link is to lose now: digests by
-        authority."""
+        """The allowed losses of the other catalog for the link to follow: digests by authority."""
         return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A source and a sink. `peer` is the source or the sink, whichever is another catalog."""
+    """A source and a sink; `peer` is the end at the other catalog."""
 
     source: LinkSource
     sink: LinkSink
@@ -140,7 +140,7 @@ class Transfer:
     async def compare(self, link: Link) -> DigestComparison | None:
         """Compare the two catalogs; `None` if everything is to be copied.
 
-        A link that selects other entities than before copies what differs, however much it is.
+        A link whose selection has changed copies only the differing origins, however many they are.
         """
         found = await self.peer.compare()
         if found is None:
@@ -149,13 +149,13 @@ class Transfer:
         return None if is_much and link.former is None else found
 
     async def copy(self, found: DigestComparison | None, after: Any = None) -> tuple[Any, Applied]:
-        """Copy what differs, or everything.
+        """Copy the differing origins, or everything.
 
         Args:
-            after: a cursor within a complete copy that broke off, to go on from.
+            after: a cursor within an interrupted complete copy, to continue from.
 
         Returns:
-            the cursor to go on from, and the numbers of what was applied.
+            the cursor to continue from, and the numbers of the applied copies.
 
         Raises:
             TooManyDeletions: the link asks.
@@ -172,14 +172,14 @@ class Transfer:
         return cursor, total
 
     def told(self, found: DigestComparison | None, total: Applied) -> tuple[str, str]:
-        """The event, and its details, of a copy in the history of a link."""
+        """The event of a copy in the history of a link, and its details."""
         event, detail = self.sink.told(total)
         if found is None:
             return event, detail
-        # Of these, the other catalog may have lost some.
+        # The rows of the other catalog exclude the origins that the catalog lacks.
         rows = max(found.rows, len(found.differing))
         return "compared", f"{len(found.differing)} of {counted(rows, 'origins')} differ: {detail}"
 
 
 MakeTransfer = Callable[[LinkRun], Transfer]
-"""Makes the source and the sink of a link, as its mode wants."""
+"""Makes the source and the sink of a link for its mode."""
