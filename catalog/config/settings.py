@@ -282,6 +282,8 @@ class Settings(Limits):
     )
     pull_interval_seconds: PositiveFloat = 30.0
     """Time between two pulls of a link when no event causes one"""
+    comparison_interval_seconds: NonNegativeFloat = 900.0
+    """Time between two comparisons of the digests of a link and its peer; 0 is never"""
     delivery_timeout_seconds: PositiveFloat = 10.0
     """Longest time that a sink may take to answer a delivery"""
     validate_sinks: bool = Field(

@@ -79,6 +79,9 @@ def _links(figures: StoredFigures) -> Iterator[Metric]:
     labels = ("id", "mode")
     yield _by(labels, "concord_link_conflicts", "Copies that were not applied", worst, "conflicts")
     yield _by(labels, "concord_link_failures", "Attempts in a row that failed", worst, "failures")
+    compared = [row for row in worst if row["differing"] is not None]
+    differing = "Entities that a link and its peer have in different states"
+    yield _by(labels, "concord_link_differing", differing, compared, "differing")
     behind = [row for row in worst if row["behind"] is not None]
     changes = "Changes that a link has yet to bring, as its source told last"
     yield _by(labels, "concord_link_lag_changes", changes, behind, "behind")

@@ -227,7 +227,9 @@ class LinkAnswer(AnswerBody):
     `confirmed` is the time since the source was last found to have no further change. `lag` is the
     greatest possible age of a missing change: 0 while the link is current, else equal to
     `confirmed`. `behind` is the number of changes still to read, by the last report of the source,
-    while the source answers. `rate` is in copies per second, in the last minute. Stars stand for a
+    while the source answers. `rate` is in copies per second, in the last minute. `differing` is the
+    number of entities whose states differed at the link and at the peer when digests were last
+    compared, at `comparedat`; conflicts of the link do not count. Stars stand for a
     `token`. `found` is in the answer to the request that makes a link, `allowed`, the number of
     deletions, in the answer to a request with `allow`.
     """
@@ -265,6 +267,8 @@ class LinkAnswer(AnswerBody):
     bytes: Count
     progress: CompleteCopy | None = None
     conflicts: Count
+    differing: Count | None = None
+    comparedat: Time | None = None
     failures: Count = Field(description="In a row.")
     error: str | None = None
     errors: dict[str, int] = Field(description="Numbers of errors, by class.")

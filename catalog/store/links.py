@@ -98,6 +98,7 @@ class Link:
     and endpoints new addresses. `sealed` is the credential that the link shows to its peer,
     encrypted, and `credential` the public part. `loss` is the reason why the source may lack or
     delete entities that the link has brought, until the link has caught up with the source.
+    `comparedat` is the time of the last comparison of digests, which found `differing` origins.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts copies at the
@@ -132,6 +133,8 @@ class Link:
     sealed: bytes | None = field(default=None, repr=False)
     credential: Mapping[str, Any] | None = None
     loss: str | None = None
+    comparedat: datetime | None = None
+    differing: int | None = None
 
 
 def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
@@ -414,6 +417,21 @@ async def save_state(
 async def expect(connection: Connection, link: Link, copies: int) -> None:
     """Store the number of copies that a copying link expects."""
     await connection.execute(_queries.expect, link.id, link.revision, copies)
+
+
+async def save_comparison(connection: Connection, link: Link, at: datetime, differing: int) -> int:
+    """Store the outcome of a comparison of a link with its peer.
+
+    Args:
+        differing: the number of origins whose states differ.
+
+    Returns:
+        the number that the comparison before it found; 0 without one.
+    """
+    before = await connection.fetchval(
+        _queries.save_comparison, link.id, link.revision, at, differing
+    )
+    return before or 0
 
 
 async def remember(

@@ -349,6 +349,8 @@ _NAMES = {
     "confirmed": "confirmed (seconds ago)",
     "currentat": "current at",
     "applied": "copies applied",
+    "differing": "differing entities",
+    "comparedat": "digests compared at",
     "appliedat": "last applied at",
     "succeededat": "last succeeded at",
     "rate": "copies per second",

@@ -23,6 +23,7 @@ _DEFINED = ("mode", "dialect", "authorities", "scope", "types", "labels", "prefi
 _KEPT = (
     *("id", "credential", "authority", "cursor", "currentat", "applied", "appliedat", "conflicts"),
     *("failures", "errors", "nextattemptat", "question", "subscription", "history"),
+    *("differing", "comparedat"),
 )
 
 

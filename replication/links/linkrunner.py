@@ -20,6 +20,7 @@ from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.deciding.pinning import met
 from replication.feed.confirmations import SAVE_SECONDS
+from replication.links.periodiccomparison import compared_periodically
 from replication.peers.handshake import cause_of, describe
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, class_of, state_of
@@ -132,7 +133,10 @@ class LinkRunner:
             cursor, self._may_conflict = start.cursor, True
             if not start.is_copied:
                 cursor = await self._copy(cursor)
-            async with contextlib.aclosing(transfer.source.changes(cursor)) as pages:
+            async with (
+                compared_periodically(self.link_run, transfer.peer, self._is_current),
+                contextlib.aclosing(transfer.source.changes(cursor)) as pages,
+            ):
                 async for page in pages:
                     await self._note(page, await transfer.sink.apply(page))
 
@@ -214,6 +218,9 @@ class LinkRunner:
             run.resources.confirmations.add(run.link)
         elif not applied.copies or self._state != "current" or self._is_busy():
             await self._report("current", currentat=page.currentat or datetime.now(UTC))
+
+    def _is_current(self) -> bool:
+        return self._state == "current"
 
     def _is_busy(self) -> bool:
         """Whether pages have had copies for so long that the state has to be stored again.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
@@ -34,6 +34,7 @@ from replication.transfer.comparison import (
     DigestComparison,
     OriginState,
     find_differences,
+    unsettled,
 )
 from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
@@ -125,6 +126,12 @@ class PeerSink(LinkSink, LinkPeer):
         if flow.needs_all or flow.loss:
             return None
         return await compare_target(flow)
+
+    async def differences(self) -> Collection[DifferingOrigin] | None:
+        """Compare digests with the target, and return what a current link must not leave."""
+        found = await _compare(self._flow)
+        own = self._run.database.node.authority
+        return None if found is None else unsettled(found.differing, own, sends=True)
 
     async def preview(self) -> DryRun | None:
         """The effect of a push, by digests; refusals of the target stay unknown until a real push.

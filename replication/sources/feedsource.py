@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from catalog.client import ClientError, CursorExpired
@@ -27,9 +27,14 @@ from replication.signing.signaturechecks import read_trust
 from replication.sources.copypages import COPIES_OF_ONE, CopyPage, pages_of
 from replication.sources.labelledfeed import labelled_changes, labelled_listing
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic
-from replication.sources.sourcecomparison import SourceComparison, compare
+from replication.sources.sourcecomparison import (
+    SourceComparison,
+    compare,
+    unsettled_differences,
+)
 from replication.store import allowances
 from replication.store.linkconflicts import MOST_CONFLICTS, LinkConflict
+from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSource
 
@@ -123,6 +128,10 @@ class FeedSource(LinkSource, LinkPeer):
         if run.link.doubts:
             await await_earlier_batches(run.context)
         return await compare(run)
+
+    async def differences(self) -> Collection[DifferingOrigin] | None:
+        """Compare digests with the source, and return what a current link must not leave."""
+        return await unsettled_differences(self._run)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
         """A snapshot of the source, with the cursor in the last page.

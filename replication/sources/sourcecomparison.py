@@ -23,6 +23,7 @@ from replication.transfer.comparison import (
     cursor_of,
     find_differences,
     read_named,
+    unsettled,
 )
 from replication.transfer.linkrun import LinkRun
 
@@ -83,6 +84,20 @@ async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> Source
         wanted=_wanted(differing, policy),
         policy=policy,
     )
+
+
+async def unsettled_differences(run: LinkRun) -> list[DifferingOrigin] | None:
+    """Compare a link with its source; see `LinkPeer.differences`."""
+    found = await compare(run, is_whole=True)
+    if found is None:
+        return None
+    policy = found.policy
+    return [
+        each
+        for each in unsettled(found.differing, policy.sender, sends=False)
+        # The source does not tell whether an entity is gone or has other labels.
+        if may_bring(each.origin, policy) and (each.there is not None or not policy.labels)
+    ]
 
 
 def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin]:

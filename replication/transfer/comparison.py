@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -80,6 +80,31 @@ class DigestComparison:
     rows: int
     differing: Sequence[DifferingOrigin]
     wanted: Sequence[Origin] = ()
+
+
+def unsettled(
+    differing: Iterable[DifferingOrigin], authority: str, *, sends: bool
+) -> list[DifferingOrigin]:
+    """The differences that a current link must not leave.
+
+    The receiver has the sender's own entities in the same state. Entities that the sender relays
+    may have come to the receiver in a newer state by another link, but not in an older one.
+
+    Args:
+        authority: the sender's.
+        sends: this node is the sender.
+    """
+    return [each for each in differing if _is_unsettled(each, authority, sends=sends)]
+
+
+def _is_unsettled(each: DifferingOrigin, authority: str, *, sends: bool) -> bool:
+    sent, held = (each.here, each.there) if sends else (each.there, each.here)
+    # Each catalog drops its tombstones by its own clock.
+    if all(state is None or state.is_deleted for state in (sent, held)):
+        return False
+    if each.origin.authority == authority:
+        return True
+    return sent is not None and (held is None or held.epoch <= sent.epoch)
 
 
 async def find_differences(

@@ -6,7 +6,7 @@ One of the two is the peer of the link, the other catalog.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from typing import Any
 from catalog.model.masking import counted
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.transfer.comparison import DigestComparison
+from replication.transfer.comparison import DifferingOrigin, DigestComparison
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 
 # If a larger share of the rows differs, a complete copy costs less.
@@ -122,6 +122,17 @@ class LinkPeer:
 
     async def compare(self) -> DigestComparison | None:
         """Compare digests; `None` if everything is to be copied."""
+        return None
+
+    async def differences(self) -> Collection[DifferingOrigin] | None:
+        """Compare digests, and return the differences that a current link must not leave.
+
+        Returns:
+            `None` if the two catalogs cannot be compared by digests.
+
+        Raises:
+            ClientError: the other catalog does not answer now.
+        """
         return None
 
     async def allowances(self) -> Mapping[str, str]:

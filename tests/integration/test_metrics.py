@@ -87,6 +87,7 @@ async def test_subscriptions_and_links_tell_how_far_behind_they_are(node: Node) 
                ('fresh', 2, '{"mode": "pull"}', 'current', now(), 7),
                ('unmet', 3, '{"mode": "push"}', 'new', NULL, 0)""",
     )
+    await execute(node, "UPDATE links SET differing = 2 WHERE id = 'fresh'")
     await node.put("/messagegroups/g")
     found = await samples(node)
     assert found["concord_subscriptions", "active"] == 121
@@ -99,6 +100,8 @@ async def test_subscriptions_and_links_tell_how_far_behind_they_are(node: Node) 
     assert found["concord_link_lag_seconds", "fresh", "pull", "current"] == 0
     assert ("concord_link_lag_seconds", "unmet", "push", "new") not in found
     assert found["concord_link_applied_total", "fresh", "pull"] == 7
+    assert found["concord_link_differing", "fresh", "pull"] == 2
+    assert ("concord_link_differing", "late", "pull") not in found, "nothing was compared"
 
 
 async def test_the_format_of_openmetrics_is_given_on_request(node: Node) -> None:

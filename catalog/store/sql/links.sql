@@ -26,7 +26,9 @@ UPDATE links SET
     failures = 0,
     nextattemptat = NULL,
     error = NULL,
-    question = NULL
+    question = NULL,
+    comparedat = NULL,
+    differing = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
 
@@ -189,6 +191,14 @@ WHERE id = $1 AND revision = $2
 -- name: expect
 -- Store how many copies a link that copies expects.
 UPDATE links SET copyof = $3 WHERE id = $1 AND revision = $2
+
+-- name: save_comparison
+-- Store that the digests of a link and its peer were compared at $3, and the number of origins that
+-- differed; return the number before.
+WITH before AS (SELECT id, differing FROM links WHERE id = $1 AND revision = $2)
+UPDATE links l SET comparedat = $3, differing = $4
+FROM before WHERE l.id = before.id
+RETURNING before.differing
 
 -- name: remember
 -- Add an event to the history of a link, which keeps the last twenty of them, none from before $6.

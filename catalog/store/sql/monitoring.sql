@@ -64,15 +64,15 @@ SELECT definition ->> 'mode' AS mode, state, count(*) AS number
 FROM links GROUP BY mode, state
 
 -- name: worst_links
--- The links that have not been current for longest, and their conflicts. The lag is unknown of
--- those that never were.
-SELECT l.id, l.definition ->> 'mode' AS mode, l.state, l.applied, l.failures, l.behind,
+-- The links whose entities differ from those of their peers, then the links that have not been
+-- current for longest. The lag is unknown of links that never were.
+SELECT l.id, l.definition ->> 'mode' AS mode, l.state, l.applied, l.failures, l.behind, l.differing,
     all_errors(l.errors) AS errors,
     (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts,
     CASE WHEN l.state = 'current' THEN 0
         ELSE extract(epoch FROM now() - l.currentat) END::float8 AS seconds
 FROM links l
-ORDER BY l.state = 'current', l.currentat NULLS FIRST, l.id
+ORDER BY coalesce(l.differing, 0) = 0, l.state = 'current', l.currentat NULLS FIRST, l.id
 LIMIT $1
 
 -- name: link_credentials

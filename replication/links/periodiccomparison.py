@@ -1,0 +1,124 @@
+"""Compares the digests of a link and its peer periodically, and reports entities that differ."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection
+from datetime import UTC, datetime
+
+import structlog
+
+from catalog.client import ClientError
+from catalog.model.errors import ServerBusy
+from catalog.model.masking import counted
+from catalog.store import links
+from replication.store.linkconflicts import MOST_CONFLICTS
+from replication.transfer.comparison import DifferingOrigin, OriginState
+from replication.transfer.linkrun import LinkRun
+from replication.transfer.transfer import LinkPeer
+
+_log = structlog.get_logger(__name__)
+
+_CONFLICTS_AT_ONCE = 1000
+_MOST_TOLD = 3
+
+
+@contextlib.asynccontextmanager
+async def compared_periodically(
+    run: LinkRun, peer: LinkPeer, is_current: Callable[[], bool]
+) -> AsyncIterator[None]:
+    """Compare a link with its peer while the context is open.
+
+    The number of entities that differ is stored with the link; a change of the number is an event
+    in the history of the link. Nothing is repaired.
+
+    Args:
+        is_current: whether the link has brought all changes that its source has.
+    """
+    if not run.settings.comparison_interval_seconds:
+        yield
+        return
+    comparing = asyncio.create_task(_compare_for_ever(run, peer, is_current))
+    try:
+        yield
+    finally:
+        comparing.cancel()
+        await asyncio.wait([comparing])
+
+
+async def _compare_for_ever(run: LinkRun, peer: LinkPeer, is_current: Callable[[], bool]) -> None:
+    interval, random = run.settings.comparison_interval_seconds, run.resources.timing.random
+    # The links of a node begin together when the node starts, and hundreds may share a source.
+    await asyncio.sleep(interval * random.random())
+    while True:
+        try:
+            found = await _lasting_differences(run, peer, is_current)
+            if found is not None:
+                await _report(run, found)
+        except (ClientError, ServerBusy) as error:
+            _log.info("link not compared", link=run.link.id, cause=str(error))
+        # A fault of the comparison must not end the comparisons of the link.
+        except Exception:
+            _log.exception("comparison failed", link=run.link.id)
+        await asyncio.sleep(interval * (0.9 + 0.2 * random.random()))
+
+
+async def _lasting_differences(
+    run: LinkRun, peer: LinkPeer, is_current: Callable[[], bool]
+) -> Collection[DifferingOrigin] | None:
+    """The differences that two comparisons find; `None` if the catalogs cannot be compared now.
+
+    A change that is under way differs once: the link has an interval to bring the change before
+    the second comparison.
+    """
+    if not is_current():
+        return None
+    first = await _differences(run, peer)
+    if not first:
+        return first
+    await asyncio.sleep(run.interval)
+    again = await _differences(run, peer)
+    return first & again if again is not None and is_current() else None
+
+
+async def _differences(run: LinkRun, peer: LinkPeer) -> frozenset[DifferingOrigin] | None:
+    """The differences without the conflicts of the link, which operators see already."""
+    found = await peer.differences()
+    if not found:
+        return None if found is None else frozenset()
+    conflicts = {c.origin async for each in run.conflicts(_CONFLICTS_AT_ONCE) for c in each}
+    # The link stores no more conflicts than that, so others may be among the differences.
+    if len(conflicts) >= MOST_CONFLICTS:
+        return None
+    return frozenset(each for each in found if each.origin not in conflicts)
+
+
+async def _report(run: LinkRun, found: Collection[DifferingOrigin]) -> None:
+    async with run.database.acquire() as connection:
+        before = await links.save_comparison(connection, run.link, datetime.now(UTC), len(found))
+    if len(found) == before:
+        return
+    if not found:
+        await run.remember("agrees", "All entities agree with those of the other catalog again.")
+        return
+    _log.warning("link differs from its peer", link=run.link.id, entities=len(found))
+    told = sorted(found, key=lambda each: (each.origin.authority, each.origin.xid))[:_MOST_TOLD]
+    more = f" and {len(found) - len(told)} more" if len(found) > len(told) else ""
+    await run.remember(
+        "differs",
+        f"{counted(len(found), 'entities')}: {', '.join(map(_shown, told))}{more}. "
+        f"`concord link reset {run.link.id}` brings what differs.",
+    )
+
+
+def _shown(each: DifferingOrigin) -> str:
+    here, there = _state(each.here), _state(each.there)
+    states = f"{here}, other content" if here == there else f"{here} here, {there} there"
+    return f"{each.origin.xid} of {each.origin.authority} ({states})"
+
+
+def _state(state: OriginState | None) -> str:
+    if state is None:
+        return "missing"
+    return f"{'deleted at' if state.is_deleted else 'epoch'} {state.epoch}"

@@ -1,0 +1,151 @@
+"""A link that is current compares its digests with its peer periodically, and reports differences."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    carries,
+    databases,
+    eventually,
+    execute,
+    link,
+    link_history_is,
+    link_is,
+    running,
+    start_member,
+)
+from tests.integration.meteredsource import metered
+
+_MOST_BYTES = 64 * 1024
+_SETTINGS = {"pull_interval_seconds": 0.2, "comparison_interval_seconds": 0.2}
+
+
+@pytest.fixture
+async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
+    """A sender and a receiver."""
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one, **_SETTINGS) as sender,
+        start_member(two, **_SETTINGS) as receiver,
+    ):
+        await sender.put("/messagegroups/g")
+        messages = {f"m{number}": {"description": "text"} for number in range(20)}
+        answer = await sender.send("POST", "/messagegroups/g/messages", messages)
+        assert answer.status == 200, answer.body
+        await sender.changes()
+        yield sender, receiver
+
+
+async def push(sender: Node, receiver: Node) -> None:
+    accepted = {"id": "in", "authority": sender.database.node.authority, "mode": "accept"}
+    assert (await receiver.send("POST", "/replication/links", accepted)).status == 201
+    body = {"id": "eu", "target": receiver.url, "mode": "push"}
+    assert (await sender.send("POST", "/replication/links", body)).status == 201
+
+
+async def shown(node: Node) -> dict[str, Any]:
+    found: dict[str, Any] = await node.get("/replication/links/eu")
+    return found
+
+
+async def has_compared(node: Node, differing: int) -> None:
+    """Wait until a comparison that begins now has found so many differences."""
+    before = (await shown(node)).get("comparedat")
+
+    async def has_found() -> bool:
+        found = await shown(node)
+        return found.get("comparedat") != before and found.get("differing") == differing
+
+    await eventually(has_found)
+
+
+@pytest.mark.parametrize("mode", ["pull", "events", "push"])
+async def test_an_entity_that_was_damaged_is_reported_until_it_agrees_again(
+    pair: tuple[Node, Node], mode: str
+) -> None:
+    sender, receiver = pair
+    runs = sender if mode == "push" else receiver
+    if mode == "push":
+        await push(sender, receiver)
+    else:
+        await link(receiver, sender, id="eu", mode=mode)
+    async with running(sender, receiver, deliveries=mode == "events"):
+        await link_is(runs, "eu", "current")
+        await has_compared(runs, 0)
+        await execute(
+            receiver,
+            "UPDATE entities SET digest = sha256(digest), fingerprint = 1 WHERE xid LIKE '%/m1'",
+        )
+        await execute(receiver, "DELETE FROM entities WHERE xid LIKE '%/m2%' AND kind = 'version'")
+        await link_history_is(runs, "eu", "differs")
+        found = await shown(runs)
+        assert found["differing"] == 2
+        [event] = [each for each in found["history"] if each["event"] == "differs"][:1]
+        assert "/messagegroups/g/messages/m1 of" in event["detail"]
+        assert "`concord link reset eu`" in event["detail"]
+        assert (await runs.send("POST", "/replication/links/eu/reset", {"full": True})).status == 200
+        await link_history_is(runs, "eu", "agrees", "differs")
+        assert await carries(receiver, sender)
+
+
+async def test_a_catalog_that_changes_all_the_time_is_not_reported(
+    pair: tuple[Node, Node],
+) -> None:
+    sender, receiver = pair
+    random = Random(7)
+    await link(receiver, sender, id="eu", mode="pull")
+    async with running(receiver):
+        await link_is(receiver, "eu", "current")
+        for number in range(150):
+            path = f"/messagegroups/g/messages/m{random.randrange(30)}"
+            if random.random() < 0.2:
+                await sender.send("DELETE", path)
+            else:
+                await sender.put(path, {"description": f"text {number}"})
+        await has_compared(receiver, 0)
+        events = {each["event"] for each in (await shown(receiver))["history"]}
+    assert "differs" not in events
+
+
+async def test_a_conflict_is_no_difference(pair: tuple[Node, Node]) -> None:
+    sender, receiver = pair
+    await receiver.put("/messagegroups/taken")
+    await sender.put("/messagegroups/taken")
+    await link(receiver, sender, id="eu", mode="pull")
+    async with running(receiver):
+        await link_is(receiver, "eu", "current")
+        await has_compared(receiver, 0)
+        assert (await shown(receiver))["conflicts"] == 1
+
+
+async def test_two_catalogs_that_agree_send_each_other_little(pair: tuple[Node, Node]) -> None:
+    sender, receiver = pair
+    async with metered(sender) as way, running(receiver):
+        body = {"id": "eu", "source": way.url, "mode": "pull"}
+        assert (await receiver.send("POST", "/replication/links", body)).status == 201
+        await link_is(receiver, "eu", "current")
+        await has_compared(receiver, 0)
+        way.forget()
+        await has_compared(receiver, 0)
+        assert 0 < way.bytes < _MOST_BYTES
+
+
+async def test_comparisons_can_be_switched_off(postgres_url: str, template: str) -> None:
+    settings = {**_SETTINGS, "comparison_interval_seconds": 0}
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one) as sender,
+        start_member(two, **settings) as receiver,
+    ):
+        await link(receiver, sender, id="eu", mode="pull")
+        async with running(receiver):
+            await link_is(receiver, "eu", "current")
+            await sender.put("/messagegroups/g")
+            await eventually(lambda: carries(receiver, sender))
+            assert "comparedat" not in await shown(receiver)
