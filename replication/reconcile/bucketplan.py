@@ -52,6 +52,17 @@ class BucketPlan:
         return sum(part.stop - part.start for part in self.ranges)
 
     @property
+    def rows(self) -> int:
+        """The number of live entities in the buckets to read."""
+        read = {bucket for part in self.ranges for bucket in range(part.start, part.stop)}
+        return sum(
+            count
+            for catalog in self.catalogs
+            for bucket, (count, _) in catalog.fingerprints.items()
+            if bucket in read
+        )
+
+    @property
     def entities(self) -> int:
         """The number of live entities in all catalogs, read or not."""
         return sum(catalog.entities for catalog in self.catalogs)

@@ -8,32 +8,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-
-import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from typing import Generic
 
 from catalog.model.digest import bucket
 from catalog.model.entity import Origin
 from replication.reconcile.bucketplan import BucketPlan
-from replication.reconcile.digestrows import digest_rows
+from replication.reconcile.engine import Engine, Frame
 from replication.reconcile.errors import CatalogUnread
-from replication.reconcile.findings import (
-    Difference,
-    Findings,
-    FindingsFrame,
-    FindingsList,
-    differences_of,
-)
+from replication.reconcile.findings import Difference, Findings, FindingsList
 from replication.reconcile.keysurvey import survey_keys
-from replication.reconcile.rule import KEY, described, find_differences, hashed, origin_key
+from replication.reconcile.rule import TOTALS, Query, described, differences_in, origins_of
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
 """The most differences that are kept in memory and read a second time."""
+
+_BY_CATALOG = Query("SELECT catalog, count(*) AS number FROM {rows} GROUP BY catalog")
+_BY_SIGNATURE = Query(
+    "SELECT authority, signature, count(*) AS number FROM {rows} GROUP BY authority, signature"
+)
+_DOUBLED = Query(
+    "SELECT catalog, authority, origin FROM {rows} GROUP BY catalog, authority, origin"
+    " HAVING count(*) > 1 LIMIT 1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class CatalogComparison:
 
 @contextmanager
 def compare(
-    spark: SparkSession, plan: BucketPlan, settle: Callable[[], None], stages: Stages
+    engine: Engine[Frame], plan: BucketPlan, settle: Callable[[], None], stages: Stages
 ) -> Iterator[CatalogComparison]:
     """Compare the catalogs; the findings can be used while the context is open.
 
@@ -83,28 +82,27 @@ def compare(
     """
     topology = plan.topology
     requests = sum(map(len, plan.reads))
-    with _persisted(hashed(digest_rows(spark, plan))) as rows:
+    with engine.read(plan) as rows:
         with stages.stage("read", f"reading {plan.buckets:,} buckets in {requests} requests"):
-            counts = _count_by_catalog(rows, len(plan.catalogs))
-            signatures = {} if plan.keys is None else _count_signatures(rows)
-        totals = Observation("totals")
-        with _persisted(find_differences(rows, topology, totals)) as found:
+            counts = _count_by_catalog(engine, rows, len(plan.catalogs))
+            signatures = {} if plan.keys is None else _count_signatures(engine, rows)
+        with ExitStack() as stack:
             with stages.stage("compare", f"comparing {sum(counts):,} rows"):
-                count = found.count()
-                _check_doubled(totals.get, rows, topology)
-                is_few = count <= MOST_CONFIRMED
-                frame = described(rows, found, topology, is_few=is_few)
-                first = differences_of(frame) if count and is_few else []
+                found = stack.enter_context(find_differences(engine, rows, topology))
+                _check_doubled(found.totals, engine, rows, topology)
+                is_few = found.number <= MOST_CONFIRMED
+                frame = found.described(is_few=is_few)
+                first = _differences(engine, frame) if found.number and is_few else []
             result = CatalogComparison(
                 findings=FindingsList(first),
                 rows=counts,
-                origins=totals.get["origins"],
-                unverifiable=totals.get["unverifiable"],
+                origins=found.totals["origins"],
+                unverifiable=found.totals["unverifiable"],
                 signatures=signatures,
             )
             if not is_few:
-                with _persisted(frame) as kept:
-                    yield replace(result, findings=FindingsFrame(kept), is_confirmed=False)
+                with engine.findings(frame) as findings:
+                    yield replace(result, findings=findings, is_confirmed=False)
                 return
     if first:
         with stages.stage("confirm", f"reading {len(first):,} differences again"):
@@ -112,13 +110,41 @@ def compare(
             if plan.keys is not None:
                 # An authority may have begun to sign with another key meanwhile.
                 plan = replace(plan, keys=survey_keys(plan.catalogs))
-            again = _confirmed(spark, first, plan)
+            again = _confirmed(engine, first, plan)
         result = replace(result, findings=FindingsList(again), vanished=len(first) - len(again))
     yield result
 
 
+@dataclass(frozen=True, slots=True)
+class FoundDifferences(Generic[Frame]):
+    """The differences that the rule finds in rows: so many, with the `TOTALS` of all origins."""
+
+    number: int
+    totals: Mapping[str, int]
+    described: Callable[..., Frame]
+
+
+@contextmanager
+def find_differences(
+    engine: Engine[Frame], rows: Frame, topology: Topology
+) -> Iterator[FoundDifferences[Frame]]:
+    """Find the differences in rows; `described` gives them with the columns of `Difference`."""
+    origins, totals = engine.observe(engine.query(origins_of(topology), rows=rows), TOTALS)
+
+    def describe(*, is_few: bool) -> Frame:
+        return engine.query(described(topology, is_few=is_few), rows=rows, found=found)
+
+    with engine.keep(engine.query(differences_in(topology), origins=origins)) as found:
+        number = engine.count(found)
+        yield FoundDifferences(number, totals(), describe)
+
+
+def _differences(engine: Engine[Frame], frame: Frame) -> list[Difference]:
+    return [Difference(**row) for row in engine.fetch(frame)]
+
+
 def _confirmed(
-    spark: SparkSession, first: Sequence[Difference], plan: BucketPlan
+    engine: Engine[Frame], first: Sequence[Difference], plan: BucketPlan
 ) -> list[Difference]:
     """The differences of `first` that are still there, as they are now."""
     origins = {Origin(one.authority, one.origin) for one in first}
@@ -128,15 +154,11 @@ def _confirmed(
         if one.rival_authority is not None and one.rival_origin is not None
     }
     buckets = {bucket(one.authority, one.xid) for one in origins | rivals}
-    table = pa.table(
-        {"authority": [one.authority for one in origins], "origin": [one.xid for one in origins]}
-    )
-    asked = spark.createDataFrame(table).select(*origin_key())
-    with _persisted(hashed(digest_rows(spark, plan.narrowed(buckets)))) as rows:
-        found = find_differences(rows, plan.topology, Observation())
-        found = found.join(F.broadcast(asked), KEY, "left_semi")
-        with _persisted(found) as differing:
-            again = differences_of(described(rows, differing, plan.topology, is_few=True))
+    with (
+        engine.read(plan.narrowed(buckets)) as rows,
+        find_differences(engine, rows, plan.topology) as found,
+    ):
+        again = _differences(engine, found.described(is_few=True))
     before = {one.key: one for one in first}
     kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
     position = plan.topology.names.index
@@ -156,12 +178,12 @@ def _has_moved(before: Difference, now: Difference) -> bool:
     return False
 
 
-def _check_doubled(totals: Mapping[str, int], rows: DataFrame, topology: Topology) -> None:
+def _check_doubled(
+    totals: Mapping[str, int], engine: Engine[Frame], rows: Frame, topology: Topology
+) -> None:
     if not totals["doubled"]:
         return
-    keys = ["catalog", "authority", "origin"]
-    example = rows.groupBy(*keys).count().where(F.col("count") > 1).select(*keys).first()
-    assert example is not None
+    example = engine.fetch(engine.query(_DOUBLED, rows=rows))[0]
     name = topology.names[example["catalog"]]
     raise CatalogUnread(
         f"Catalog {name} lists {example['origin']} of {example['authority']} more than once.",
@@ -170,23 +192,15 @@ def _check_doubled(totals: Mapping[str, int], rows: DataFrame, topology: Topolog
     )
 
 
-@contextmanager
-def _persisted(frame: DataFrame) -> Iterator[DataFrame]:
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
-
-
-def _count_signatures(rows: DataFrame) -> dict[str, dict[int, int]]:
+def _count_signatures(engine: Engine[Frame], rows: Frame) -> dict[str, dict[int, int]]:
     counts: dict[str, dict[int, int]] = {}
-    for row in rows.groupBy("authority", "signature").count().collect():
-        counts.setdefault(row["authority"], {})[row["signature"]] = row["count"]
+    for row in engine.fetch(engine.query(_BY_SIGNATURE, rows=rows)):
+        counts.setdefault(row["authority"], {})[row["signature"]] = row["number"]
     return counts
 
 
-def _count_by_catalog(rows: DataFrame, catalogs: int) -> list[int]:
-    """The number of rows that each catalog sent. This action reads them."""
-    counts = {row["catalog"]: row["count"] for row in rows.groupBy("catalog").count().collect()}
+def _count_by_catalog(engine: Engine[Frame], rows: Frame, catalogs: int) -> list[int]:
+    """The number of rows that each catalog sent. This query reads them."""
+    found = engine.fetch(engine.query(_BY_CATALOG, rows=rows))
+    counts = {row["catalog"]: row["number"] for row in found}
     return [counts.get(catalog, 0) for catalog in range(catalogs)]

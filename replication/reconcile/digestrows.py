@@ -1,22 +1,14 @@
-"""The digest rows of the catalogs, as Arrow batches and as a DataFrame.
-
-A Spark data source reads them; each of its partitions is a range of buckets of one catalog.
-"""
+"""Reads the digest rows of catalogs as Arrow batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from catalog.model.authoritykey import SIGNATURE_BYTES
 from replication.reconcile.bucketplan import BucketPlan, BucketRange
@@ -24,11 +16,20 @@ from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.remotecatalog import RemoteCatalog
 
-FORMAT = "concord_digests"
-SCHEMA = (
-    "catalog int, authority string, origin string, xid string, "
-    "epoch bigint, deleted boolean, digest string, fp bigint, signature tinyint"
+ROWS = pa.schema(
+    {
+        "catalog": pa.int32(),
+        "authority": pa.string(),
+        "origin": pa.string(),
+        "xid": pa.string(),
+        "epoch": pa.int64(),
+        "deleted": pa.bool_(),
+        "digest": pa.string(),
+        "fp": pa.int64(),
+        "signature": pa.int8(),
+    }
 )
+"""The rows that the rule compares. `catalog` is a position, `fp` the digest's fingerprint."""
 CSV_COLUMNS = {
     "authority": pa.string(),
     "origin": pa.string(),
@@ -47,88 +48,40 @@ _NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
 _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
 
-def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
-    """The rows of all catalogs in one frame, read when an action needs them."""
-    spark.dataSource.register(DigestSource)
-    remotes = [catalog.remote for catalog in plan.catalogs]
-    # Partitions run in this order: catalogs take turns, so that all serve requests at a time.
-    turns = zip_longest(*([(c, *part) for part in parts] for c, parts in enumerate(plan.reads)))
-    return (
-        spark.read.format(FORMAT)
-        .option("catalogs", _json([[remote.name, remote.url] for remote in remotes]))
-        .option("tokens", _json([remote.token for remote in remotes]))
-        .option("reads", _json([part for turn in turns for part in turn if part is not None]))
-        .option("verify", _json(plan.verify))
-        .option(
-            "keys", _json(None if plan.keys is None else SignatureCheck.of(plan.keys).written())
-        )
-        .load()
-    )
+def reads_of(plan: BucketPlan) -> list[tuple[int, int, int]]:
+    """The requests of a plan: the position of a catalog, and a range of buckets.
 
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
-
-
-@dataclass(frozen=True, slots=True)
-class _BucketsOfCatalog(InputPartition):
-    """The partition that one request reads."""
-
-    catalog: int
-    buckets: BucketRange
-
-
-class DigestSource(DataSource):
-    """`spark.read.format("concord_digests")`: the digest rows of several catalogs.
-
-    Options, as JSON: `catalogs` [[name, URL], …], `tokens` [token or null, …] (Spark's logs
-    mask an option of this name), `reads` [[catalog, from, to], …], `verify`, and `keys`, those
-    by which signatures are checked, null if they are not.
+    Catalogs take turns, so that all serve requests at a time.
     """
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def schema(self) -> str:
-        return SCHEMA
-
-    def reader(self, schema: Any) -> DataSourceReader:
-        return _DigestReader(dict(self.options))
+    turns = zip_longest(*([(c, *part) for part in parts] for c, parts in enumerate(plan.reads)))
+    return [part for turn in turns for part in turn if part is not None]
 
 
-class _DigestReader(DataSourceReader):
-    def __init__(self, options: dict[str, str]) -> None:
-        catalogs, tokens = orjson.loads(options["catalogs"]), orjson.loads(options["tokens"])
-        self._remotes = [
-            RemoteCatalog(name=name, url=url, token=token)
-            for (name, url), token in zip(catalogs, tokens, strict=True)
-        ]
-        self._reads = orjson.loads(options["reads"])
-        self._verify = orjson.loads(options["verify"])
-        keys = orjson.loads(options["keys"])
-        self._check = None if keys is None else SignatureCheck.read(keys)
+def rows_within(
+    remote: RemoteCatalog,
+    catalog: int,
+    buckets: BucketRange,
+    *,
+    verify: bool,
+    check: SignatureCheck | None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of buckets of one catalog, in the form of `ROWS`.
 
-    def partitions(self) -> Sequence[InputPartition]:
-        return [
-            _BucketsOfCatalog(catalog, BucketRange(start, stop))
-            for catalog, start, stop in self._reads
-        ]
+    Args:
+        catalog: its position.
+        verify: with digests that the catalog computes anew.
+        check: checks signatures; `None` leaves them unchecked.
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _BucketsOfCatalog)
-        remote = self._remotes[partition.catalog]
-        check = self._check
-        is_signed = check is not None
-        for batch in read_rows(remote, partition.buckets, verify=self._verify, is_signed=is_signed):
-            catalog = pa.array([partition.catalog] * len(batch), pa.int32())
-            codes = (
-                pa.array([UNCHECKED] * len(batch), pa.int8())
-                if check is None
-                else check.codes(batch)
-            )
-            columns = [catalog, *(batch.column(name) for name in _SENT), codes]
-            yield pa.RecordBatch.from_arrays(columns, names=["catalog", *_SENT, "signature"])
+    Raises:
+        ReconcileError: as `read_rows`.
+    """
+    for batch in read_rows(remote, buckets, verify=verify, is_signed=check is not None):
+        positions = pa.array([catalog] * len(batch), pa.int32())
+        codes = (
+            pa.array([UNCHECKED] * len(batch), pa.int8()) if check is None else check.codes(batch)
+        )
+        columns = [positions, *(batch.column(name) for name in _SENT), codes]
+        yield pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
 
 def read_rows(

@@ -1,4 +1,4 @@
-"""The differences of one run: a list if they are few, a Spark DataFrame if they are many."""
+"""The differences of one run, and the list of few of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
@@ -105,7 +103,7 @@ class FindingsList:
 
     def counts(self) -> Counts:
         pairs = Counter((one.finding, one.catalog) for one in self.differences)
-        return _counts((finding, catalog, count) for (finding, catalog), count in pairs.items())
+        return counts_of((finding, catalog, count) for (finding, catalog), count in pairs.items())
 
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
         return {
@@ -115,7 +113,7 @@ class FindingsList:
         }
 
     def authorities(self) -> dict[str, frozenset[str]]:
-        return _by_catalog((one.catalog, one.authority) for one in self._repairable())
+        return by_catalog((one.catalog, one.authority) for one in self._repairable())
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
@@ -150,78 +148,14 @@ class FindingsList:
         return (one for one in self.differences if one.finding in REPAIRABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsFrame:
-    """Differences in a persisted DataFrame with the columns of `Difference`."""
-
-    frame: DataFrame
-
-    def counts(self) -> Counts:
-        rows = self.frame.groupBy("finding", "catalog").count().collect()
-        return _counts((row["finding"], row["catalog"], row["count"]) for row in rows)
-
-    def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
-        return {
-            finding: found
-            for finding in FINDINGS
-            if (found := tuple(differences_of(self._first(finding, most))))
-        }
-
-    def _first(self, finding: FindingName, most: int) -> DataFrame:
-        found = self.frame.where(F.col("finding") == finding)
-        return found.orderBy("authority", "origin", "catalog").limit(most)
-
-    def authorities(self) -> dict[str, frozenset[str]]:
-        pairs = self._repairable().select("catalog", "authority").distinct().collect()
-        return _by_catalog((row["catalog"], row["authority"]) for row in pairs)
-
-    def repairs(
-        self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[Origin]:
-        wanted = self._wanted(catalog, authorities)
-        origins = wanted.join(self._spoilt(sources), ["authority", "origin"], "left_anti").orderBy(
-            F.size(F.split("origin", "/")), "origin", "authority"
-        )
-        for row in origins.toLocalIterator():
-            yield Origin(row["authority"], row["origin"])
-
-    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
-        wanted = self._wanted(catalog, authorities)
-        return wanted.join(self._spoilt(sources), ["authority", "origin"], "left_semi").count()
-
-    def write(self, path: Path) -> None:
-        self.frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path))
-
-    def _wanted(self, catalog: str, authorities: Collection[str]) -> DataFrame:
-        return (
-            self._repairable()
-            .where((F.col("catalog") == catalog) & F.col("authority").isin(*authorities))
-            .select("authority", "origin")
-            .distinct()
-        )
-
-    def _spoilt(self, sources: Collection[str]) -> DataFrame:
-        return self.frame.where(
-            F.col("catalog").isin(*sources) & F.col("finding").isin(*SIGNATURE_FINDINGS)
-        )
-
-    def _repairable(self) -> DataFrame:
-        return self.frame.where(F.col("finding").isin(*REPAIRABLE))
-
-
-def differences_of(frame: DataFrame) -> list[Difference]:
-    """The rows of a DataFrame with the columns of `Difference`, in memory."""
-    return [Difference(**row.asDict()) for row in frame.collect()]
-
-
-def _counts(triples: Iterator[tuple[FindingName, str, int]]) -> Counts:
+def counts_of(triples: Iterator[tuple[FindingName, str, int]]) -> Counts:
     counts: dict[FindingName, dict[str, int]] = {}
     for finding, catalog, count in sorted(triples, key=lambda one: FINDINGS.index(one[0])):
         counts.setdefault(finding, {})[catalog] = count
     return counts
 
 
-def _by_catalog(pairs: Iterator[tuple[str, str]]) -> dict[str, frozenset[str]]:
+def by_catalog(pairs: Iterator[tuple[str, str]]) -> dict[str, frozenset[str]]:
     grouped = groupby(sorted(pairs), key=lambda pair: pair[0])
     return {catalog: frozenset(authority for _, authority in each) for catalog, each in grouped}
 

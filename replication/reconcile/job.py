@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.copysignatures import UNCHECKED, UNSIGNED, VERIFIED
+from replication.reconcile.duckdbengine import MOST_ROWS, DuckdbEngine
+from replication.reconcile.engine import Engine, is_submitted
 from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.findings import FindingsList
 from replication.reconcile.keysurvey import survey_keys
@@ -30,8 +31,10 @@ from replication.reconcile.report import (
     write_report,
 )
 from replication.reconcile.results import ResultReporter
-from replication.reconcile.session import open_session, spark_errors
 from replication.reconcile.uncompared import find_uncompared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SAMPLES = 20
 
@@ -56,7 +59,8 @@ def run_reconcile(
         report: directory for `findings.parquet`, `summary.json`, `report.html` and, last,
             `_SUCCESS`; `None` writes nothing.
         repair: have catalogs fetch again entities that are missing, stale or diverged.
-        master: the Spark master; empty for that of spark-submit, or `local[*]` without it.
+        master: the Spark master; empty for that of spark-submit, or `local[*]` without it. Without
+            any, DuckDB compares few rows in this process.
         verify: have the catalogs compute every digest anew, and read all buckets. Otherwise
             compare stored digests, in the buckets whose fingerprints differ.
         signatures: verify the signatures of all copies, too.
@@ -124,9 +128,8 @@ def _reconcile(
         read = {each.name for each in surveyed}
         uncompared = find_uncompared(surveyed, [each for each in catalogs if each.name not in read])
     with (
-        _session(spark, master, plan, stages) as session,
-        spark_errors(),
-        _compared(session, plan, settle, stages) as compared,
+        _engine(spark, master, plan, stages) as engine,
+        _compared(engine, plan, settle, stages) as compared,
     ):
         outcomes = None
         if repair:
@@ -169,28 +172,39 @@ def _repair(
 
 
 @contextmanager
-def _session(
+def _engine(
     given: SparkSession | None, master: str, plan: BucketPlan, stages: Stages
-) -> Iterator[SparkSession | None]:
-    """The session to use; none if nothing is to be read, for it takes seconds to start."""
-    if given is not None or not plan.ranges:
-        yield given
-        return
-    with ExitStack() as stack:
-        with stages.stage("start", "starting Spark"):
-            session = stack.enter_context(open_session(master, plan.entities))
-        yield session
+) -> Iterator[Engine[Any] | None]:
+    """The engine of the comparison; none if nothing is to be read.
+
+    Spark takes half a minute to start, and in memory few rows are compared in a second.
+    """
+    if not plan.ranges:
+        yield None
+    elif given is None and not master and plan.rows <= MOST_ROWS and not is_submitted():
+        with closing(DuckdbEngine()) as engine:
+            yield engine
+    else:
+        from replication.reconcile.session import open_session, spark_errors
+        from replication.reconcile.sparkengine import SparkEngine
+
+        with ExitStack() as stack:
+            if given is None:
+                with stages.stage("start", "starting Spark"):
+                    given = stack.enter_context(open_session(master, plan.entities))
+            stack.enter_context(spark_errors())
+            yield SparkEngine(given)
 
 
 @contextmanager
 def _compared(
-    spark: SparkSession | None, plan: BucketPlan, settle: Callable[[], None], stages: Stages
+    engine: Engine[Any] | None, plan: BucketPlan, settle: Callable[[], None], stages: Stages
 ) -> Iterator[CatalogComparison]:
-    if spark is None or not plan.ranges:
+    if engine is None:
         stages.progress("all buckets agree")
         yield CatalogComparison(findings=FindingsList([]), rows=[0] * len(plan.catalogs))
         return
-    with compare(spark, plan, settle, stages) as compared:
+    with compare(engine, plan, settle, stages) as compared:
         yield compared
 
 

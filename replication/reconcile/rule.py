@@ -1,329 +1,293 @@
-"""The rule that names differences, as Spark columns, for 10^8 rows.
+"""The rule that names differences, as SQL that both Spark and DuckDB execute.
 
 The reference of an origin is the copy at its authority's own catalog or, if that catalog is not
-compared, the copy with the greatest epoch. `_finding` compares the copy at each other catalog
-with it, and `_with_rivals` explains missing copies whose xid another authority holds. What is
-unsigned or forged is a finding besides, and is no reference if there is another copy.
+compared, the copy with the greatest epoch. `_FINDING` compares the copy at each other catalog with
+the reference, and `described` explains missing copies whose xid another authority holds. A copy
+that is unsigned or forged is a finding besides, and is no reference if there is another copy.
 
-One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand
-for the origin, and one flat aggregate for each column of each catalog. (An aggregate of a
-struct or a string would make Spark sort instead of hash.) `described` adds the readable strings
-for the few origins that differ.
+One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand for
+the origin, and one flat aggregate for each column of each catalog. (An aggregate of a struct or a
+string would make Spark sort instead of hash.) `described` adds the readable strings for the few
+origins that differ.
+
+The relation `{rows}` has the columns of `digestrows.SCHEMA` and four hashes: `h1` and `h2` of the
+origin, `xid_hash` and `authority_hash`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from functools import reduce
-from operator import or_
-
-from pyspark.sql import Column, DataFrame, Observation
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.copysignatures import DETAILS, UNSIGNED
-from replication.reconcile.findings import (
-    FINDINGS,
-    SIGNATURE_FINDINGS,
-    Difference,
-)
+from replication.reconcile.findings import FINDINGS, SIGNATURE_FINDINGS, Difference
 from replication.reconcile.topology import Coverage, Topology
 
-CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
-NO_FINDING = 0
-NO_OWNER = -1
-Hint = Callable[[DataFrame], DataFrame]
-
-KEY = ["h1", "h2"]
+_CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
+_NO_FINDING = 0
+_NO_OWNER = -1
 _COMPARED = ("epoch", "deleted", "fp")
 _PER_CATALOG = (*_COMPARED, "contested")
 _SHOWN = ("authority", "origin", "xid", "epoch", "deleted", "digest")
+_BIT = "(CAST(1 AS BIGINT) << {})"
+
+TOTALS: Mapping[str, str] = {
+    "origins": "count(*)",
+    "unverifiable": f"count_if(owner = {_NO_OWNER})",
+    "doubled": "count_if(copies > bit_count(present))",
+}
+"""Aggregates over `{origins}`: the number of origins, of origins whose authority is not among the
+catalogs, and of origins that a catalog lists twice."""
+
+# The first condition that holds decides; none holds for a copy as it should be.
+_FINDING = f"""CASE
+    WHEN owner = catalog THEN {_NO_FINDING}
+    WHEN epoch IS NULL AND (reference_epoch IS NULL OR reference_deleted = 1
+        OR (expected & {_BIT.format("catalog")}) = 0) THEN {_NO_FINDING}
+    WHEN epoch IS NULL THEN {_CODES["missing"]}
+    WHEN contested = 1 AND deleted = 0 THEN {_CODES["collided"]}
+    WHEN reference_epoch IS NULL AND deleted = 1 THEN {_NO_FINDING}
+    WHEN reference_epoch IS NULL THEN {_CODES["orphaned"]}
+    WHEN deleted = 1 AND reference_deleted = 1 THEN {_NO_FINDING}
+    WHEN epoch < reference_epoch THEN {_CODES["stale"]}
+    WHEN epoch > reference_epoch THEN {_CODES["ahead"]}
+    WHEN fp <> reference_fp OR deleted <> reference_deleted THEN {_CODES["diverged"]}
+    ELSE {_NO_FINDING} END"""
+# A copy at its authority's own catalog may have these, too.
+_SIGNATURE_FINDING = f"""CASE
+    WHEN (forged & {_BIT.format("catalog")}) <> 0 THEN {_CODES["forged"]}
+    WHEN (unsigned & {_BIT.format("catalog")}) <> 0 THEN {_CODES["unsigned"]}
+    ELSE {_NO_FINDING} END"""
 
 
-def origin_key() -> list[Column]:
-    """Two independent hashes of an origin. Together they clash in one of 10^22 runs."""
-    return [F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2)]
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement in the SQL that Spark and DuckDB share.
 
-
-def hashed(rows: DataFrame) -> DataFrame:
-    """`rows` with hashes of their strings, so that later steps move numbers only.
-
-    `xid_hash` and `authority_hash` serve to find xids that two authorities hold.
+    Args:
+        text: with relations as `{name}` and arguments as `:name`.
+        arguments: the values of the arguments, which may be of hostile catalogs.
     """
-    return rows.select(
-        "*",
-        *origin_key(),
-        F.xxhash64("xid").alias("xid_hash"),
-        F.xxhash64("authority").alias("authority_hash"),
-    )
+
+    text: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_differences(rows: DataFrame, topology: Topology, totals: Observation) -> DataFrame:
-    """Each origin at each catalog where it differs: (h1, h2, catalog, code, reference).
-
-    `rows` are `hashed`. `catalog` and `reference` are positions, `code` is one of `CODES`.
-    `totals` observes the number of `origins`, of `unverifiable` ones (whose authority is not
-    among the catalogs) and of `doubled` ones (which a catalog lists twice).
-    """
-    origins = _origins(rows, topology).observe(
-        totals,
-        F.count(F.lit(1)).alias("origins"),
-        F.count_if(F.col("owner") == NO_OWNER).alias("unverifiable"),
-        F.count_if(F.col("copies") > F.bit_count("present")).alias("doubled"),
-    )
-    suspects = origins.where(_may_differ()).withColumn("reference", _reference(topology))
-    codes = F.array(_finding(), _signature_finding())
-    # From here on a row is one catalog's, so that the code which Spark generates for the rule
-    # does not grow with the number of catalogs.
-    copies = suspects.select(
-        *KEY,
-        "owner",
-        "expected",
-        "reference",
-        "unsigned",
-        "forged",
-        *(_of_reference(name, topology).alias(f"reference_{name}") for name in _COMPARED),
-        F.inline(F.array(*(_copy_at(catalog) for catalog in range(len(topology.names))))),
-    )
-    found = copies.select(*KEY, "reference", "catalog", F.explode(codes).alias("code"))
-    return found.where(F.col("code") != NO_FINDING)
-
-
-def _finding() -> Column:
-    """The code of the first condition that holds; none holds for a copy as it should be."""
-    catalog, epoch, deleted = F.col("catalog"), F.col("epoch"), F.col("deleted") == 1
-    at_reference, gone = F.col("reference_epoch"), F.col("reference_deleted") == 1
-    is_expected = F.col("expected").bitwiseAND(_bit(catalog)) != 0
-    no_copy, no_reference = epoch.isNull(), at_reference.isNull()
-    is_changed = (F.col("fp") != F.col("reference_fp")) | (deleted != gone)
-    conditions: list[tuple[Column, FindingName | None]] = [
-        (F.col("owner") == catalog, None),
-        (no_copy & (no_reference | gone | ~is_expected), None),
-        (no_copy, "missing"),
-        ((F.col("contested") == 1) & ~deleted, "collided"),
-        (no_reference & deleted, None),
-        (no_reference, "orphaned"),
-        (deleted & gone, None),
-        (epoch < at_reference, "stale"),
-        (epoch > at_reference, "ahead"),
-        (is_changed, "diverged"),
-    ]
-    codes = (F.when(holds, CODES[name] if name else NO_FINDING) for holds, name in conditions)
-    return F.coalesce(*codes, F.lit(NO_FINDING))
-
-
-def _signature_finding() -> Column:
-    """The code of what is wrong with the signature of a copy, also at its authority's catalog."""
-    return (
-        F.when(_is_in("forged"), CODES["forged"])
-        .when(_is_in("unsigned"), CODES["unsigned"])
-        .otherwise(NO_FINDING)
-    )
-
-
-def _is_in(mask: str) -> Column:
-    return F.col(mask).bitwiseAND(_bit(F.col("catalog"))) != 0
-
-
-def _copy_at(catalog: int) -> Column:
-    columns = (F.col(f"{name}_{catalog}").alias(name) for name in _PER_CATALOG)
-    return F.struct(F.lit(catalog).alias("catalog"), *columns)
-
-
-def _bit(catalog: Column) -> Column:
-    """A mask of one catalog. (`F.shiftleft` shifts by a constant only.)"""
-    return F.call_function("shiftleft", F.lit(1).cast("bigint"), catalog)
-
-
-def _may_differ() -> Column:
-    """Whether an origin may have a finding: cheap, and true of few."""
-    differing = (F.col(f"least_{name}") != F.col(f"most_{name}") for name in ("epoch", "fp"))
-    missing = F.col("expected").bitwiseAND(F.bitwise_not("present")) != 0
-    orphaned = (F.col("owner") != NO_OWNER) & (
-        F.col("present").bitwiseAND(_bit(F.col("owner"))) == 0
-    )
-    is_spoilt = F.col("unsigned").bitwiseOR(F.col("forged")) != 0
-    return reduce(or_, differing) | (F.col("most_contested") == 1) | missing | orphaned | is_spoilt
-
-
-def _origins(rows: DataFrame, topology: Topology) -> DataFrame:
-    """One row for each origin, with the columns of the copy at every catalog."""
-    copies = _with_contested(rows).select(
-        "catalog",
-        *KEY,
-        _owner(topology).alias("owner"),
-        _expected(topology).alias("expected"),
-        "epoch",
-        F.col("deleted").cast("int").alias("deleted"),
-        "fp",
-        "contested",
-        _bit(F.col("catalog")).alias("bit"),
-        "signature",
-    )
-    none, is_unsigned = F.lit(0).cast("bigint"), F.col("signature") == UNSIGNED
-    per_catalog = [
-        F.max(F.when(F.col("catalog") == catalog, F.col(name))).alias(f"{name}_{catalog}")
+def origins_of(topology: Topology) -> Query:
+    """One row for each origin of `{rows}`, with the columns of its copy at every catalog."""
+    arguments: dict[str, str] = {}
+    per_catalog = "".join(
+        f",\n    max(CASE WHEN catalog = {catalog} THEN {name} END) AS {name}_{catalog}"
         for catalog in range(len(topology.names))
         for name in _PER_CATALOG
-    ]
-    return copies.groupBy(*KEY).agg(
-        F.max("owner").alias("owner"),
-        F.max("expected").alias("expected"),
-        F.count(F.lit(1)).alias("copies"),
-        F.bit_or(F.col("bit")).alias("present"),
-        F.bit_or(F.when(is_unsigned, F.col("bit")).otherwise(none)).alias("unsigned"),
-        F.bit_or(F.when(F.col("signature") > UNSIGNED, F.col("bit")).otherwise(none)).alias(
-            "forged"
-        ),
-        F.min("epoch").alias("least_epoch"),
-        F.max("epoch").alias("most_epoch"),
-        F.min("fp").alias("least_fp"),
-        F.max("fp").alias("most_fp"),
-        F.max("contested").alias("most_contested"),
-        *per_catalog,
-    )
-
-
-def _with_contested(rows: DataFrame) -> DataFrame:
-    """`rows` with `contested`: 1 where two authorities hold the same xid of one catalog."""
-    shared = (
-        rows.where(~F.col("deleted"))
-        .groupBy("catalog", "xid_hash")
-        .agg(F.min("authority_hash").alias("least"), F.max("authority_hash").alias("most"))
-        .where(F.col("least") != F.col("most"))
-        .select("catalog", "xid_hash", F.lit(1).alias("shared"))
     )
     # Few xids are shared, and without the hint Spark would shuffle all rows to find them.
-    marked = rows.join(F.broadcast(shared), ["catalog", "xid_hash"], "left")
-    return marked.withColumn("contested", F.coalesce("shared", F.lit(0)))
+    text = f"""
+WITH shared AS (
+    SELECT catalog, xid_hash FROM {{rows}} WHERE NOT deleted
+    GROUP BY catalog, xid_hash HAVING min(authority_hash) <> max(authority_hash)
+), marked AS (
+    SELECT /*+ BROADCAST(s) */ r.catalog, r.h1, r.h2, r.epoch, r.fp, r.signature,
+        CAST(r.deleted AS INT) AS deleted,
+        CASE WHEN s.xid_hash IS NULL THEN 0 ELSE 1 END AS contested,
+        {_BIT.format("r.catalog")} AS bit,
+        {_owner(topology, arguments)} AS owner,
+        {_expected(topology, arguments)} AS expected
+    FROM {{rows}} AS r
+    LEFT JOIN shared AS s ON s.catalog = r.catalog AND s.xid_hash = r.xid_hash
+)
+SELECT h1, h2,
+    max(owner) AS owner,
+    max(expected) AS expected,
+    count(*) AS copies,
+    bit_or(bit) AS present,
+    bit_or(CASE WHEN signature = {UNSIGNED} THEN bit ELSE 0 END) AS unsigned,
+    bit_or(CASE WHEN signature > {UNSIGNED} THEN bit ELSE 0 END) AS forged,
+    min(epoch) AS least_epoch, max(epoch) AS most_epoch,
+    min(fp) AS least_fp, max(fp) AS most_fp,
+    max(contested) AS most_contested{per_catalog}
+FROM marked GROUP BY h1, h2"""
+    return Query(text, arguments)
 
 
-def _owner(topology: Topology) -> Column:
-    owners = (
-        F.when(F.col("authority") == authority, position)
-        for position, authority in enumerate(topology.authorities)
-    )
-    return F.coalesce(*owners, F.lit(NO_OWNER))
+def _owner(topology: Topology, arguments: dict[str, str]) -> str:
+    """The position of the authority's own catalog."""
+    cases = ""
+    for position, authority in enumerate(topology.authorities):
+        arguments[f"owner{position}"] = authority
+        cases += f" WHEN r.authority = :owner{position} THEN {position}"
+    return f"CASE{cases} ELSE {_NO_OWNER} END"
 
 
-def _expected(topology: Topology) -> Column:
+def _expected(topology: Topology, arguments: dict[str, str]) -> str:
     """A mask of the catalogs that are supposed to hold the origin, one bit each."""
-    none = F.lit(0).cast("bigint")
     bits = (
-        F.when(_is_covered(coverage), F.lit(1 << position).cast("bigint")).otherwise(none)
-        for position, coverage in enumerate(topology.coverage)
+        f"CASE WHEN {_covered(by_authority, arguments)} THEN CAST({1 << position} AS BIGINT)"
+        " ELSE CAST(0 AS BIGINT) END"
+        for position, by_authority in enumerate(topology.coverage)
     )
-    return reduce(lambda mask, bit: mask.bitwiseOR(bit), bits)
+    return " | ".join(f"({bit})" for bit in bits)
 
 
-def _is_covered(by_authority: Mapping[str, Coverage]) -> Column:
-    origin = F.col("origin")
-    covered = (
-        (F.col("authority") == authority) & ((origin == path) | origin.startswith(path + "/"))
-        for authority, coverage in by_authority.items()
-        for path in sorted(coverage.subtrees)
-    )
-    return reduce(or_, covered, F.lit(False))
+def _covered(by_authority: Mapping[str, Coverage], arguments: dict[str, str]) -> str:
+    conditions = ["false"]
+    for authority, coverage in by_authority.items():
+        for path in sorted(coverage.subtrees):
+            number = len(arguments)
+            arguments[f"authority{number}"], arguments[f"path{number}"] = authority, path
+            arguments[f"below{number}"] = f"{path}/"
+            conditions.append(
+                f"(r.authority = :authority{number} AND (r.origin = :path{number}"
+                f" OR left(r.origin, {len(path) + 1}) = :below{number}))"
+            )
+    return f"({' OR '.join(conditions)})"
 
 
-def _reference(topology: Topology) -> Column:
-    """The position of the owner or, without one, of the first copy with the greatest epoch.
+def differences_in(topology: Topology) -> Query:
+    """Each origin of `{origins}` at each catalog where it differs.
 
-    Copies that are unsigned or forged come after the others, the owner's too.
+    The columns are `h1`, `h2`, `catalog` and `reference`, which are positions, and `code`, which
+    stands for the finding.
     """
-    owner, spoilt = F.col("owner"), F.col("unsigned").bitwiseOR(F.col("forged"))
-    epochs = [F.col(f"epoch_{catalog}") for catalog in range(len(topology.names))]
-    sound = [F.when(spoilt.bitwiseAND(1 << n) == 0, epoch) for n, epoch in enumerate(epochs)]
-    has_owner = owner != NO_OWNER
-    is_owner_sound = spoilt.bitwiseAND(_bit(owner)) == 0
-    return F.coalesce(
-        F.when(has_owner & is_owner_sound, owner),
-        *_newest(sound),
-        F.when(has_owner, owner),
-        *_newest(epochs),
+    catalogs = range(len(topology.names))
+    spoilt = "(unsigned | forged)"
+    sound = (
+        f"CASE WHEN ({spoilt} & CAST({1 << n} AS BIGINT)) = 0 THEN epoch_{n} END AS sound_{n}"
+        for n in catalogs
     )
+    owner_bit = f"CASE WHEN owner = {_NO_OWNER} THEN 0 ELSE {_BIT.format('owner')} END"
+    # From `copies` on a row is one catalog's, so that the code which Spark generates for the rule
+    # grows little with the number of catalogs.
+    text = f"""
+WITH suspects AS (
+    SELECT *, {owner_bit} AS owner_bit, {", ".join(sound)} FROM {{origins}}
+    WHERE least_epoch <> most_epoch OR least_fp <> most_fp OR most_contested = 1
+        OR (expected & (~present)) <> 0
+        OR (owner <> {_NO_OWNER} AND (present & ({owner_bit})) = 0)
+        OR {spoilt} <> 0
+), ranked AS (
+    SELECT *, greatest({_listed("sound", catalogs)}) AS newest_sound FROM suspects
+), referred AS (
+    -- Copies that are unsigned or forged come after the others, the owner's too.
+    SELECT *, CASE
+        WHEN owner <> {_NO_OWNER} AND ({spoilt} & owner_bit) = 0 THEN owner
+        {_first("sound", "newest_sound", catalogs)}
+        WHEN owner <> {_NO_OWNER} THEN owner
+        {_first("epoch", "most_epoch", catalogs)}
+        END AS reference
+    FROM ranked
+), copies AS (
+    SELECT h1, h2, owner, expected, unsigned, forged, reference, c.catalog,
+        {", ".join(_at("reference", name, catalogs, f"reference_{name}") for name in _COMPARED)},
+        {", ".join(_at("c.catalog", name, catalogs, name) for name in _PER_CATALOG)}
+    FROM referred CROSS JOIN ({_values(catalogs)}) AS c(catalog)
+), judged AS (
+    SELECT h1, h2, catalog, reference,
+        CASE WHEN k.is_about_signature = 1 THEN {_SIGNATURE_FINDING} ELSE {_FINDING} END AS code
+    FROM copies CROSS JOIN (VALUES (0), (1)) AS k(is_about_signature)
+)
+SELECT * FROM judged WHERE code <> {_NO_FINDING}"""
+    return Query(text)
 
 
-def _newest(epochs: Sequence[Column]) -> list[Column]:
-    """For each position, itself if none has a greater epoch."""
-    return [F.when(epoch == F.greatest(*epochs), place) for place, epoch in enumerate(epochs)]
+def _listed(name: str, catalogs: Iterable[int]) -> str:
+    return ", ".join(f"{name}_{n}" for n in catalogs)
 
 
-def _of_reference(name: str, topology: Topology) -> Column:
-    copies = (
-        F.when(F.col("reference") == catalog, F.col(f"{name}_{catalog}"))
-        for catalog in range(len(topology.names))
-    )
-    return F.coalesce(*copies)
+def _values(catalogs: Iterable[int]) -> str:
+    return f"VALUES {', '.join(f'({n})' for n in catalogs)}"
 
 
-def described(rows: DataFrame, found: DataFrame, topology: Topology, *, is_few: bool) -> DataFrame:
-    """The differences that `find_differences` found, with the columns of `Difference`.
+def _first(name: str, most: str, catalogs: Iterable[int]) -> str:
+    """The first catalog whose column has the greatest value of all."""
+    return " ".join(f"WHEN {name}_{n} = {most} THEN {n}" for n in catalogs)
 
-    If they are few, every worker gets all of them, so that no row has to move.
+
+def _at(catalog: str, name: str, catalogs: Iterable[int], alias: str) -> str:
+    """The column of the copy at the catalog of a row."""
+    cases = " ".join(f"WHEN {n} THEN {name}_{n}" for n in catalogs)
+    return f"CASE {catalog} {cases} END AS {alias}"
+
+
+def described(topology: Topology, *, is_few: bool) -> Query:
+    """The differences `{found}` of `{rows}`, with the columns of `Difference`.
+
+    A missing copy whose xid another authority holds is collided.
+
+    Args:
+        is_few: every worker gets all differences, so that no row has to move.
     """
-    hint: Hint = F.broadcast if is_few else lambda frame: frame
-    copies = rows.join(hint(found.select(*KEY).distinct()), KEY, "left_semi")
-    reference = copies.select(
-        *KEY,
-        F.col("catalog").alias("reference"),
-        *(F.col(name).alias(f"reference_{name}") for name in _SHOWN),
-    )
-    full = (
-        found.join(reference, [*KEY, "reference"], "left")
-        .join(copies.select(*KEY, "catalog", *_SHOWN, "signature"), [*KEY, "catalog"], "left")
-        .withColumn("authority", F.coalesce("authority", "reference_authority"))
-        .withColumn("origin", F.coalesce("origin", "reference_origin"))
-        .withColumn("at", F.coalesce("xid", "origin"))
-    )
-    return _with_names(_with_rivals(full, rows, hint), topology)
-
-
-def _with_rivals(full: DataFrame, rows: DataFrame, hint: Hint) -> DataFrame:
-    """`full` with the first other authority that holds the xid of a missing or collided copy.
-
-    A missing copy with a rival is collided.
-    """
-    asked = full.where(F.col("code").isin(CODES["missing"], CODES["collided"]))
-    holders = (
-        rows.where(~F.col("deleted"))
-        .withColumn("at", F.col("xid"))
-        .join(hint(asked.select("catalog", "at").distinct()), ["catalog", "at"], "left_semi")
-        .select(
-            "catalog",
-            "at",
-            F.col("authority").alias("rival_authority"),
-            F.col("origin").alias("rival_origin"),
-        )
-    )
-    rivals = (
-        asked.select(*KEY, "catalog", "at", "authority")
-        .join(holders, ["catalog", "at"])
-        .where(F.col("rival_authority") != F.col("authority"))
-        .groupBy(*KEY, "catalog")
-        .agg(F.min(F.struct("rival_authority", "rival_origin")).alias("rival"))
-    )
-    is_taken = (F.col("code") == CODES["missing"]) & F.col("rival").isNotNull()
-    code = F.when(is_taken, CODES["collided"]).otherwise(F.col("code"))
-    return full.join(rivals, [*KEY, "catalog"], "left").withColumn("code", code)
-
-
-def _with_names(full: DataFrame, topology: Topology) -> DataFrame:
-    names = F.array(*(F.lit(name) for name in topology.names))
-    has_reference = F.col("reference_epoch").isNotNull()
-    is_collided = F.col("code") == CODES["collided"]
-    details = F.array(*(F.lit(detail) for detail in DETAILS))
-    is_about_signature = F.col("code").isin(*(CODES[name] for name in SIGNATURE_FINDINGS))
-    named = {
-        "finding": F.element_at(F.array(*(F.lit(name) for name in FINDINGS)), F.col("code")),
-        "catalog": F.element_at(names, F.col("catalog") + 1),
-        "reference": F.when(has_reference, F.element_at(names, F.col("reference") + 1)),
-        "rival_authority": F.when(is_collided, F.col("rival.rival_authority")),
-        "rival_origin": F.when(is_collided, F.col("rival.rival_origin")),
-        "detail": F.when(
-            is_about_signature, F.element_at(details, F.col("signature") - (UNSIGNED - 1))
-        ),
+    broadcast = "/*+ BROADCAST({}) */".format if is_few else (lambda _: "")
+    catalogs = {f"catalog{n}": name for n, name in enumerate(topology.names)}
+    details = {f"detail{n}": text for n, text in enumerate(DETAILS, UNSIGNED)}
+    signed = ", ".join(str(_CODES[name]) for name in sorted(SIGNATURE_FINDINGS))
+    columns = {
+        "finding": _chosen("d.code", ((str(code), f"'{name}'") for name, code in _CODES.items())),
+        "catalog": _named("d.catalog", topology.names),
+        "reference": f"CASE WHEN d.reference_epoch IS NOT NULL"
+        f" THEN {_named('d.reference', topology.names)} END",
+        "detail": f"CASE WHEN d.code IN ({signed}) THEN "
+        + _chosen("d.signature", ((key[6:], f":{key}") for key in details))
+        + " END",
+        **{
+            f"rival_{name}": f"CASE WHEN d.code = {_CODES['collided']} THEN d.rival_{name} END"
+            for name in ("authority", "origin")
+        },
     }
-    columns = [field.name for field in fields(Difference)]
-    return full.select(*(named.get(name, F.col(name)).alias(name) for name in columns))
+    selected = ", ".join(
+        f"{columns.get(each.name, f'd.{each.name}')} AS {each.name}" for each in fields(Difference)
+    )
+    shown = ", ".join(f"r.{name}" for name in _SHOWN)
+    text = f"""
+WITH wanted AS (
+    SELECT DISTINCT h1, h2 FROM {{found}}
+), held AS (
+    SELECT {broadcast("w")} r.h1, r.h2, r.catalog, r.signature, {shown}
+    FROM {{rows}} AS r SEMI JOIN wanted AS w ON w.h1 = r.h1 AND w.h2 = r.h2
+), whole AS (
+    SELECT f.h1, f.h2, f.catalog, f.reference, f.code, c.signature,
+        coalesce(c.authority, o.authority) AS authority, coalesce(c.origin, o.origin) AS origin,
+        coalesce(c.xid, c.origin, o.origin) AS path,
+        c.xid, c.epoch, c.deleted, c.digest, o.epoch AS reference_epoch,
+        o.deleted AS reference_deleted, o.digest AS reference_digest
+    FROM {{found}} AS f
+    LEFT JOIN held AS o ON o.h1 = f.h1 AND o.h2 = f.h2 AND o.catalog = f.reference
+    LEFT JOIN held AS c ON c.h1 = f.h1 AND c.h2 = f.h2 AND c.catalog = f.catalog
+), asked AS (
+    SELECT h1, h2, catalog, authority, path FROM whole
+    WHERE code IN ({_CODES["missing"]}, {_CODES["collided"]})
+), paths AS (
+    SELECT DISTINCT catalog, path FROM asked
+), holders AS (
+    SELECT {broadcast("p")} r.catalog, r.xid, r.authority, r.origin
+    FROM {{rows}} AS r SEMI JOIN paths AS p ON p.catalog = r.catalog AND p.path = r.xid
+    WHERE NOT r.deleted
+), rivals AS (
+    SELECT a.h1, a.h2, a.catalog, r.authority AS rival_authority, r.origin AS rival_origin,
+        row_number() OVER (
+            PARTITION BY a.h1, a.h2, a.catalog ORDER BY r.authority, r.origin
+        ) AS place
+    FROM asked AS a JOIN holders AS r ON r.catalog = a.catalog AND r.xid = a.path
+    WHERE r.authority <> a.authority
+), done AS (
+    SELECT w.h1, w.h2, w.catalog, w.reference, w.signature, w.authority, w.origin, w.xid,
+        w.epoch, w.deleted, w.digest, w.reference_epoch, w.reference_deleted,
+        w.reference_digest, r.rival_authority, r.rival_origin,
+        CASE WHEN w.code = {_CODES["missing"]} AND r.place IS NOT NULL
+            THEN {_CODES["collided"]} ELSE w.code END AS code
+    FROM whole AS w LEFT JOIN rivals AS r
+        ON r.h1 = w.h1 AND r.h2 = w.h2 AND r.catalog = w.catalog AND r.place = 1
+)
+SELECT {selected} FROM done AS d"""
+    return Query(text, catalogs | details)
+
+
+def _chosen(expression: str, cases: Iterable[tuple[str, str]]) -> str:
+    whens = " ".join(f"WHEN {value} THEN {result}" for value, result in cases)
+    return f"CASE {expression} {whens} END"
+
+
+def _named(position: str, names: Sequence[str]) -> str:
+    """The name of the catalog at a position."""
+    return _chosen(position, ((str(n), f":catalog{n}") for n in range(len(names))))

@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from replication.reconcile.engine import is_submitted
 from replication.reconcile.errors import ReconcileError, error_in
 
 SUPPORTED_JAVA = frozenset({17, 21, 25})
@@ -51,13 +52,13 @@ def open_session(master: str, rows: int) -> Iterator[SparkSession]:
     Raises:
         ReconcileError: there is no Java to run Spark on, or Spark does not start.
     """
-    if not master and not _is_submitted():
+    if not master and not is_submitted():
         master = "local[*]"
     with tempfile.TemporaryDirectory(prefix="concord-java-") as directory:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with _environment(Path(directory)):
             session = _start(master, rows)
-        if _is_submitted():
+        if is_submitted():
             # spark-submit has started Java without the job's logging.
             session.sparkContext.setLogLevel("ERROR")
         try:
@@ -88,7 +89,7 @@ def _wait_for_tasks(session: SparkSession) -> None:
 def _environment(directory: Path) -> Iterator[None]:
     """Set JAVA_HOME while Spark starts, unless spark-submit has started it already."""
     before = os.environ.get("JAVA_HOME")
-    if not _is_submitted():
+    if not is_submitted():
         os.environ["JAVA_HOME"] = str(java_home(directory))
     try:
         yield
@@ -96,10 +97,6 @@ def _environment(directory: Path) -> Iterator[None]:
         os.environ.pop("JAVA_HOME", None)
         if before is not None:
             os.environ["JAVA_HOME"] = before
-
-
-def _is_submitted() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A link that is current compares its digests with its peer periodically, and reports differences."""
+"""A link that is current compares digests with its peer periodically, and reports differences."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ async def test_an_entity_that_was_damaged_is_reported_until_it_agrees_again(
         [event] = [each for each in found["history"] if each["event"] == "differs"][:1]
         assert "/messagegroups/g/messages/m1 of" in event["detail"]
         assert "`concord link reset eu`" in event["detail"]
-        assert (await runs.send("POST", "/replication/links/eu/reset", {"full": True})).status == 200
+        answer = await runs.send("POST", "/replication/links/eu/reset", {"full": True})
+        assert answer.status == 200, answer.body
         await link_history_is(runs, "eu", "agrees", "differs")
         assert await carries(receiver, sender)
 

@@ -29,15 +29,17 @@ pytestmark = pytest.mark.slow
 Reconcile = Callable[..., ReconcileSummary]
 
 
-@pytest.fixture
-def reconcile(federation: Federation, spark: SparkSession) -> Reconcile:
-    """The job over all nodes of the federation, in the session that all tests share."""
+@pytest.fixture(params=["spark", "duckdb"])
+def reconcile(federation: Federation, request: pytest.FixtureRequest) -> Reconcile:
+    """The job over all nodes of the federation: in the session that all tests share, or without."""
+    is_spark = request.param == "spark"
+    spark: SparkSession | None = request.getfixturevalue("spark") if is_spark else None
 
     def run(**more: Any) -> ReconcileSummary:
         options: dict[str, Any] = {
             "report": None,
             "repair": False,
-            "master": "local[2]",
+            "master": "local[2]" if is_spark else "",
             "verify": True,
             "settle_seconds": 1.0,
             "progress": lambda line: None,

@@ -1,56 +1,76 @@
-"""The rule in Spark, on its cases and against the oracle in plain Python."""
+"""The rule in both engines, on its cases and against the oracle in plain Python."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from replication.reconcile.compare import find_differences
 from replication.reconcile.copysignatures import DETAILS, UNCHECKED, UNSIGNED, VERIFIED
-from replication.reconcile.digestrows import fingerprints
-from replication.reconcile.findings import FINDINGS, Difference, FindingName, differences_of
-from replication.reconcile.rule import described, find_differences, hashed
+from replication.reconcile.digestrows import ROWS, fingerprints
+from replication.reconcile.duckdbengine import DuckdbEngine
+from replication.reconcile.engine import Engine
+from replication.reconcile.findings import FINDINGS, Difference, FindingName
+from replication.reconcile.rule import differences_in, origins_of
+from replication.reconcile.sparkengine import SparkEngine, hashed
 from tests.spark.cases import ABSENT, CASES, OWNER_A, OWNER_B, TOPOLOGY, copy
 from tests.spark.oracle import Copy, classify
 
 pytestmark = pytest.mark.slow
 
 
-def frame_of(spark: SparkSession, copies: Sequence[Copy]) -> DataFrame:
+class Compare(Protocol):
+    """Compares copies with one engine: the differences in order, and the totals."""
+
+    def __call__(self, copies: Sequence[Copy]) -> tuple[list[Difference], Mapping[str, int]]: ...
+
+
+def table_of(copies: Sequence[Copy]) -> pa.Table:
     columns = {name: [getattr(one, name) for one in copies] for name in asdict(copies[0])}
-    digests = pa.array(columns["digest"])
-    types = {
-        "catalog": pa.int32(),
-        "epoch": pa.int64(),
-        "deleted": pa.bool_(),
-        "signature": pa.int8(),
-    }
-    arrays = {name: pa.array(column, types.get(name)) for name, column in columns.items()}
-    return spark.createDataFrame(pa.table({**arrays, "fp": fingerprints(digests)}))
+    columns["fp"] = fingerprints(pa.array(columns["digest"]))
+    return pa.table({each.name: pa.array(columns[each.name], each.type) for each in ROWS})
 
 
-def compared(
-    spark: SparkSession, copies: Sequence[Copy]
-) -> tuple[list[Difference], dict[str, Any]]:
-    rows = hashed(frame_of(spark, copies).coalesce(2)).cache()
-    totals = Observation()
-    found = find_differences(rows, TOPOLOGY, totals).cache()
-    found.count()
-    differences = differences_of(described(rows, found, TOPOLOGY, is_few=True))
-    found.unpersist()
-    rows.unpersist()
-    names = TOPOLOGY.names
-    ordered = sorted(
-        differences, key=lambda one: (*one.key[:2], names.index(one.catalog), one.key[3])
-    )
-    return ordered, totals.get
+def compared(engine: Engine[Any], rows: Any) -> tuple[list[Difference], Mapping[str, int]]:
+    with find_differences(engine, rows, TOPOLOGY) as found:
+        differences = [Difference(**row) for row in engine.fetch(found.described(is_few=True))]
+    position = TOPOLOGY.names.index
+    ordered = sorted(differences, key=lambda one: (*one.key[:2], position(one.catalog), one.key[3]))
+    return ordered, found.totals
+
+
+def in_spark(spark: SparkSession, copies: Sequence[Copy]) -> DataFrame:
+    return hashed(spark.createDataFrame(table_of(copies)).coalesce(2))
+
+
+@pytest.fixture(scope="module", params=["spark", "duckdb"])
+def compare(request: pytest.FixtureRequest) -> Iterator[Compare]:
+    if request.param == "spark":
+        spark = request.getfixturevalue("spark")
+
+        def with_spark(copies: Sequence[Copy]) -> tuple[list[Difference], Mapping[str, int]]:
+            engine = SparkEngine(spark)
+            with engine.keep(in_spark(spark, copies)) as rows:
+                return compared(engine, rows)
+
+        yield with_spark
+        return
+    with closing(DuckdbEngine()) as engine:
+
+        def with_duckdb(copies: Sequence[Copy]) -> tuple[list[Difference], Mapping[str, int]]:
+            with engine.hashed(table_of(copies)) as rows:
+                return compared(engine, rows)
+
+        yield with_duckdb
 
 
 def named(found: Sequence[Difference]) -> set[tuple[str, str, str, FindingName]]:
@@ -58,12 +78,12 @@ def named(found: Sequence[Difference]) -> set[tuple[str, str, str, FindingName]]
 
 
 @pytest.fixture(scope="module")
-def all_found(spark: SparkSession) -> list[Difference]:
-    return compared(spark, [one for case in CASES.values() for one in case.copies])[0]
+def all_found(compare: Compare) -> list[Difference]:
+    return compare([one for case in CASES.values() for one in case.copies])[0]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_spark_finds(name: str, all_found: list[Difference]) -> None:
+def test_the_engine_finds(name: str, all_found: list[Difference]) -> None:
     case = CASES[name]
     origins = {(one.authority, one.origin) for one in case.copies}
     found = [one for one in all_found if (one.authority, one.origin) in origins]
@@ -134,10 +154,10 @@ def drawn_worlds(count: int) -> list[Copy]:
     return copies
 
 
-def test_spark_and_the_oracle_find_the_same(spark: SparkSession) -> None:
+def test_the_engine_and_the_oracle_find_the_same(compare: Compare) -> None:
     copies = drawn_worlds(400)
 
-    found, totals = compared(spark, copies)
+    found, totals = compare(copies)
 
     assert found == classify(copies, TOPOLOGY)
     assert {one.finding for one in found} == set(FINDINGS)
@@ -147,10 +167,10 @@ def test_spark_and_the_oracle_find_the_same(spark: SparkSession) -> None:
     assert totals["doubled"] == 0
 
 
-def test_an_origin_that_a_catalog_lists_twice_is_counted(spark: SparkSession) -> None:
+def test_an_origin_that_a_catalog_lists_twice_is_counted(compare: Compare) -> None:
     one = copy(1, "/groups/twice")
 
-    _, totals = compared(spark, [copy(0, "/groups/twice"), one, replace(one, xid="/groups/again")])
+    _, totals = compare([copy(0, "/groups/twice"), one, replace(one, xid="/groups/again")])
 
     assert totals["doubled"] == 1
 
@@ -158,9 +178,9 @@ def test_an_origin_that_a_catalog_lists_twice_is_counted(spark: SparkSession) ->
 def test_the_comparison_hashes_and_never_sorts(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    find_differences(
-        hashed(frame_of(spark, [copy(0, "/groups/g")])), TOPOLOGY, Observation()
-    ).explain()
+    engine = SparkEngine(spark)
+    origins = engine.query(origins_of(TOPOLOGY), rows=in_spark(spark, [copy(0, "/groups/g")]))
+    engine.query(differences_in(TOPOLOGY), origins=origins).explain()
 
     plan = capsys.readouterr().out
     assert "HashAggregate" in plan

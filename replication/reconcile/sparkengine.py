@@ -1,0 +1,149 @@
+"""Spark as the engine of the rule, for any number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from catalog.model.entity import Origin
+from catalog.operations.reconciliations import FindingName
+from replication.reconcile.bucketplan import BucketPlan
+from replication.reconcile.findings import (
+    FINDINGS,
+    REPAIRABLE,
+    SIGNATURE_FINDINGS,
+    Counts,
+    Difference,
+    Findings,
+    by_catalog,
+    counts_of,
+)
+from replication.reconcile.rule import Query
+from replication.reconcile.sparksource import digest_rows
+
+
+class SparkEngine:
+    """Executes queries in a session; a frame is a DataFrame."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    @contextmanager
+    def read(self, plan: BucketPlan) -> Iterator[DataFrame]:
+        with self.keep(hashed(digest_rows(self._session, plan))) as rows:
+            yield rows
+
+    def query(self, query: Query, **frames: DataFrame) -> DataFrame:
+        return self._session.sql(query.text, dict(query.arguments) or None, **frames)
+
+    def observe(
+        self, frame: DataFrame, totals: Mapping[str, str]
+    ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
+        # They come with the job that reads the frame anyway. Spark finds them in the plan of a
+        # count, but not in that of a statement, where the frame is a view.
+        found = Observation("totals")
+        aggregates = (F.expr(text).alias(name) for name, text in totals.items())
+        return frame.observe(found, *aggregates), lambda: found.get
+
+    @contextmanager
+    def keep(self, frame: DataFrame) -> Iterator[DataFrame]:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield kept
+        finally:
+            kept.unpersist()
+
+    def count(self, frame: DataFrame) -> int:
+        return frame.count()
+
+    def fetch(self, frame: DataFrame) -> list[dict[str, Any]]:
+        return [row.asDict() for row in frame.collect()]
+
+    @contextmanager
+    def findings(self, frame: DataFrame) -> Iterator[Findings]:
+        with self.keep(frame) as kept:
+            yield FindingsFrame(kept)
+
+
+def hashed(rows: DataFrame) -> DataFrame:
+    """Digest rows with hashes of their strings, so that the steps of the rule move numbers only.
+
+    Two independent hashes of an origin together clash in one of 10^22 runs.
+    """
+    origin = (F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2))
+    return rows.select(
+        "*",
+        *origin,
+        F.xxhash64("xid").alias("xid_hash"),
+        F.xxhash64("authority").alias("authority_hash"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsFrame:
+    """Differences in a persisted DataFrame with the columns of `Difference`."""
+
+    frame: DataFrame
+
+    def counts(self) -> Counts:
+        rows = self.frame.groupBy("finding", "catalog").count().collect()
+        return counts_of((row["finding"], row["catalog"], row["count"]) for row in rows)
+
+    def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
+        return {
+            finding: found
+            for finding in FINDINGS
+            if (found := tuple(_differences(self._first(finding, most))))
+        }
+
+    def _first(self, finding: FindingName, most: int) -> DataFrame:
+        found = self.frame.where(F.col("finding") == finding)
+        return found.orderBy("authority", "origin", "catalog").limit(most)
+
+    def authorities(self) -> dict[str, frozenset[str]]:
+        pairs = self._repairable().select("catalog", "authority").distinct().collect()
+        return by_catalog((row["catalog"], row["authority"]) for row in pairs)
+
+    def repairs(
+        self, catalog: str, authorities: Collection[str], sources: Collection[str]
+    ) -> Iterator[Origin]:
+        wanted = self._wanted(catalog, authorities)
+        origins = wanted.join(self._spoilt(sources), ["authority", "origin"], "left_anti").orderBy(
+            F.size(F.split("origin", "/")), "origin", "authority"
+        )
+        for row in origins.toLocalIterator():
+            yield Origin(row["authority"], row["origin"])
+
+    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
+        wanted = self._wanted(catalog, authorities)
+        return wanted.join(self._spoilt(sources), ["authority", "origin"], "left_semi").count()
+
+    def write(self, path: Path) -> None:
+        self.frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path))
+
+    def _wanted(self, catalog: str, authorities: Collection[str]) -> DataFrame:
+        return (
+            self._repairable()
+            .where((F.col("catalog") == catalog) & F.col("authority").isin(*authorities))
+            .select("authority", "origin")
+            .distinct()
+        )
+
+    def _spoilt(self, sources: Collection[str]) -> DataFrame:
+        return self.frame.where(
+            F.col("catalog").isin(*sources) & F.col("finding").isin(*SIGNATURE_FINDINGS)
+        )
+
+    def _repairable(self) -> DataFrame:
+        return self.frame.where(F.col("finding").isin(*REPAIRABLE))
+
+
+def _differences(frame: DataFrame) -> list[Difference]:
+    return [Difference(**row.asDict()) for row in frame.collect()]
