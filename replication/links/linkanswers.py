@@ -23,7 +23,6 @@ _DEFINED = ("mode", "dialect", "authorities", "scope", "types", "labels", "prefi
 _KEPT = (
     *("id", "credential", "authority", "cursor", "currentat", "applied", "appliedat", "conflicts"),
     *("failures", "errors", "nextattemptat", "question", "subscription", "history"),
-    *("differing", "comparedat"),
 )
 
 
@@ -87,6 +86,8 @@ def link_answer(link: Link) -> LinkAnswer:
         rate=round(link.traffic.rate(now), 1),
         bytes=link.traffic.bytes,
         progress=_progress(link, now),
+        differing=link.differing,
+        comparedat=link.comparedat,
         error=error,
     )
 
