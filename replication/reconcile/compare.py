@@ -19,17 +19,17 @@ from replication.reconcile.engine import Engine, Frame
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.findings import Difference, Findings, FindingsList
 from replication.reconcile.keysurvey import survey_keys
-from replication.reconcile.rule import TOTALS, Query, described, differences_in, origins_of
+from replication.reconcile.rule import TOTALS, Statement, described, differences_in, origins_of
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
 """The most differences that are kept in memory and read a second time."""
 
-_BY_CATALOG = Query("SELECT catalog, count(*) AS number FROM {rows} GROUP BY catalog")
-_BY_SIGNATURE = Query(
+_BY_CATALOG = Statement("SELECT catalog, count(*) AS number FROM {rows} GROUP BY catalog")
+_BY_SIGNATURE = Statement(
     "SELECT authority, signature, count(*) AS number FROM {rows} GROUP BY authority, signature"
 )
-_DOUBLED = Query(
+_DOUBLED = Statement(
     "SELECT catalog, authority, origin FROM {rows} GROUP BY catalog, authority, origin"
     " HAVING count(*) > 1 LIMIT 1"
 )

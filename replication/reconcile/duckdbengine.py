@@ -16,7 +16,7 @@ from replication.reconcile.bucketplan import BucketPlan, BucketRange
 from replication.reconcile.copysignatures import SignatureCheck
 from replication.reconcile.digestrows import ROWS, reads_of, rows_within
 from replication.reconcile.findings import Difference, Findings, FindingsList
-from replication.reconcile.rule import Query
+from replication.reconcile.rule import Statement
 
 MOST_ROWS = 1_000_000
 """The rows that are compared without Spark: some 300 MB, and two seconds."""
@@ -57,25 +57,26 @@ class DuckdbEngine:
         """A frame of digest rows, with the hashes that the rule needs."""
         given = next(self._names)
         self._database.register(given, rows)
-        with self.keep(self.query(Query(_HASHED), rows=given)) as kept:
+        with self.keep(self.query(Statement(_HASHED), rows=given)) as kept:
             self._database.unregister(given)
             yield kept
 
-    def query(self, query: Query, **frames: str) -> str:
+    def query(self, statement: Statement, **frames: str) -> str:
         name = next(self._names)
-        text = _ARGUMENT.sub(r"$\1", query.text.format(**frames))
-        self._database.execute(f"CREATE TEMP TABLE {name} AS {text}", dict(query.arguments) or None)
+        text = _ARGUMENT.sub(r"$\1", statement.text.format(**frames))
+        self._database.execute(
+            f"CREATE TEMP TABLE {name} AS {text}", dict(statement.arguments) or None
+        )
         return name
 
     def observe(
         self, frame: str, totals: Mapping[str, str]
     ) -> tuple[str, Callable[[], Mapping[str, int]]]:
         aggregates = ", ".join(f"{text} AS {name}" for name, text in totals.items())
-
-        query = Query(f"SELECT {aggregates} FROM {{origins}}")
+        statement = Statement(f"SELECT {aggregates} FROM {{origins}}")
 
         def read() -> Mapping[str, int]:
-            [found] = self.fetch(self.query(query, origins=frame))
+            [found] = self.fetch(self.query(statement, origins=frame))
             # Sums are of 128 bits, which Arrow gives as decimals.
             return {name: int(number) for name, number in found.items()}
 
@@ -89,8 +90,7 @@ class DuckdbEngine:
             self._database.execute(f"DROP TABLE {frame}")
 
     def count(self, frame: str) -> int:
-        [row] = self.fetch(self.query(Query("SELECT count(*) AS number FROM {rows}"), rows=frame))
-        return int(row["number"])
+        return len(self._database.table(frame))
 
     def fetch(self, frame: str) -> list[dict[str, Any]]:
         table = self._database.table(frame).to_arrow_table()

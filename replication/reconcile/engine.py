@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.findings import Findings
-from replication.reconcile.rule import Query
+from replication.reconcile.rule import Statement
 
 Frame = TypeVar("Frame")
 
@@ -24,7 +24,7 @@ class Engine(Protocol[Frame]):
             CatalogUnread
         """
 
-    def query(self, query: Query, **frames: Frame) -> Frame:
+    def query(self, statement: Statement, **frames: Frame) -> Frame:
         """The result of a query, whose relations are the frames of these names."""
 
     def observe(

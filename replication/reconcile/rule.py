@@ -62,7 +62,7 @@ _SIGNATURE_FINDING = f"""CASE
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Statement:
     """A statement in the SQL that Spark and DuckDB share.
 
     Args:
@@ -74,7 +74,7 @@ class Query:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-def origins_of(topology: Topology) -> Query:
+def origins_of(topology: Topology) -> Statement:
     """One row for each origin of `{rows}`, with the columns of its copy at every catalog."""
     arguments: dict[str, str] = {}
     per_catalog = "".join(
@@ -108,7 +108,7 @@ SELECT h1, h2,
     min(fp) AS least_fp, max(fp) AS most_fp,
     max(contested) AS most_contested{per_catalog}
 FROM marked GROUP BY h1, h2"""
-    return Query(text, arguments)
+    return Statement(text, arguments)
 
 
 def _owner(topology: Topology, arguments: dict[str, str]) -> str:
@@ -144,7 +144,7 @@ def _covered(by_authority: Mapping[str, Coverage], arguments: dict[str, str]) ->
     return f"({' OR '.join(conditions)})"
 
 
-def differences_in(topology: Topology) -> Query:
+def differences_in(topology: Topology) -> Statement:
     """Each origin of `{origins}` at each catalog where it differs.
 
     The columns are `h1`, `h2`, `catalog` and `reference`, which are positions, and `code`, which
@@ -188,7 +188,7 @@ WITH suspects AS (
     FROM copies CROSS JOIN (VALUES (0), (1)) AS k(is_about_signature)
 )
 SELECT * FROM judged WHERE code <> {_NO_FINDING}"""
-    return Query(text)
+    return Statement(text)
 
 
 def _listed(name: str, catalogs: Iterable[int]) -> str:
@@ -210,7 +210,7 @@ def _at(catalog: str, name: str, catalogs: Iterable[int], alias: str) -> str:
     return f"CASE {catalog} {cases} END AS {alias}"
 
 
-def described(topology: Topology, *, is_few: bool) -> Query:
+def described(topology: Topology, *, is_few: bool) -> Statement:
     """The differences `{found}` of `{rows}`, with the columns of `Difference`.
 
     A missing copy whose xid another authority holds is collided.
@@ -280,7 +280,7 @@ WITH wanted AS (
         ON r.h1 = w.h1 AND r.h2 = w.h2 AND r.catalog = w.catalog AND r.place = 1
 )
 SELECT {selected} FROM done AS d"""
-    return Query(text, catalogs | details)
+    return Statement(text, catalogs | details)
 
 
 def _chosen(expression: str, cases: Iterable[tuple[str, str]]) -> str:

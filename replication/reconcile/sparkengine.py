@@ -25,7 +25,7 @@ from replication.reconcile.findings import (
     by_catalog,
     counts_of,
 )
-from replication.reconcile.rule import Query
+from replication.reconcile.rule import Statement
 from replication.reconcile.sparksource import digest_rows
 
 
@@ -40,8 +40,8 @@ class SparkEngine:
         with self.keep(hashed(digest_rows(self._session, plan))) as rows:
             yield rows
 
-    def query(self, query: Query, **frames: DataFrame) -> DataFrame:
-        return self._session.sql(query.text, dict(query.arguments) or None, **frames)
+    def query(self, statement: Statement, **frames: DataFrame) -> DataFrame:
+        return self._session.sql(statement.text, dict(statement.arguments) or None, **frames)
 
     def observe(
         self, frame: DataFrame, totals: Mapping[str, str]

@@ -114,7 +114,9 @@ class RunDatabases:
         """Replace a database by a dump of it; its node must not run."""
         await self.drop(name)
         await self._execute(f'CREATE DATABASE "{name}"')
-        await _run("pg_restore", "--exit-on-error", f"--dbname={self.url(name)}", str(file))
+        # The server forgets what a kill interrupts, except commits that a client wants to be durable.
+        durable = f"{self.url(name)}&options=-csynchronous_commit%3Don"
+        await _run("pg_restore", "--exit-on-error", f"--dbname={durable}", str(file))
 
     async def _execute(self, statement: str) -> None:
         async with self.connect("postgres") as connection:
