@@ -357,17 +357,17 @@ def reconcile(
     ] = 5.0,
     master: Annotated[
         str,
-        typer.Option(help="The Spark master; local\\[*] unless spark-submit sets another one."),
+        typer.Option(help="Compare on the Spark of this master, however few entities there are."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Compare catalogs with Spark, and name every difference.
+    """Compare catalogs, and name every difference.
 
     Example: concord reconcile --catalog eu=http://127.0.0.1:8080 --catalog us=http://127.0.0.1:8081
 
-    On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
+    Up to a million entities are compared in memory, more by Spark, in this process or at --master.
 
-    A catalog that cannot be read does not stop the others.
+    On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
 
     Exit codes: 0 equal; 1 different, even if repaired; 2 equal, but a catalog could not be read; 3
     the comparison failed.

@@ -114,7 +114,7 @@ class RunDatabases:
         """Replace a database by a dump of it; its node must not run."""
         await self.drop(name)
         await self._execute(f'CREATE DATABASE "{name}"')
-        # The server forgets what a kill interrupts, except commits that a client wants to be durable.
+        # A kill of the server takes the last commits of clients that do not ask for durable ones.
         durable = f"{self.url(name)}&options=-csynchronous_commit%3Don"
         await _run("pg_restore", "--exit-on-error", f"--dbname={durable}", str(file))
 
