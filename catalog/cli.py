@@ -12,7 +12,6 @@ import sys
 from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
-from json import dumps
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,6 @@ from catalog import DISTRIBUTION, install_command
 from catalog.commands import (
     access,
     audit,
-    catalogtokens,
     delete,
     doctor,
     export,
@@ -38,22 +36,13 @@ from catalog.commands import (
 )
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.backup.command import app as backup_app
-from catalog.commands.console import (
-    NO,
-    AsJson,
-    cell,
-    err,
-    fail,
-    out,
-    table,
-)
+from catalog.commands.console import cell, err, fail, out
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
-from catalog.model.masking import counted
-from replication.commands import accept, handover, links, recover, signing, trust
+from replication.commands import accept, handover, links, reconcile, recover, signing, trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -61,10 +50,7 @@ if TYPE_CHECKING:
     from catalog.config import Settings
     from catalog.monitoring.diagnosis import Check
     from catalog.node.noderuntime import ProcessMember
-    from replication.reconcile.report import ReconcileSummary
 
-# The exit codes of `reconcile` besides 0 and 1.
-_UNREAD, _FAILED = 2, 3
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
 
 app = typer.Typer(
@@ -90,7 +76,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
-    *(migrate.app, backup_app, settings_app, tokens.single, audit.app),
+    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, reconcile.app),
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)
@@ -312,141 +298,6 @@ def _explain(error: Exception, settings: Settings) -> None:
     if isinstance(cause, DatabaseUnusable):
         fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")
     raise error
-
-
-@app.command()
-def reconcile(
-    catalog: Annotated[
-        list[str],
-        typer.Option(help="The name and URL of a catalog; give two or more.", metavar="NAME=URL"),
-    ],
-    token: catalogtokens.Token = None,
-    token_from: catalogtokens.TokenFrom = None,
-    tokens: catalogtokens.TokensFile = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write Parquet, summary.json and report.html to this directory."),
-    ] = None,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            help="Have catalogs fetch again entities that are missing, stale or diverged.",
-        ),
-    ] = False,
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast", help="Compare stored digests, only in buckets whose fingerprints differ."
-        ),
-    ] = False,
-    verify_signatures: Annotated[
-        bool,
-        typer.Option(
-            "--verify-signatures",
-            help="Verify the signatures of all copies, too; reads all digests.",
-        ),
-    ] = False,
-    settle: Annotated[
-        float,
-        typer.Option(
-            help="Wait so long before differences are read a second time.",
-            metavar="SECONDS",
-            min=0,
-        ),
-    ] = 5.0,
-    master: Annotated[
-        str,
-        typer.Option(help="Compare on the Spark of this master, however few entities there are."),
-    ] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Compare catalogs, and name every difference.
-
-    Example: concord reconcile --catalog eu=http://127.0.0.1:8080 --catalog us=http://127.0.0.1:8081
-
-    Up to a million entities are compared in memory, more by Spark, in this process or at --master.
-
-    On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
-
-    Exit codes: 0 equal; 1 different, even if repaired; 2 equal, but a catalog could not be read; 3
-    the comparison failed.
-    """
-    if find_spec("pyspark") is None:
-        spark = f"Install it with: {install_command('spark')}"
-        fail("Spark is not installed.", spark, code=_FAILED)
-    from replication.reconcile.errors import ReconcileError
-    from replication.reconcile.job import run_reconcile
-    from replication.reconcile.remotecatalog import parse_catalogs
-
-    try:
-        known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
-    except typer.Exit:
-        # The code of `fail`, 2, would tell of a catalog that could not be read.
-        raise typer.Exit(_FAILED) from None
-    try:
-        summary = run_reconcile(
-            parse_catalogs(catalog, known),
-            report=report,
-            repair=repair,
-            master=master,
-            verify=not fast,
-            signatures=verify_signatures,
-            settle_seconds=settle,
-            progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
-        )
-    except ReconcileError as error:
-        fail(error.message, error.hint, code=_FAILED)
-    if as_json:
-        out.print_json(dumps(summary.to_document(), default=str))
-    else:
-        _show(summary)
-    if not summary.is_equal:
-        raise typer.Exit(NO)
-    raise typer.Exit(_UNREAD if summary.unread else 0)
-
-
-def _show(summary: ReconcileSummary) -> None:
-    names = [one.name for one in summary.catalogs]
-    shown = table("finding", *names, "in all")
-    for finding, counts, total in summary.matrix():
-        shown.add_row(finding, *map(_count, counts), _count(total))
-    out.print(shown)
-    for finding, samples in summary.samples.items():
-        for sample in samples[:3]:
-            detail = f" ({sample.detail})" if sample.detail else ""
-            out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}{detail}")
-    for signed in summary.signatures or ():
-        keys = f"keys {signed.keys}" if signed.keys else "no keys are known"
-        wrong = f"{signed.unsigned} unsigned, {signed.forged} forged"
-        numbers = f"{signed.verified} verified, {wrong}, {signed.unchecked} not checked"
-        out.print(f"  {cell(signed.authority)}: {numbers}; {cell(keys)}")
-    for left in summary.uncompared:
-        count = "entities" if left.entities is None else counted(left.entities, "entities")
-        whose = cell(left.authority or "several authorities")
-        out.print(f"  not compared at {left.catalog}: {count} of {whose}: {cell(left.reason)}")
-        out.print(f"    {cell(left.advice)}")
-    for unread in summary.unread:
-        out.print(f"  [yellow]{cell(unread.reason)}[/] {cell(unread.advice)}")
-    colour = "green" if summary.is_equal and not summary.unread else "yellow"
-    out.print(f"[{colour}]{cell(summary.verdict())}[/]")
-    for outcome in summary.repair or ():
-        verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())
-        out.print(
-            f"  {outcome.catalog} fetched {counted(outcome.requested, 'origins')} again: {verdicts}"
-        )
-        for origin in outcome.unresolved:
-            out.print(f"    [red]not repaired:[/] {cell(origin)}")
-        if outcome.withheld:
-            out.print(f"    {outcome.withheld} are unsigned or forged at a source, and stay")
-        for reset in outcome.resets:
-            out.print(f"    link {cell(reset)}")
-    for path in summary.paths:
-        out.print(f"  wrote {cell(str(path))}")
-
-
-def _count(count: int) -> str:
-    return f"[bold red]{count}[/]" if count else "[dim]0[/]"
 
 
 class DemoTopology(StrEnum):

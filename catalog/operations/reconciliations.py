@@ -26,6 +26,12 @@ class NewReconciliation(Body):
     outcome: Outcome
     name: Storable = Field(description="The name of this catalog in the comparison.")
     catalogs: list[Storable] = Field(max_length=MOST_NAMED)
+    entities: dict[Storable, Count] = Field(
+        default={},
+        max_length=MOST_NAMED,
+        description="The numbers of live entities of the catalogs, by authority. Of a catalog that "
+        "has far fewer than before, the number before, until an operator accepts it.",
+    )
     findings: dict[FindingName, Count] = Field(
         default={}, description="The numbers of differences at this catalog."
     )

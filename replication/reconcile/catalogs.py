@@ -13,6 +13,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.timestamps import format_time
 from catalog.operations.links import LinkAnswer
 from catalog.operations.peers import Handshake
+from catalog.operations.reconciliations import Reconciliation
 from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
@@ -58,7 +59,12 @@ class ReportedLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyedCatalog:
-    """A catalog at the time of the survey. `as_of` is its cursor, if it reported one."""
+    """A catalog at the time of the survey.
+
+    Args:
+        as_of: the cursor of the catalog, if the catalog reported a cursor.
+        told: the reports of earlier comparisons that the catalog keeps.
+    """
 
     remote: RemoteCatalog
     authority: str
@@ -67,6 +73,7 @@ class SurveyedCatalog:
     fingerprints: Fingerprints = field(repr=False)
     as_of: str | None = None
     offers: frozenset[str] = frozenset()
+    told: Sequence[Reconciliation] = ()
 
     @property
     def name(self) -> str:
@@ -111,7 +118,7 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog | CatalogUnread:
 
 def _asked(remote: RemoteCatalog) -> SurveyedCatalog:
     try:
-        handshake, links, digests = remote.call(_ask)
+        handshake, links, digests, told = remote.call(_ask)
         buckets = orjson.loads(digests.body)
         for version in (handshake.digestversion, buckets["digestversion"]):
             if version != DIGEST_VERSION:
@@ -129,6 +136,7 @@ def _asked(remote: RemoteCatalog) -> SurveyedCatalog:
             fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
             as_of=digests.headers.get("Concord-Cursor"),
             offers=frozenset(handshake.offers),
+            told=told,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CatalogUnread(
@@ -138,9 +146,12 @@ def _asked(remote: RemoteCatalog) -> SurveyedCatalog:
         ) from error
 
 
-async def _ask(client: Client) -> tuple[Handshake, list[LinkAnswer], Answer]:
+async def _ask(
+    client: Client,
+) -> tuple[Handshake, list[LinkAnswer], Answer, list[Reconciliation]]:
     digests = await client.request("GET", "/replication/digests")
-    return await client.handshake(), await client.links(), digests
+    told = await client.reconciliations()
+    return await client.handshake(), await client.links(), digests, told
 
 
 def _link(link: LinkAnswer, listed_by: str) -> ReportedLink:

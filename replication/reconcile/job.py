@@ -31,6 +31,7 @@ from replication.reconcile.report import (
     write_report,
 )
 from replication.reconcile.results import ResultReporter
+from replication.reconcile.shrinkage import find_shrunk
 from replication.reconcile.uncompared import find_uncompared
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def run_reconcile(
     progress: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
     spark: SparkSession | None = None,
+    smaller: frozenset[str] = frozenset(),
 ) -> ReconcileSummary:
     """Compare catalogs, name every difference, and tell each catalog what was found there.
 
@@ -68,6 +70,7 @@ def run_reconcile(
         progress: receives a line for each stage.
         sleep: waits that many seconds.
         spark: a session to use; without one the job opens and closes its own.
+        smaller: the names of catalogs that may have far fewer entities than before.
 
     A catalog that can't be read is left out: the others are compared without it.
 
@@ -90,6 +93,7 @@ def run_reconcile(
                 settle=lambda: sleep(settle_seconds),
                 progress=progress,
                 spark=spark,
+                smaller=smaller,
             )
             break
         except CatalogUnread as fault:
@@ -117,6 +121,7 @@ def _reconcile(
     settle: Callable[[], None],
     progress: Callable[[str], None],
     spark: SparkSession | None,
+    smaller: frozenset[str],
 ) -> ReconcileSummary:
     startedat = datetime.now(UTC)
     stages = Stages(progress)
@@ -125,6 +130,7 @@ def _reconcile(
         surveyed = survey(asked, unread)
         keys = survey_keys(surveyed) if signatures else None
         plan = plan_of(surveyed, verify=verify, keys=keys)
+        shrunk = find_shrunk(surveyed, smaller)
         read = {each.name for each in surveyed}
         uncompared = find_uncompared(surveyed, [each for each in catalogs if each.name not in read])
     with (
@@ -134,9 +140,14 @@ def _reconcile(
         outcomes = None
         if repair:
             with stages.stage("repair", "repairing"):
-                outcomes = _repair(plan, compared, stages)
+                outcomes = _repair(plan, compared, {each.name for each in shrunk}, stages)
         summary = _summary(startedat, plan, compared, outcomes, report, stages)
-        summary = replace(summary, uncompared=tuple(uncompared), unread=_told(catalogs, unread))
+        summary = replace(
+            summary,
+            uncompared=tuple(uncompared),
+            unread=_told(catalogs, unread),
+            shrunk=shrunk,
+        )
         if report:
             write_report(report, summary, compared.findings)
     return summary
@@ -162,11 +173,13 @@ def _told(
 
 
 def _repair(
-    plan: BucketPlan, compared: CatalogComparison, stages: Stages
+    plan: BucketPlan, compared: CatalogComparison, shrunk: set[str], stages: Stages
 ) -> tuple[RepairOutcome, ...]:
     """Repair what differs. A catalog that refuses stays in the comparison: the run fails."""
     try:
-        return repair_catalogs(compared.findings, plan.topology, plan.catalogs, stages.progress)
+        return repair_catalogs(
+            compared.findings, plan.topology, plan.catalogs, shrunk, stages.progress
+        )
     except CatalogUnread as fault:
         raise ReconcileError(fault.message, fault.hint) from fault
 

@@ -65,12 +65,17 @@ def repair(
     findings: Findings,
     topology: Topology,
     catalogs: Sequence[SurveyedCatalog],
+    shrunk: Collection[str],
     progress: Callable[[str], None],
 ) -> tuple[RepairOutcome, ...]:
     """Have the catalogs fetch again all origins with repairable differences.
 
     Catalogs nearer to an authority go first, and parents before their children, because a
     catalog can fetch only what its source has, below entities that it has.
+
+    Args:
+        shrunk: the names of catalogs that may have lost entities. Nothing is fetched from them, so
+            a catalog that fetches from one of them is not repaired.
 
     Raises:
         ReconcileError: a catalog refuses, or can't be reached; earlier repairs stay.
@@ -79,6 +84,9 @@ def repair(
     missed: dict[str, set[str]] = {catalog.name: set() for catalog in catalogs}
     for position, authorities in _in_order(findings, topology, len(catalogs)):
         remote, sources = catalogs[position].remote, topology.sources[position]
+        if suspect := sorted({*shrunk} & {*sources}):
+            progress(f"{remote.name} is not repaired, as it fetches from {' and '.join(suspect)}")
+            continue
         origins = findings.repairs(remote.name, authorities, sources)
         while batch := list(islice(origins, MOST_ORIGINS)):
             progress(f"{remote.name} fetches {len(batch)} origins again")
@@ -89,9 +97,10 @@ def repair(
         withheld = findings.withheld(remote.name, authorities, sources)
         outcome = outcomes[remote.name]
         outcomes[remote.name] = replace(outcome, withheld=outcome.withheld + withheld)
-    spoilt = _spoilt_catalogs(findings)
+    suspect = dict.fromkeys(_spoilt_catalogs(findings), "has unsigned or forged copies")
+    suspect |= dict.fromkeys(shrunk, "has far fewer entities than before")
     for catalog in catalogs:
-        resets = _reset_links(catalog, missed[catalog.name], catalogs, spoilt, progress)
+        resets = _reset_links(catalog, missed[catalog.name], catalogs, suspect, progress)
         outcomes[catalog.name] = replace(outcomes[catalog.name], resets=tuple(resets))
     return tuple(one for one in outcomes.values() if one.requested or one.withheld)
 
@@ -129,13 +138,16 @@ def _reset_links(
     catalog: SurveyedCatalog,
     authorities: Collection[str],
     catalogs: Sequence[SurveyedCatalog],
-    spoilt: Collection[str],
+    suspect: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Iterator[str]:
     """Reset the links that bring authorities to a catalog; tell what became of each.
 
     A link is not reset while it copies anyway or waits for an operator, nor if its source is
-    spoilt.
+    suspect.
+
+    Args:
+        suspect: the catalogs from which nothing is to be brought, and why.
 
     Raises:
         ReconcileError: a catalog refuses, or can't be reached.
@@ -150,8 +162,8 @@ def _reset_links(
             if not any(_brings(link, given, each) for each in authorities):
                 continue
             place = f"{link.id} at {reporter.name}"
-            if given is not None and given.name in spoilt:
-                yield f"{place} stays: {given.name} has unsigned or forged copies"
+            if given is not None and given.name in suspect:
+                yield f"{place} stays: {given.name} {suspect[given.name]}"
                 continue
             progress(f"resetting {place}")
             reset = partial(_reset, id=link.id, is_full=link.mode == "walk")

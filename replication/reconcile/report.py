@@ -21,6 +21,7 @@ from replication.reconcile.findings import (
     Findings,
 )
 from replication.reconcile.repairrequests import RepairOutcome
+from replication.reconcile.shrinkage import ShrunkCatalog
 from replication.reconcile.uncompared import Uncompared
 
 FINDINGS_FILE = "findings.parquet"
@@ -85,7 +86,8 @@ class ReconcileSummary:
     `samples` are the first differences of each finding. `unverifiable` origins, whose authority was
     not compared, are no differences; `uncompared` tells why. `signatures` is `None` if they were
     not verified. `vanished` differences were gone at the second reading, which took place if
-    `is_confirmed`. `unread` are the catalogs that were left out. `repair` is `None` if none was
+    `is_confirmed`. `unread` are the catalogs that were left out, `shrunk` those with far fewer
+    entities than before. `repair` is `None` if none was
     requested. `elapsed` is in seconds by stage. `paths` are the files that were written.
     """
 
@@ -105,11 +107,12 @@ class ReconcileSummary:
     signatures: tuple[AuthoritySignatures, ...] | None = None
     uncompared: tuple[Uncompared, ...] = ()
     unread: tuple[UnreadCatalog, ...] = ()
+    shrunk: tuple[ShrunkCatalog, ...] = ()
 
     @property
     def is_equal(self) -> bool:
-        """Whether no difference was found, repaired or not."""
-        return not self.counts
+        """Whether no difference was found, repaired or not, and no catalog has shrunk."""
+        return not self.counts and not self.shrunk
 
     @property
     def differences(self) -> int:
@@ -140,7 +143,8 @@ class ReconcileSummary:
             [", ".join(one.name for one in self.catalogs[:-1]), self.catalogs[-1].name]
         )
         left = "".join(f" {each.name} was not compared." for each in self.unread)
-        if self.is_equal:
+        left += "".join(f" {each.text}" for each in self.shrunk)
+        if not self.counts:
             return f"{names} agree.{left}"
         kinds = ", ".join(f"{self.total(f):,} {f}" for f in FINDINGS if f in self.counts)
         noun = "difference" if self.differences == 1 else "differences"
@@ -160,6 +164,7 @@ class ReconcileSummary:
             "unverifiable": self.unverifiable,
             "uncompared": [asdict(one) for one in self.uncompared],
             "unread": [asdict(one) for one in self.unread],
+            "shrunk": [asdict(one) for one in self.shrunk],
             "signatures": self.signatures and [asdict(one) for one in self.signatures],
             "vanished": self.vanished,
             "counts": {finding: dict(counts) for finding, counts in self.counts.items()},

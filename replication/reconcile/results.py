@@ -37,6 +37,10 @@ class ResultReporter:
         """Tell the result of a comparison that came to an end."""
         repaired = {each.catalog: each.requested for each in summary.repair or ()}
         results = []
+        # The number before stays the one to compare with until an operator accepts another one.
+        before = {each.name: each.before for each in summary.shrunk}
+        numbers = [(one.authority, before.get(one.name, one.entities)) for one in summary.catalogs]
+        entities = dict(numbers[:MOST_NAMED])
         unread = {each.name: each.reason for each in summary.unread}
         for catalog in self._catalogs:
             if catalog.name in unread:
@@ -48,7 +52,11 @@ class ResultReporter:
                 if (number := summary.counts.get(finding, {}).get(catalog.name, 0))
             }
             told = self._result("different" if findings else "equal", catalog)
-            more: dict[str, object] = {"findings": findings, "unverifiable": summary.unverifiable}
+            more: dict[str, object] = {
+                "findings": findings,
+                "unverifiable": summary.unverifiable,
+                "entities": entities,
+            }
             if summary.repair is not None:
                 more["repaired"] = repaired.get(catalog.name, 0)
             results.append(told.model_copy(update=more))

@@ -29,10 +29,14 @@ async def add(connection: Connection, told: NewReconciliation) -> None:
         told.repaired,
         told.error,
         MOST_KEPT,
+        orjson.dumps(told.entities).decode(),
     )
 
 
 async def read_all(connection: Connection) -> list[Reconciliation]:
     """Every kept report, latest first."""
     rows = await connection.fetch(_queries.list)
-    return [Reconciliation(**{**row, "findings": orjson.loads(row["findings"])}) for row in rows]
+    return [
+        Reconciliation(**row | {name: orjson.loads(row[name]) for name in ("findings", "entities")})
+        for row in map(dict, rows)
+    ]

@@ -224,6 +224,7 @@ class _Server:
                 web.get("/{node}/replication/digests", self._digests),
                 web.post("/{node}/replication/repair", self._repair),
                 web.post("/{node}/replication/reconciliations", self._result),
+                web.get("/{node}/replication/reconciliations", self._results),
                 web.get("/{node}/replication/links/{id}", self._link),
                 web.post("/{node}/replication/links/{id}/reset", self._reset),
                 web.get("/{node}/replication/signing", self._signing),
@@ -261,6 +262,12 @@ class _Server:
         body = await request.json()
         origins = [(one["authority"], one["origin"]) for one in body["origins"]]
         return web.json_response(self._node(request).repair(origins))
+
+    async def _results(self, request: web.Request) -> web.Response:
+        told = self._node(request).told
+        return web.json_response(
+            {"reconciliations": [{**each, "at": each["endedat"]} for each in reversed(told)]}
+        )
 
     async def _result(self, request: web.Request) -> web.Response:
         node = self._federation.nodes[request.match_info["node"]]

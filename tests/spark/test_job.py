@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -303,6 +304,32 @@ def test_the_exit_code_is_the_contract(
     monkeypatch.delenv("US_TOKEN")
     assert "US_TOKEN" in run("--token-from=us=US_TOKEN").stderr
     assert "'eu2'" in run("--token-from=eu2=US_TOKEN").stderr
+
+
+def test_the_command_compares_again_and_again_until_it_is_interrupted(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eu, us, _ = three_catalogs(federation)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+        del eu.rows[us.authority, f"/messagegroups/us0/messages/m{len(waits)}"]
+
+    monkeypatch.setattr("replication.commands.reconcile.time", SimpleNamespace(sleep=sleep))
+    named = [f"--catalog={one.name}={one.url}" for one in federation.inputs()]
+    result = CliRunner().invoke(app, ["reconcile", *named, "--settle=0", "--every=90m"])
+    assert waits == [5400.0] * 3
+    verdicts = [line for line in result.stdout.splitlines() if line.startswith("eu, us and hub")]
+    assert [verdict.split()[5:7] for verdict in verdicts[1:]] == [["not", "agree:"]] * 2
+    assert verdicts[0] == "eu, us and hub agree."
+    assert "2 missing" in verdicts[2]
+    assert result.exit_code == 1
+    wrong = CliRunner().invoke(app, ["reconcile", *named, "--every=hourly"])
+    assert wrong.exit_code == 2
+    assert "15m" in wrong.stderr
 
 
 def test_spark_submit_runs_the_same_command() -> None:

@@ -1,0 +1,205 @@
+"""The command `reconcile`: compares catalogs, shows every difference, and has replicas repaired."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catalog import install_command
+from catalog.commands import catalogtokens
+from catalog.commands.console import NO, AsJson, cell, err, fail, out, show_error, table
+from catalog.model.masking import counted
+from catalog.model.timestamps import format_time
+
+if TYPE_CHECKING:
+    from replication.reconcile.report import ReconcileSummary
+
+# The exit codes besides 0 and 1.
+_UNREAD, _FAILED = 2, 3
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+app = typer.Typer()
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if found is None or not int(found[1]):
+        raise typer.BadParameter("It is a number with a unit, as 30s, 15m, 1h or 1d.")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@app.command()
+def reconcile(
+    catalog: Annotated[
+        list[str],
+        typer.Option(help="The name and URL of a catalog; give two or more.", metavar="NAME=URL"),
+    ],
+    token: catalogtokens.Token = None,
+    token_from: catalogtokens.TokenFrom = None,
+    tokens: catalogtokens.TokensFile = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write Parquet, summary.json and report.html to this directory."),
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Have catalogs fetch again entities that are missing, stale or diverged.",
+        ),
+    ] = False,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast", help="Compare stored digests, only in buckets whose fingerprints differ."
+        ),
+    ] = False,
+    verify_signatures: Annotated[
+        bool,
+        typer.Option(
+            "--verify-signatures",
+            help="Verify the signatures of all copies, too; reads all digests.",
+        ),
+    ] = False,
+    settle: Annotated[
+        float,
+        typer.Option(
+            help="Wait so long before differences are read a second time.",
+            metavar="SECONDS",
+            min=0,
+        ),
+    ] = 5.0,
+    master: Annotated[
+        str,
+        typer.Option(help="Compare on the Spark of this master, however few entities there are."),
+    ] = "",
+    every: Annotated[
+        float | None,
+        typer.Option(
+            help="Compare again and again, so long after each comparison, until Ctrl-C.",
+            metavar="30s|15m|1h",
+            parser=_seconds,
+        ),
+    ] = None,
+    allow_smaller: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Accept that a catalog has far fewer entities than before. Repeatable.",
+            metavar="NAME",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare catalogs, and name every difference.
+
+    Example: concord reconcile --catalog eu=http://127.0.0.1:8080 --catalog us=http://127.0.0.1:8081
+
+    Up to a million entities are compared in memory, more by Spark, in this process or at --master.
+
+    On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
+
+    A catalog that is empty, or has less than half of the entities that it had the last time, counts
+    as a difference, and no repair reads from it, until --allow-smaller accepts it.
+
+    Exit codes: 0 equal; 1 different, even if repaired; 2 equal, but a catalog could not be read; 3
+    the comparison failed. With --every, the code of the last comparison.
+    """
+    if find_spec("pyspark") is None:
+        spark = f"Install it with: {install_command('spark')}"
+        fail("Spark is not installed.", spark, code=_FAILED)
+    from replication.reconcile.errors import ReconcileError
+    from replication.reconcile.job import run_reconcile
+    from replication.reconcile.remotecatalog import parse_catalogs
+
+    try:
+        known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
+    except typer.Exit:
+        # The code of `fail`, 2, would tell of a catalog that could not be read.
+        raise typer.Exit(_FAILED) from None
+    catalogs = parse_catalogs(catalog, known)
+
+    def compare() -> int:
+        """Compare once; return the exit code."""
+        try:
+            summary = run_reconcile(
+                catalogs,
+                report=report,
+                repair=repair,
+                master=master,
+                verify=not fast,
+                signatures=verify_signatures,
+                settle_seconds=settle,
+                progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
+                smaller=frozenset(allow_smaller or ()),
+            )
+        except ReconcileError as error:
+            show_error(error.message, error.hint)
+            return _FAILED
+        if as_json:
+            out.print_json(dumps(summary.to_document(), default=str))
+        else:
+            _show(summary)
+        return NO if not summary.is_equal else _UNREAD if summary.unread else 0
+
+    code = compare()
+    while every is not None:
+        again = datetime.now(UTC) + timedelta(seconds=every)
+        err.print(f"[dim]the next comparison begins at {format_time(again)}[/]")
+        try:
+            time.sleep(every)
+        except KeyboardInterrupt:
+            break
+        code = compare()
+    raise typer.Exit(code)
+
+
+def _show(summary: ReconcileSummary) -> None:
+    names = [one.name for one in summary.catalogs]
+    shown = table("finding", *names, "in all")
+    for finding, counts, total in summary.matrix():
+        shown.add_row(finding, *map(_count, counts), _count(total))
+    out.print(shown)
+    for finding, samples in summary.samples.items():
+        for sample in samples[:3]:
+            detail = f" ({sample.detail})" if sample.detail else ""
+            out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}{detail}")
+    for signed in summary.signatures or ():
+        keys = f"keys {signed.keys}" if signed.keys else "no keys are known"
+        wrong = f"{signed.unsigned} unsigned, {signed.forged} forged"
+        numbers = f"{signed.verified} verified, {wrong}, {signed.unchecked} not checked"
+        out.print(f"  {cell(signed.authority)}: {numbers}; {cell(keys)}")
+    for shrunk in summary.shrunk:
+        out.print(f"  [bold red]{cell(shrunk.text)}[/] {cell(shrunk.advice)}")
+    for left in summary.uncompared:
+        count = "entities" if left.entities is None else counted(left.entities, "entities")
+        whose = cell(left.authority or "several authorities")
+        out.print(f"  not compared at {left.catalog}: {count} of {whose}: {cell(left.reason)}")
+        out.print(f"    {cell(left.advice)}")
+    for unread in summary.unread:
+        out.print(f"  [yellow]{cell(unread.reason)}[/] {cell(unread.advice)}")
+    colour = "green" if summary.is_equal and not summary.unread else "yellow"
+    out.print(f"[{colour}]{cell(summary.verdict())}[/]")
+    for outcome in summary.repair or ():
+        verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())
+        out.print(
+            f"  {outcome.catalog} fetched {counted(outcome.requested, 'origins')} again: {verdicts}"
+        )
+        for origin in outcome.unresolved:
+            out.print(f"    [red]not repaired:[/] {cell(origin)}")
+        if outcome.withheld:
+            out.print(f"    {outcome.withheld} are unsigned or forged at a source, and stay")
+        for reset in outcome.resets:
+            out.print(f"    link {cell(reset)}")
+    for path in summary.paths:
+        out.print(f"  wrote {cell(str(path))}")
+
+
+def _count(count: int) -> str:
+    return f"[bold red]{count}[/]" if count else "[dim]0[/]"
