@@ -84,8 +84,9 @@ def repair(
     missed: dict[str, set[str]] = {catalog.name: set() for catalog in catalogs}
     for position, authorities in _in_order(findings, topology, len(catalogs)):
         remote, sources = catalogs[position].remote, topology.sources[position]
-        if suspect := sorted({*shrunk} & {*sources}):
-            progress(f"{remote.name} is not repaired, as it fetches from {' and '.join(suspect)}")
+        if doubtful := sorted({*shrunk} & {*sources}):
+            names = " and ".join(doubtful)
+            progress(f"{remote.name} is not repaired, as it fetches from {names}")
             continue
         origins = findings.repairs(remote.name, authorities, sources)
         while batch := list(islice(origins, MOST_ORIGINS)):
@@ -97,10 +98,12 @@ def repair(
         withheld = findings.withheld(remote.name, authorities, sources)
         outcome = outcomes[remote.name]
         outcomes[remote.name] = replace(outcome, withheld=outcome.withheld + withheld)
-    suspect = dict.fromkeys(_spoilt_catalogs(findings), "has unsigned or forged copies")
-    suspect |= dict.fromkeys(shrunk, "has far fewer entities than before")
+    suspects = {
+        **dict.fromkeys(_spoilt_catalogs(findings), "has unsigned or forged copies"),
+        **dict.fromkeys(shrunk, "has far fewer entities than before"),
+    }
     for catalog in catalogs:
-        resets = _reset_links(catalog, missed[catalog.name], catalogs, suspect, progress)
+        resets = _reset_links(catalog, missed[catalog.name], catalogs, suspects, progress)
         outcomes[catalog.name] = replace(outcomes[catalog.name], resets=tuple(resets))
     return tuple(one for one in outcomes.values() if one.requested or one.withheld)
 
@@ -138,7 +141,7 @@ def _reset_links(
     catalog: SurveyedCatalog,
     authorities: Collection[str],
     catalogs: Sequence[SurveyedCatalog],
-    suspect: Mapping[str, str],
+    suspects: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Iterator[str]:
     """Reset the links that bring authorities to a catalog; tell what became of each.
@@ -147,7 +150,7 @@ def _reset_links(
     suspect.
 
     Args:
-        suspect: the catalogs from which nothing is to be brought, and why.
+        suspects: the catalogs from which nothing is to be brought, and why.
 
     Raises:
         ReconcileError: a catalog refuses, or can't be reached.
@@ -162,8 +165,8 @@ def _reset_links(
             if not any(_brings(link, given, each) for each in authorities):
                 continue
             place = f"{link.id} at {reporter.name}"
-            if given is not None and given.name in suspect:
-                yield f"{place} stays: {given.name} {suspect[given.name]}"
+            if given is not None and given.name in suspects:
+                yield f"{place} stays: {given.name} {suspects[given.name]}"
                 continue
             progress(f"resetting {place}")
             reset = partial(_reset, id=link.id, is_full=link.mode == "walk")
