@@ -34,11 +34,11 @@ def text_of(file: str) -> str:
         else:
             with Path(file).open("rb") as opened:
                 content = opened.read(_LARGEST + 1)
-        text = content.decode()
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.")
-    except UnicodeDecodeError:
-        fail(f"{file} is not a text file.")
     if len(content) > _LARGEST:
         fail(f"{file} is larger than {_LARGEST} bytes.")
-    return text
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        fail(f"{file} is not a text file.")

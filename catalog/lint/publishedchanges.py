@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from catalog.formats import CheckedDocument, comparison
+from catalog.formats.json_assertions import equal
 from catalog.lint.finding import Finding, Severity
 from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import Capabilities
@@ -84,7 +85,8 @@ class PublishedChanges:
         if older.document_sha256 == newer.document_sha256:
             return True
         # Other blanks, or another order of keys, change nothing for readers of JSON.
-        return _value(self.before.document(older.xid)) == _value(self.after.document(newer.xid))
+        before, after = self.before.document(older.xid), self.after.document(newer.xid)
+        return equal(_value(before), _value(after))
 
     async def _fault(self, older: Entity, newer: Entity, rule: str) -> str:
         """The reason why two states of a version are not compatible.

@@ -29,11 +29,9 @@ def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTar
         reference: an xid, an xid as a fragment (the form in documents), or the URL of an entity.
         bases: the URLs of the registry's root, without a trailing slash.
     """
-    path = reference
-    for base in bases:
-        if reference.startswith(f"{base}/"):
-            path = reference.removeprefix(base)
-    path = path.removeprefix("#")
+    # The path of a base may begin with that of another one.
+    nearest = max((each for each in bases if reference.startswith(f"{each}/")), key=len, default="")
+    path = reference.removeprefix(nearest).removeprefix("#")
     if not path.startswith("/"):
         return []
     path, _, fragment = path.partition("#")

@@ -233,6 +233,20 @@ def test_what_breaks_readers_of_the_last_commit_is_found(
     assert {(each["severity"], each["rule"], each["subject"]) for each in told} == found
 
 
+def test_true_is_another_value_than_1_for_readers(repository: Repository) -> None:
+    def requires(value: object) -> Edit:
+        def edit(document: Any) -> None:
+            schema(document, "Booking")["schema"]["properties"]["vehicle"] = {"const": value}
+
+        return edit
+
+    repository.edit(SCHEMAS, requires(1))
+    repository.commit()
+    repository.edit(SCHEMAS, requires(True))
+    [found] = findings("definitions", "--against", "HEAD")
+    assert found["rule"] == "version_changed"
+
+
 def test_a_new_version_is_held_against_one_that_only_the_last_commit_has(
     repository: Repository,
 ) -> None:

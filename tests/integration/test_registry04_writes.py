@@ -245,6 +245,14 @@ async def test_versions_that_are_added_at_once_all_get_numbers(defined: Node) ->
     assert {*await defined.get(f"{DEFINITION}/versions")} == {"1", "2", "3", "4", "5", "6"}
 
 
+async def test_a_new_version_is_the_latest_beside_an_id_that_is_no_number(defined: Node) -> None:
+    versions = {"2": {"format": "HTTP/2"}, "1234567890123456": {"format": "HTTP/2"}}
+    await defined.put("/messagegroups/g/messages/n", {"versions": versions})
+    added = await post(defined, f"{DEFINITIONS_OF_G}/n", {"format": "NATS"})
+    assert added.json["version"] == 3
+    assert (await defined.get(f"{DEFINITIONS_OF_G}/n"))["format"] == "NATS"
+
+
 async def test_an_older_version_is_updated_alone(defined: Node) -> None:
     await post(defined, DEFINITION, {"format": "HTTP/2"})
     path = f"{DEFINITION}/versions/1"

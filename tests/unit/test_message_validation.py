@@ -516,6 +516,12 @@ def test_a_reference_leads_into_the_registry_or_elsewhere(
     ] == expected
 
 
+@pytest.mark.parametrize("bases", [("http://a/api", "http://a"), ("http://a", "http://a/api")])
+def test_a_reference_is_read_below_the_nearest_base(bases: tuple[str, ...]) -> None:
+    [place] = reference_targets("http://a/api/g/1/r/2", bases)
+    assert str(place.xid) == "/g/1/r/2"
+
+
 @pytest.mark.parametrize("value", [1, None, [], "x", {"topic": "t"}, {"protocol": []}])
 def test_what_is_no_message_is_refused(value: Any) -> None:
     with pytest.raises(ParsingData):

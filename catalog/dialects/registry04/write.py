@@ -30,7 +30,7 @@ from catalog.dialects.registry04.requestcontent import (
     read_content,
     read_metadata,
 )
-from catalog.dialects.versionnumbers import last_number
+from catalog.dialects.versionnumbers import is_number, last_number
 from catalog.http.body import read_object
 from catalog.model.concorderrors import AlreadyExists
 from catalog.model.errors import HeaderError, MismatchedEpoch, NotFound
@@ -166,5 +166,5 @@ async def _free_number(exchange: Exchange, loaded: Loaded) -> str:
     spans = deleted.get(path, [])
     vids = [version.path.vid for version in loaded.children(f"{path}/versions")]
     last = last_number(vids, spans)
-    used = {int(vid) for vid in vids if vid.isdigit()}.union(*spans)
+    used = {int(vid) for vid in vids if is_number(vid)}.union(*spans)
     return "" if len(used - {0}) == last else str(last + 1)
