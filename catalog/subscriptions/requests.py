@@ -148,7 +148,10 @@ async def replace_subscription(request: web.Request, wanted: NewSubscription) ->
         credential = credential_in(wanted)
         is_same_sink = definition.sink == stored.definition.sink
         keeps = keeps_credential(credential, stored.stored, request.path, is_same_sink=is_same_sink)
-        keeps = keeps or credential == _opened(context, stored)
+        opened = _opened(context, stored)
+        # A credential that cannot be decrypted may be of a different sink: only "****" keeps it.
+        is_unreadable = opened is None and stored.stored is not None
+        keeps = keeps or (credential == opened and not is_unreadable)
         heir = _heir(request, stored)
         if heir is None and _is_the_same(stored, definition, keeps_credential=keeps):
             return await answer_write(connection, stored)

@@ -229,7 +229,10 @@ def _skew(date: str | None, began: float, ended: float) -> float | None:
     """The seconds by which the clock of a server is ahead, as far as its header Date shows."""
     if date is None:
         return None
-    there = parsedate_to_datetime(date)
+    try:
+        there = parsedate_to_datetime(date)
+    except ValueError:
+        return None
     seconds = (there if there.tzinfo else there.replace(tzinfo=UTC)).timestamp()
     # Date drops the fraction of the second, so an exact clock may seem up to one second slow.
     if began - 1 <= seconds <= ended:

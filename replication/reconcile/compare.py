@@ -10,16 +10,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic
 
 from catalog.model.digest import bucket
 from catalog.model.entity import Origin
 from replication.reconcile.bucketplan import BucketPlan
-from replication.reconcile.engine import Engine, Frame
+from replication.reconcile.engine import Engine
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.findings import Difference, Findings, FindingsList
 from replication.reconcile.keysurvey import survey_keys
-from replication.reconcile.rule import TOTALS, Statement, described, differences_in, origins_of
+from replication.reconcile.rule import (
+    TOTALS,
+    Statement,
+    copies_of,
+    described,
+    differences_in,
+    origins_of,
+)
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
@@ -70,7 +76,7 @@ class CatalogComparison:
 
 @contextmanager
 def compare(
-    engine: Engine[Frame], plan: BucketPlan, settle: Callable[[], None], stages: Stages
+    engine: Engine, plan: BucketPlan, settle: Callable[[], None], stages: Stages
 ) -> Iterator[CatalogComparison]:
     """Compare the catalogs; the findings can be used while the context is open.
 
@@ -116,36 +122,38 @@ def compare(
 
 
 @dataclass(frozen=True, slots=True)
-class FoundDifferences(Generic[Frame]):
+class FoundDifferences:
     """The differences that the rule finds in rows: so many, with the `TOTALS` of all origins."""
 
     number: int
     totals: Mapping[str, int]
-    described: Callable[..., Frame]
+    described: Callable[..., str]
 
 
 @contextmanager
-def find_differences(
-    engine: Engine[Frame], rows: Frame, topology: Topology
-) -> Iterator[FoundDifferences[Frame]]:
+def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[FoundDifferences]:
     """Find the differences in rows; `described` gives them with the columns of `Difference`."""
     origins, totals = engine.observe(engine.query(origins_of(topology), rows=rows), TOTALS)
 
-    def describe(*, is_few: bool) -> Frame:
-        return engine.query(described(topology, is_few=is_few), rows=rows, found=found)
+    with ExitStack() as kept:
 
-    with engine.keep(engine.query(differences_in(topology), origins=origins)) as found:
+        def describe(*, is_few: bool) -> str:
+            copies = engine.query(copies_of(is_few=is_few), rows=rows, found=found)
+            kept.enter_context(engine.keep(copies))
+            return engine.query(described(topology, is_few=is_few), rows=rows, copies=copies)
+
+        found = kept.enter_context(
+            engine.keep(engine.query(differences_in(topology), origins=origins))
+        )
         number = engine.count(found)
         yield FoundDifferences(number, totals(), describe)
 
 
-def _differences(engine: Engine[Frame], frame: Frame) -> list[Difference]:
+def _differences(engine: Engine, frame: str) -> list[Difference]:
     return [Difference(**row) for row in engine.fetch(frame)]
 
 
-def _confirmed(
-    engine: Engine[Frame], first: Sequence[Difference], plan: BucketPlan
-) -> list[Difference]:
+def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) -> list[Difference]:
     """The differences of `first` that are still there, as they are now."""
     origins = {Origin(one.authority, one.origin) for one in first}
     rivals = {
@@ -179,7 +187,7 @@ def _has_moved(before: Difference, now: Difference) -> bool:
 
 
 def _check_doubled(
-    totals: Mapping[str, int], engine: Engine[Frame], rows: Frame, topology: Topology
+    totals: Mapping[str, int], engine: Engine, rows: str, topology: Topology
 ) -> None:
     if not totals["doubled"]:
         return
@@ -192,14 +200,14 @@ def _check_doubled(
     )
 
 
-def _count_signatures(engine: Engine[Frame], rows: Frame) -> dict[str, dict[int, int]]:
+def _count_signatures(engine: Engine, rows: str) -> dict[str, dict[int, int]]:
     counts: dict[str, dict[int, int]] = {}
     for row in engine.fetch(engine.query(_BY_SIGNATURE, rows=rows)):
         counts.setdefault(row["authority"], {})[row["signature"]] = row["number"]
     return counts
 
 
-def _count_by_catalog(engine: Engine[Frame], rows: Frame, catalogs: int) -> list[int]:
+def _count_by_catalog(engine: Engine, rows: str, catalogs: int) -> list[int]:
     """The number of rows that each catalog sent. This query reads them."""
     found = engine.fetch(engine.query(_BY_CATALOG, rows=rows))
     counts = {row["catalog"]: row["number"] for row in found}

@@ -5,43 +5,41 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.findings import Findings
 from replication.reconcile.rule import Statement
 
-Frame = TypeVar("Frame")
 
+class Engine(Protocol):
+    """Executes queries. A frame is the name of a relation, which later queries may read."""
 
-class Engine(Protocol[Frame]):
-    """Executes queries over relations, the frames."""
-
-    def read(self, plan: BucketPlan) -> AbstractContextManager[Frame]:
+    def read(self, plan: BucketPlan) -> AbstractContextManager[str]:
         """The rows that a plan reads from the catalogs, with the hashes that the rule needs.
 
         Raises:
             CatalogUnread
         """
 
-    def query(self, statement: Statement, **frames: Frame) -> Frame:
+    def query(self, statement: Statement, **frames: str) -> str:
         """The result of a query, whose relations are the frames of these names."""
 
     def observe(
-        self, frame: Frame, totals: Mapping[str, str]
-    ) -> tuple[Frame, Callable[[], Mapping[str, int]]]:
-        """The frame, and what gives aggregates of it once a frame made from it was counted."""
+        self, frame: str, totals: Mapping[str, str]
+    ) -> tuple[str, Callable[[], Mapping[str, int]]]:
+        """The frame, and what gives aggregates of it once a frame made from it was kept."""
 
-    def keep(self, frame: Frame) -> AbstractContextManager[Frame]:
-        """The frame, which is computed once however often it is read."""
+    def keep(self, frame: str) -> AbstractContextManager[str]:
+        """A frame with the rows of this one, which are computed now, and once."""
 
-    def count(self, frame: Frame) -> int:
+    def count(self, frame: str) -> int:
         """The number of rows of a frame."""
 
-    def fetch(self, frame: Frame) -> list[dict[str, Any]]:
+    def fetch(self, frame: str) -> list[dict[str, Any]]:
         """The rows of a frame, in memory."""
 
-    def findings(self, frame: Frame) -> AbstractContextManager[Findings]:
+    def findings(self, frame: str) -> AbstractContextManager[Findings]:
         """The differences in a frame with the columns of `Difference`, however many."""
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
@@ -187,7 +187,7 @@ def _repair(
 @contextmanager
 def _engine(
     given: SparkSession | None, master: str, plan: BucketPlan, stages: Stages
-) -> Iterator[Engine[Any] | None]:
+) -> Iterator[Engine | None]:
     """The engine of the comparison; none if nothing is to be read.
 
     Spark takes half a minute to start, and in memory few rows are compared in a second.
@@ -211,7 +211,7 @@ def _engine(
 
 @contextmanager
 def _compared(
-    engine: Engine[Any] | None, plan: BucketPlan, settle: Callable[[], None], stages: Stages
+    engine: Engine | None, plan: BucketPlan, settle: Callable[[], None], stages: Stages
 ) -> Iterator[CatalogComparison]:
     if engine is None:
         stages.progress("all buckets agree")

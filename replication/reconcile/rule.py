@@ -210,15 +210,43 @@ def _at(catalog: str, name: str, catalogs: Iterable[int], alias: str) -> str:
     return f"CASE {catalog} {cases} END AS {alias}"
 
 
-def described(topology: Topology, *, is_few: bool) -> Statement:
-    """The differences `{found}` of `{rows}`, with the columns of `Difference`.
-
-    A missing copy whose xid another authority holds is collided.
+def copies_of(*, is_few: bool) -> Statement:
+    """The differences `{found}` of `{rows}`, each with its copy and the reference.
 
     Args:
         is_few: every worker gets all differences, so that no row has to move.
     """
-    broadcast = "/*+ BROADCAST({}) */".format if is_few else (lambda _: "")
+    shown = ", ".join(f"r.{name}" for name in _SHOWN)
+    text = f"""
+WITH wanted AS (
+    SELECT DISTINCT h1, h2 FROM {{found}}
+), held AS (
+    SELECT {_broadcast("w", is_few=is_few)} r.h1, r.h2, r.catalog, r.signature, {shown}
+    FROM {{rows}} AS r SEMI JOIN wanted AS w ON w.h1 = r.h1 AND w.h2 = r.h2
+)
+SELECT f.h1, f.h2, f.catalog, f.reference, f.code, c.signature,
+    coalesce(c.authority, o.authority) AS authority, coalesce(c.origin, o.origin) AS origin,
+    coalesce(c.xid, c.origin, o.origin) AS path,
+    c.xid, c.epoch, c.deleted, c.digest, o.epoch AS reference_epoch,
+    o.deleted AS reference_deleted, o.digest AS reference_digest
+FROM {{found}} AS f
+LEFT JOIN held AS o ON o.h1 = f.h1 AND o.h2 = f.h2 AND o.catalog = f.reference
+LEFT JOIN held AS c ON c.h1 = f.h1 AND c.h2 = f.h2 AND c.catalog = f.catalog"""
+    return Statement(text)
+
+
+def _broadcast(relation: str, *, is_few: bool) -> str:
+    return f"/*+ BROADCAST({relation}) */" if is_few else ""
+
+
+def described(topology: Topology, *, is_few: bool) -> Statement:
+    """The differences `{copies}` of `copies_of`, with the columns of `Difference`.
+
+    A missing copy whose xid another authority holds in `{rows}` is collided.
+
+    Args:
+        is_few: every worker gets all differences, so that no row has to move.
+    """
     catalogs = {f"catalog{n}": name for n, name in enumerate(topology.names)}
     details = {f"detail{n}": text for n, text in enumerate(DETAILS, UNSIGNED)}
     signed = ", ".join(str(_CODES[name]) for name in sorted(SIGNATURE_FINDINGS))
@@ -228,7 +256,10 @@ def described(topology: Topology, *, is_few: bool) -> Statement:
         "reference": f"CASE WHEN d.reference_epoch IS NOT NULL"
         f" THEN {_named('d.reference', topology.names)} END",
         "detail": f"CASE WHEN d.code IN ({signed}) THEN "
-        + _chosen("d.signature", ((key[6:], f":{key}") for key in details))
+        + _chosen(
+            "d.signature",
+            ((str(n), f":detail{n}") for n in range(UNSIGNED, UNSIGNED + len(DETAILS))),
+        )
         + " END",
         **{
             f"rival_{name}": f"CASE WHEN d.code = {_CODES['collided']} THEN d.rival_{name} END"
@@ -238,29 +269,14 @@ def described(topology: Topology, *, is_few: bool) -> Statement:
     selected = ", ".join(
         f"{columns.get(each.name, f'd.{each.name}')} AS {each.name}" for each in fields(Difference)
     )
-    shown = ", ".join(f"r.{name}" for name in _SHOWN)
     text = f"""
-WITH wanted AS (
-    SELECT DISTINCT h1, h2 FROM {{found}}
-), held AS (
-    SELECT {broadcast("w")} r.h1, r.h2, r.catalog, r.signature, {shown}
-    FROM {{rows}} AS r SEMI JOIN wanted AS w ON w.h1 = r.h1 AND w.h2 = r.h2
-), whole AS (
-    SELECT f.h1, f.h2, f.catalog, f.reference, f.code, c.signature,
-        coalesce(c.authority, o.authority) AS authority, coalesce(c.origin, o.origin) AS origin,
-        coalesce(c.xid, c.origin, o.origin) AS path,
-        c.xid, c.epoch, c.deleted, c.digest, o.epoch AS reference_epoch,
-        o.deleted AS reference_deleted, o.digest AS reference_digest
-    FROM {{found}} AS f
-    LEFT JOIN held AS o ON o.h1 = f.h1 AND o.h2 = f.h2 AND o.catalog = f.reference
-    LEFT JOIN held AS c ON c.h1 = f.h1 AND c.h2 = f.h2 AND c.catalog = f.catalog
-), asked AS (
-    SELECT h1, h2, catalog, authority, path FROM whole
+WITH asked AS (
+    SELECT h1, h2, catalog, authority, path FROM {{copies}}
     WHERE code IN ({_CODES["missing"]}, {_CODES["collided"]})
 ), paths AS (
     SELECT DISTINCT catalog, path FROM asked
 ), holders AS (
-    SELECT {broadcast("p")} r.catalog, r.xid, r.authority, r.origin
+    SELECT {_broadcast("p", is_few=is_few)} r.catalog, r.xid, r.authority, r.origin
     FROM {{rows}} AS r SEMI JOIN paths AS p ON p.catalog = r.catalog AND p.path = r.xid
     WHERE NOT r.deleted
 ), rivals AS (
@@ -271,12 +287,12 @@ WITH wanted AS (
     FROM asked AS a JOIN holders AS r ON r.catalog = a.catalog AND r.xid = a.path
     WHERE r.authority <> a.authority
 ), done AS (
-    SELECT w.h1, w.h2, w.catalog, w.reference, w.signature, w.authority, w.origin, w.xid,
-        w.epoch, w.deleted, w.digest, w.reference_epoch, w.reference_deleted,
-        w.reference_digest, r.rival_authority, r.rival_origin,
+    SELECT w.signature, w.catalog, w.reference, w.authority, w.origin, w.xid, w.epoch,
+        w.deleted, w.digest, w.reference_epoch, w.reference_deleted, w.reference_digest,
+        r.rival_authority, r.rival_origin,
         CASE WHEN w.code = {_CODES["missing"]} AND r.place IS NOT NULL
             THEN {_CODES["collided"]} ELSE w.code END AS code
-    FROM whole AS w LEFT JOIN rivals AS r
+    FROM {{copies}} AS w LEFT JOIN rivals AS r
         ON r.h1 = w.h1 AND r.h2 = w.h2 AND r.catalog = w.catalog AND r.place = 1
 )
 SELECT {selected} FROM done AS d"""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -30,46 +31,75 @@ from replication.reconcile.sparksource import digest_rows
 
 
 class SparkEngine:
-    """Executes queries in a session; a frame is a DataFrame."""
+    """Executes queries in a session; a frame is the name of a temporary view."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
 
     @contextmanager
-    def read(self, plan: BucketPlan) -> Iterator[DataFrame]:
-        with self.keep(hashed(digest_rows(self._session, plan))) as rows:
+    def read(self, plan: BucketPlan) -> Iterator[str]:
+        with self.cached(hashed(digest_rows(self._session, plan))) as rows:
             yield rows
 
-    def query(self, statement: Statement, **frames: DataFrame) -> DataFrame:
-        return self._session.sql(statement.text, dict(statement.arguments) or None, **frames)
+    @contextmanager
+    def cached(self, frame: DataFrame) -> Iterator[str]:
+        """A view of a DataFrame that is computed once. Lost partitions are computed again."""
+        # A statement finds a view in the cache only under its name: not the DataFrame behind it.
+        name, catalog = self.view(frame), self._session.catalog
+        catalog.cacheTable(name, StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield name
+        finally:
+            catalog.uncacheTable(name)
+            catalog.dropTempView(name)
+
+    def view(self, frame: DataFrame) -> str:
+        """The name of a new view of a DataFrame."""
+        name = f"concord_{uuid4().hex}"
+        frame.createOrReplaceTempView(name)
+        return name
+
+    def query(self, statement: Statement, **frames: str) -> str:
+        return self.view(self._frame_of(statement, **frames))
+
+    def _frame_of(self, statement: Statement, **frames: str) -> DataFrame:
+        arguments = dict(statement.arguments)
+        return self._session.sql(statement.text.format(**frames), arguments or None)
 
     def observe(
-        self, frame: DataFrame, totals: Mapping[str, str]
-    ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
-        # They come with the job that reads the frame anyway. Spark finds them in the plan of a
-        # count, but not in that of a statement, where the frame is a view.
+        self, frame: str, totals: Mapping[str, str]
+    ) -> tuple[str, Callable[[], Mapping[str, int]]]:
+        # The totals come with the job that reads the frame anyway.
         found = Observation("totals")
         aggregates = (F.expr(text).alias(name) for name, text in totals.items())
-        return frame.observe(found, *aggregates), lambda: found.get
+        observed = self._session.table(frame).observe(found, *aggregates)
+        return self.view(observed), lambda: found.get
 
     @contextmanager
-    def keep(self, frame: DataFrame) -> Iterator[DataFrame]:
-        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    def keep(self, frame: str) -> Iterator[str]:
+        # A view with an observation is never found in the cache, so it would be computed for each
+        # statement. The observation needs an eager job, whose plan has more than the view's name.
+        kept = (
+            self._session.table(frame)
+            .select("*")
+            .localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        )
+        name = self.view(kept)
         try:
-            yield kept
+            yield name
         finally:
-            kept.unpersist()
+            self._session.catalog.dropTempView(name)
 
-    def count(self, frame: DataFrame) -> int:
-        return frame.count()
+    def count(self, frame: str) -> int:
+        return self._session.table(frame).count()
 
-    def fetch(self, frame: DataFrame) -> list[dict[str, Any]]:
-        return [row.asDict() for row in frame.collect()]
+    def fetch(self, frame: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in self._session.table(frame).collect()]
 
     @contextmanager
-    def findings(self, frame: DataFrame) -> Iterator[Findings]:
+    def findings(self, frame: str) -> Iterator[Findings]:
         with self.keep(frame) as kept:
-            yield FindingsFrame(kept)
+            yield FindingsFrame(self._session.table(kept))
 
 
 def hashed(rows: DataFrame) -> DataFrame:

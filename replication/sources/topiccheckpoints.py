@@ -33,6 +33,7 @@ async def newest_checkpoint(
     while end > begin:
         start = max(begin, end - step)
         found: tuple[Checkpoint, int] | None = None
+        foreign: tuple[Checkpoint, int] | None = None
         async for records in topic.read_range(
             {CHECKPOINT_PARTITION: start}, {CHECKPOINT_PARTITION: end}
         ):
@@ -43,8 +44,9 @@ async def newest_checkpoint(
                 if authority in (None, checkpoint.authority):
                     found = checkpoint, record.offset
                 else:
-                    other = other or (checkpoint, record.offset)
+                    foreign = checkpoint, record.offset
         if found is not None:
             return found
+        other = other or foreign
         end, step = start, step * _FACTOR
     return other

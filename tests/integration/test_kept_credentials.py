@@ -11,6 +11,7 @@ import pytest
 from catalog.model.sinkcredential import SinkCredential
 from catalog.subscriptions.stored.sinkcredentials import load_credentials, open_credential
 from tests.integration.conftest import Node, start_node
+from tests.integration.federation import execute
 from tests.integration.test_subscriptions_api import ACCESS, MINIMAL, PLAIN, REFRESH, SINK
 
 CREDENTIALS = [PLAIN, ACCESS, REFRESH]
@@ -56,6 +57,15 @@ async def test_a_credential_that_is_not_given_again_is_gone(
     again = await node.put(f"/subscriptions/{shown['id']}", MINIMAL)
     assert "sinkcredential" not in again
     assert await stored(node, shown["id"]) is None
+
+
+async def test_a_credential_that_cannot_be_decrypted_is_gone_all_the_same(node: Node) -> None:
+    shown = await created(node, PLAIN)
+    await execute(node, "UPDATE sink_credentials SET sealed = sha256(sealed)")
+    again = await node.put(f"/subscriptions/{shown['id']}", {**MINIMAL, "sink": f"{SINK}/other"})
+    assert "sinkcredential" not in again
+    async with node.database.acquire() as connection:
+        assert not await load_credentials(connection, [shown["id"]])
 
 
 @pytest.mark.parametrize("credential", CREDENTIALS)

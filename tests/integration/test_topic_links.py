@@ -19,6 +19,7 @@ from catalog.model.timestamps import format_time
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from replication.sources.topic import Topic, open_topic
+from replication.sources.topiccheckpoints import newest_checkpoint
 from replication.sources.topicrecords import CHECKPOINT_KEY, read_checkpoint
 from replication.transfer.topicaddress import TopicUnusable, address_of
 from tests.brokers.kafka import KafkaBroker
@@ -254,6 +255,25 @@ async def test_a_topic_deleted_between_two_questions_is_told_at_once(
             async with asyncio.timeout(20):
                 with pytest.raises(TopicUnusable, match="no topic of this name"):
                     await _ask_for_bounds(reader, asked)
+
+
+async def test_the_newest_checkpoint_of_other_authorities_is_found(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await copy_once(source, target, kafka, topic)
+    records = await kafka.records(topic, 1)
+    genuine = orjson.loads(next(r.value for r in records if r.key == CHECKPOINT_KEY))
+    for authority in ("urn:first", "urn:second"):
+        forged = orjson.dumps(genuine | {"authority": authority})
+        await append(kafka, topic, CHECKPOINT_KEY, forged)
+    settings = Settings()
+    async with open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
+        bounds = await reader.bounds(await reader.partitions())
+        found = await newest_checkpoint(reader, bounds, authority="urn:none")
+        assert found is not None
+        assert found[0].authority == "urn:second"
 
 
 async def test_a_topic_that_grows_to_the_offsets_of_a_lost_one_is_not_waited_for(

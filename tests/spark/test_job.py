@@ -97,6 +97,15 @@ def test_catalogs_that_agree_are_equal(federation: Federation, reconcile: Reconc
     assert {one.as_of for one in summary.catalogs} == {"42"}
 
 
+def test_the_rows_of_each_catalog_are_read_once(
+    federation: Federation, reconcile: Reconcile
+) -> None:
+    catalogs = three_catalogs(federation)
+    reconcile()
+    for each in catalogs:
+        assert len([path for path in each.requests if "format=csv" in path]) == 1
+
+
 def test_every_difference_is_reported_with_all_files(
     federation: Federation, reconcile: Reconcile, tmp_path: Path
 ) -> None:

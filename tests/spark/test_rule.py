@@ -40,7 +40,7 @@ def table_of(copies: Sequence[Copy]) -> pa.Table:
     return pa.table({each.name: pa.array(columns[each.name], each.type) for each in ROWS})
 
 
-def compared(engine: Engine[Any], rows: Any) -> tuple[list[Difference], Mapping[str, int]]:
+def compared(engine: Engine, rows: str) -> tuple[list[Difference], Mapping[str, int]]:
     with find_differences(engine, rows, TOPOLOGY) as found:
         differences = [Difference(**row) for row in engine.fetch(found.described(is_few=True))]
     position = TOPOLOGY.names.index
@@ -59,7 +59,7 @@ def compare(request: pytest.FixtureRequest) -> Iterator[Compare]:
 
         def with_spark(copies: Sequence[Copy]) -> tuple[list[Difference], Mapping[str, int]]:
             engine = SparkEngine(spark)
-            with engine.keep(in_spark(spark, copies)) as rows:
+            with engine.cached(in_spark(spark, copies)) as rows:
                 return compared(engine, rows)
 
         yield with_spark
@@ -179,8 +179,9 @@ def test_the_comparison_hashes_and_never_sorts(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = SparkEngine(spark)
-    origins = engine.query(origins_of(TOPOLOGY), rows=in_spark(spark, [copy(0, "/groups/g")]))
-    engine.query(differences_in(TOPOLOGY), origins=origins).explain()
+    rows = engine.view(in_spark(spark, [copy(0, "/groups/g")]))
+    origins = engine.query(origins_of(TOPOLOGY), rows=rows)
+    spark.table(engine.query(differences_in(TOPOLOGY), origins=origins)).explain()
 
     plan = capsys.readouterr().out
     assert "HashAggregate" in plan

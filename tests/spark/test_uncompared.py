@@ -78,7 +78,7 @@ def test_links_that_cannot_be_asked_for_an_entity_are_reset_once(federation: Fed
     def repaired(*more: Difference) -> dict[str, RepairOutcome]:
         surveyed = survey(federation.inputs())
         findings = FindingsList([*missing, *more])
-        outcomes = repair(findings, topology_of(surveyed), surveyed, lambda line: None)
+        outcomes = repair(findings, topology_of(surveyed), surveyed, (), lambda line: None)
         return {outcome.catalog: outcome for outcome in outcomes}
 
     first = repaired()
