@@ -1,4 +1,5 @@
-"""Compares catalogs by the digests of all their entities, and names every difference.
+"""Compares catalogs by the digests of their entities, and names every difference.
 
-With the links that replicate it shares only the HTTP client. `job.run_reconcile` is the entry.
+The comparison shares only the HTTP client with replication by links. `job.run_reconcile` is the
+entry point.
 """

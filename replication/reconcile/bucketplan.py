@@ -13,9 +13,9 @@ from replication.reconcile.signaturekeys import AuthorityKeys
 from replication.reconcile.topology import Topology, topology_of
 
 ROWS_PER_READ = 200_000
-"""The rows of one answer, which a worker holds in memory: some 50 MB."""
+"""The most rows of one answer; a worker holds the rows in memory, about 50 MB."""
 SLACK_ROWS = 10_000
-"""Rows between two buckets to read that cost less than another request."""
+"""Reading up to so many rows between two wanted buckets costs less than a second request."""
 
 
 class BucketRange(NamedTuple):
@@ -32,8 +32,8 @@ ALL_BUCKETS = BucketRange(0, BUCKETS)
 class BucketPlan:
     """The catalogs, the topology of their links, and the ranges to read.
 
-    All catalogs are read in the same buckets: `ranges`. `reads` are the same ranges, cut for
-    each catalog by the number of its entities. Signatures are checked by `keys`; `None` if not.
+    Each catalog is read in the same buckets: `ranges`. `reads` are the same ranges, cut for
+    each catalog by the number of entities. `keys` check signatures; `None` checks no signatures.
     """
 
     catalogs: Sequence[SurveyedCatalog]
@@ -64,11 +64,11 @@ class BucketPlan:
 
     @property
     def entities(self) -> int:
-        """The number of live entities in all catalogs, read or not."""
+        """The number of live entities in the catalogs, in every bucket, read or not."""
         return sum(catalog.entities for catalog in self.catalogs)
 
     def narrowed(self, buckets: Iterable[int]) -> BucketPlan:
-        """The plan to read only these buckets, and those between them that cost no request."""
+        """The plan to read only `buckets`, and small gaps between buckets to save requests."""
         return replace(self, ranges=cover(buckets, _largest(self.catalogs), SLACK_ROWS))
 
 
@@ -78,10 +78,10 @@ def plan_of(
     verify: bool,
     keys: Sequence[AuthorityKeys] | None = None,
 ) -> BucketPlan:
-    """Plan to read everything or, without `verify` and `keys`, the buckets that differ.
+    """Plan to read every bucket or, without `verify` and `keys`, the buckets that differ.
 
-    To verify is to read all: a stored fingerprint shows neither later damage to the content nor
-    a false signature.
+    Verification reads every bucket, because a stored fingerprint shows neither later damage to
+    the content nor a false signature.
     """
     plan = BucketPlan(
         catalogs=catalogs,
@@ -98,13 +98,13 @@ def plan_of(
 
 
 def differing(fingerprints: Sequence[Fingerprints]) -> list[int]:
-    """The buckets on which not all catalogs agree, in order."""
+    """The buckets on which the catalogs disagree, in order."""
     used = set().union(*fingerprints)
     return sorted(b for b in used if len({each.get(b, (0, 0)) for each in fingerprints}) > 1)
 
 
 def cover(buckets: Iterable[int], fingerprints: Fingerprints, slack: int) -> list[BucketRange]:
-    """Ranges that hold all `buckets`, joined where at most `slack` entities lie in between."""
+    """Ranges that hold `buckets`, joined across gaps of at most `slack` entities."""
     ranges: list[BucketRange] = []
     for bucket in sorted(set(buckets)):
         if ranges and _is_small_gap(ranges[-1].stop, bucket, fingerprints, slack):
@@ -116,13 +116,15 @@ def cover(buckets: Iterable[int], fingerprints: Fingerprints, slack: int) -> lis
 
 def _is_small_gap(start: int, stop: int, fingerprints: Fingerprints, slack: int) -> bool:
     counts = (fingerprints.get(bucket, (0, 0))[0] for bucket in range(start, stop))
+    # A running total ends at the first bucket above the slack, however wide the gap is.
     return all(total <= slack for total in accumulate(counts))
 
 
 def split(
     ranges: Iterable[BucketRange], fingerprints: Fingerprints, rows: int
 ) -> list[BucketRange]:
-    """`ranges`, cut so that each holds at most `rows` entities, or a single bucket."""
+    """`ranges`, cut into parts of at most `rows` entities, or of a single bucket."""
+    # A bucket cannot be divided, so a bucket with more than `rows` entities is a part of its own.
     parts: list[BucketRange] = []
     for whole in ranges:
         start, held = whole.start, 0
@@ -137,7 +139,7 @@ def split(
 
 
 def _largest(catalogs: Sequence[SurveyedCatalog]) -> Fingerprints:
-    """The fingerprint with the greatest count of each bucket: it decides on the cost."""
+    """The fingerprint with the greatest count of each bucket; the count decides on the cost."""
     found = [catalog.fingerprints for catalog in catalogs]
     buckets = set().union(*found)
     return {bucket: max(each.get(bucket, (0, 0)) for each in found) for bucket in buckets}

@@ -1,4 +1,4 @@
-"""The survey of the catalogs: identity, links and bucket fingerprints of each."""
+"""The survey of the catalogs: the identity, links and bucket fingerprints of each catalog."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
 MOST_CATALOGS = 62
-"""One bit each in the signed 64-bit mask of the catalogs that should carry an origin."""
-# No id begins with a hyphen.
+"""The limit of catalogs. A signed 64-bit mask, with one bit for each catalog, names the catalogs
+that should carry an origin."""
+# No id begins with a hyphen, so the path covers no entity.
 _NOTHING = ("/-",)
 
 Fingerprints = Mapping[int, tuple[int, int]]
-"""For each non-empty bucket: the number of live entities, and the xor of their fingerprints."""
+"""For each non-empty bucket: the number of live entities, and the xor of the fingerprints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLink:
-    """A link from the URL `source` to the URL `target`, as one of the two reports it.
+    """A link from the URL `source` to the URL `target`, as reported by the source or the target.
 
     Args:
-        authorities: those that it brings; none stands for the one of its source.
-        scope: the paths at and below which it has to bring everything; none stands for all.
-        id: at the catalog that reports it, which has the URL `reporter`.
-        pinned: the authority of the other catalog, if that is known.
-        state: as the reporter shows it, and `currentat`, when it last had everything.
-        params: its selection, as parameters for digests.
+        authorities: the authorities whose entities the link brings; if empty, the source's own.
+        scope: the paths at and below which the link has to bring everything; if empty, everywhere.
+        id: the id of the link at the reporting catalog, which has the URL `reporter`.
+        pinned: the authority of the other catalog, if known.
+        state: the state of the link at the reporter.
+        currentat: the time at which the link last had every change of the source.
+        params: the selection of the link, as parameters for digests.
     """
 
     source: str
@@ -53,7 +55,7 @@ class ReportedLink:
 
     @property
     def sends(self) -> bool:
-        """Whether its source reports it."""
+        """Whether the source of the link reports the link."""
         return self.reporter == self.source
 
 
@@ -63,7 +65,7 @@ class SurveyedCatalog:
 
     Args:
         as_of: the cursor of the catalog, if the catalog reported a cursor.
-        told: the reports of earlier comparisons that the catalog keeps.
+        told: the reports of earlier comparisons, as the catalog keeps them.
     """
 
     remote: RemoteCatalog
@@ -88,13 +90,14 @@ class SurveyedCatalog:
 def survey(
     remotes: Sequence[RemoteCatalog], unread: list[CatalogUnread] | None = None
 ) -> list[SurveyedCatalog]:
-    """Ask all catalogs at once for their identity, links and fingerprints; keep the order.
+    """Ask the catalogs in parallel for identity, links and fingerprints; keep the order.
 
     Args:
-        unread: receives the faults of catalogs that can't be read, which are left out then.
+        unread: receives the faults of unreadable catalogs, and the survey goes on without the
+            catalogs; `None` makes a fault an error.
 
     Raises:
-        ReconcileError: fewer than two catalogs can be read, or they can't be compared.
+        ReconcileError: fewer than two catalogs can be read, or the catalogs can't be compared.
     """
     _check_given(remotes)
     with ThreadPoolExecutor(max_workers=min(16, len(remotes))) as pool:
@@ -157,7 +160,7 @@ async def _ask(
 def _link(link: LinkAnswer, listed_by: str) -> ReportedLink:
     source = link.source or listed_by
     if link.mode == "accept":
-        # The source of pushes has no URL here.
+        # An accepting catalog knows no URL of the catalog that pushes, only the authority.
         source = link.authority or ""
     selected = [("scope", each) for each in link.scope] + [("type", each) for each in link.types]
     return ReportedLink(
@@ -178,10 +181,11 @@ def _link(link: LinkAnswer, listed_by: str) -> ReportedLink:
 def expected_paths(
     scope: Sequence[str], types: Sequence[str], labels: Sequence[str]
 ) -> tuple[str, ...]:
-    """The paths at and below which a link has to bring everything; none stands for all.
+    """The paths at and below which a link has to bring everything; an empty tuple is no limit.
 
-    Resources of a type count as all that is in the groups that have them. What labels select is
-    not known here, so nothing counts as missing then.
+    For a type of resources, a link has to bring the whole type of groups: `messagegroups/messages`
+    gives `/messagegroups`. The entities that labels select are unknown to the comparison, so a link
+    with labels gets a path without entities, and no entity counts as missing.
     """
     by_type = {f"/{type.partition('/')[0]}" for type in types}
     if labels:

@@ -1,7 +1,7 @@
-"""The comparison: read the digest rows, find the differences, and read those a second time.
+"""The comparison: read the digest rows, find the differences, and read the differences again.
 
-Catalogs are read one after the other while they change, so a first difference may only mean
-that an entity was replicated between two reads.
+The catalogs change while the requests of a reading follow each other, so a first difference may
+only mean that an entity was replicated between two requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from replication.reconcile.rule import (
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
-"""The most differences that are kept in memory and read a second time."""
+"""The limit of differences for keeping them in memory and reading them a second time."""
 
 _BY_CATALOG = Statement("SELECT catalog, count(*) AS number FROM {rows} GROUP BY catalog")
 _BY_SIGNATURE = Statement(
@@ -43,7 +43,7 @@ _DOUBLED = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Announces each stage of a run to `progress`, and keeps the seconds that it took."""
+    """Announces each stage of a run to `progress`, and keeps the duration in seconds."""
 
     progress: Callable[[str], None]
     elapsed: dict[str, float] = field(default_factory=dict)
@@ -58,11 +58,12 @@ class Stages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogComparison:
-    """The differences, and the numbers of what was compared: `rows` by catalog, and origins.
+    """The differences, the number of compared `rows` by catalog, and the number of `origins`.
 
-    `signatures` are the numbers of copies by authority and code, if they were checked.
-    `unverifiable` origins belong to authorities that were not compared. `vanished` differences
-    were gone at the second reading, which took place if `is_confirmed`.
+    `signatures` are the numbers of copies by authority and code, empty if signatures were not
+    checked. `unverifiable` origins belong to authorities that were not compared. `vanished`
+    differences were gone at the second reading. `is_confirmed` is false if the second reading did
+    not take place, because the differences were too many.
     """
 
     findings: Findings
@@ -81,7 +82,7 @@ def compare(
     """Compare the catalogs; the findings can be used while the context is open.
 
     Args:
-        settle: waits before differences are read a second time.
+        settle: waits before the second reading of differences.
 
     Raises:
         ReconcileError: a catalog can't be read, sends malformed rows, or lists an origin twice.
@@ -107,14 +108,16 @@ def compare(
                 signatures=signatures,
             )
             if not is_few:
+                # The findings are computed from frames that live as long as the open contexts.
                 with engine.findings(frame) as findings:
                     yield replace(result, findings=findings, is_confirmed=False)
                 return
+    # Few differences are in memory by now, so the frames are released before the second reading.
     if first:
         with stages.stage("confirm", f"reading {len(first):,} differences again"):
             settle()
             if plan.keys is not None:
-                # An authority may have begun to sign with another key meanwhile.
+                # Since the first reading, an authority may have begun to sign with a new key.
                 plan = replace(plan, keys=survey_keys(plan.catalogs))
             again = _confirmed(engine, first, plan)
         result = replace(result, findings=FindingsList(again), vanished=len(first) - len(again))
@@ -123,7 +126,10 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class FoundDifferences:
-    """The differences that the rule finds in rows: so many, with the `TOTALS` of all origins."""
+    """The number of differences that the rule finds in rows, and the `TOTALS` of the origins.
+
+    `described` returns a frame of the differences.
+    """
 
     number: int
     totals: Mapping[str, int]
@@ -132,7 +138,7 @@ class FoundDifferences:
 
 @contextmanager
 def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[FoundDifferences]:
-    """Find the differences in rows; `described` gives them with the columns of `Difference`."""
+    """Find differences in rows; `described` gives a frame with the columns of `Difference`."""
     origins, totals = engine.observe(engine.query(origins_of(topology), rows=rows), TOTALS)
 
     with ExitStack() as kept:
@@ -146,6 +152,7 @@ def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[
             engine.keep(engine.query(differences_in(topology), origins=origins))
         )
         number = engine.count(found)
+        # The totals come last: Spark observes them only while the frame `found` is computed.
         yield FoundDifferences(number, totals(), describe)
 
 
@@ -154,7 +161,7 @@ def _differences(engine: Engine, frame: str) -> list[Difference]:
 
 
 def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) -> list[Difference]:
-    """The differences of `first` that are still there, as they are now."""
+    """The differences of `first` that a second reading finds again, as the second reading shows."""
     origins = {Origin(one.authority, one.origin) for one in first}
     rivals = {
         Origin(one.rival_authority, one.rival_origin)
@@ -167,6 +174,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
         find_differences(engine, rows, plan.topology) as found,
     ):
         again = _differences(engine, found.described(is_few=True))
+    # A difference that only the second reading shows may be a replication under way.
     before = {one.key: one for one in first}
     kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
     position = plan.topology.names.index
@@ -174,10 +182,10 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
 
 
 def _has_moved(before: Difference, now: Difference) -> bool:
-    """Whether the difference of `before` is over, and another one has come up since.
+    """Whether the difference of `before` is over, and a new difference has come up since.
 
-    A replica that has reached the epoch it lacked is only behind again, and an authority
-    that has reached the epoch that its replica had lost nothing.
+    A stale replica that has reached the earlier reference epoch is behind by a new change, and an
+    authority that has reached the earlier epoch of a replica ahead has lost no data.
     """
     if now.finding == "stale" and before.reference_epoch is not None:
         return now.epoch is not None and now.epoch >= before.reference_epoch
@@ -208,7 +216,7 @@ def _count_signatures(engine: Engine, rows: str) -> dict[str, dict[int, int]]:
 
 
 def _count_by_catalog(engine: Engine, rows: str, catalogs: int) -> list[int]:
-    """The number of rows that each catalog sent. This query reads them."""
+    """The number of rows from each catalog; with Spark, the query triggers the reading of rows."""
     found = engine.fetch(engine.query(_BY_CATALOG, rows=rows))
     counts = {row["catalog"]: row["number"] for row in found}
     return [counts.get(catalog, 0) for catalog in range(catalogs)]

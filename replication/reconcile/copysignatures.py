@@ -1,4 +1,7 @@
-"""The signatures of digest rows, verified in Spark's workers: a code for each row."""
+"""Verifies the signatures of digest rows, and gives a code to each row.
+
+With Spark, the workers verify.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,20 @@ from catalog.model.authoritykey import signed_copy
 from replication.reconcile.signaturekeys import AuthorityKeys
 
 UNCHECKED, VERIFIED, UNSIGNED = 0, 1, 2
-"""Codes; nothing is known against the first two, and those above `UNSIGNED` are forged."""
+"""Codes of copies: the first two codes are no findings; codes above `UNSIGNED` mean forged."""
 DETAILS = (
     "it has no signature, and its authority signs everything",
     "it was not signed by the key that it names, or its content was changed since",
     "its authority has revoked the key that signed it",
     "no key that counts as its authority's has signed it",
 )
-"""The reasons of the codes from `UNSIGNED` on."""
+"""The reasons of the codes from `UNSIGNED` on, in the order of the codes."""
 _FALSE, _REVOKED, _UNKNOWN = UNSIGNED + 1, UNSIGNED + 2, UNSIGNED + 3
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureCheck:
-    """The keys of authorities, of which copies are checked by their signatures."""
+    """Checks the signatures of copies by the keys of the authorities."""
 
     keys: Mapping[str, AuthorityKeys]
 
@@ -36,7 +39,7 @@ class SignatureCheck:
 
     @classmethod
     def read(cls, written: Sequence[Mapping[str, Any]]) -> SignatureCheck:
-        """The check that `written` describes."""
+        """The check from the JSON values of `written`."""
         return cls.of(
             [
                 AuthorityKeys(
@@ -50,7 +53,7 @@ class SignatureCheck:
         )
 
     def written(self) -> list[dict[str, Any]]:
-        """This check as JSON values, for a worker."""
+        """The check as JSON values, for a worker."""
         return [
             {
                 "authority": each.authority,
@@ -61,7 +64,7 @@ class SignatureCheck:
         ]
 
     def codes(self, rows: pa.RecordBatch) -> pa.Int8Array:
-        """The code of each row; verifying one takes a tenth of a millisecond.
+        """The code of each row; the verification of one row takes a tenth of a millisecond.
 
         Raises:
             ValueError: a digest or a signature is not hexadecimal.
@@ -77,6 +80,7 @@ class SignatureCheck:
         if not signature:
             return UNSIGNED if known.signs else UNCHECKED
         key = known.keys.get(signedby)
+        # A revoked key is present but empty.
         if not key:
             return _UNKNOWN if key is None else _REVOKED
         signed = signed_copy(bytes.fromhex(digest))

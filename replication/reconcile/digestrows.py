@@ -29,7 +29,7 @@ ROWS = pa.schema(
         "signature": pa.int8(),
     }
 )
-"""The rows that the rule compares. `catalog` is a position, `fp` the digest's fingerprint."""
+"""The columns that the rule compares; `catalog` is a position, `fp` the digest's fingerprint."""
 CSV_COLUMNS = {
     "authority": pa.string(),
     "origin": pa.string(),
@@ -49,9 +49,9 @@ _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
 
 def reads_of(plan: BucketPlan) -> list[tuple[int, int, int]]:
-    """The requests of a plan: the position of a catalog, and a range of buckets.
+    """The requests of a plan: the position of a catalog, and the start and stop of a range.
 
-    Catalogs take turns, so that all serve requests at a time.
+    Requests to the catalogs alternate, so that the catalogs share the load from the beginning.
     """
     turns = zip_longest(*([(c, *part) for part in parts] for c, parts in enumerate(plan.reads)))
     return [part for turn in turns for part in turn if part is not None]
@@ -65,15 +65,15 @@ def rows_within(
     verify: bool,
     check: SignatureCheck | None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of buckets of one catalog, in the form of `ROWS`.
+    """The rows of one catalog in a range of buckets, with the columns of `ROWS`.
 
     Args:
-        catalog: its position.
-        verify: with digests that the catalog computes anew.
-        check: checks signatures; `None` leaves them unchecked.
+        catalog: the position of the catalog.
+        verify: have the catalog compute the digests anew.
+        check: checks the signatures; `None` leaves the signatures unchecked.
 
     Raises:
-        ReconcileError: as `read_rows`.
+        ReconcileError: the catalog could not be read, or sent malformed rows.
     """
     for batch in read_rows(remote, buckets, verify=verify, is_signed=check is not None):
         positions = pa.array([catalog] * len(batch), pa.int32())
@@ -87,13 +87,13 @@ def rows_within(
 def read_rows(
     remote: RemoteCatalog, buckets: BucketRange, *, verify: bool, is_signed: bool = False
 ) -> list[pa.RecordBatch]:
-    """All rows of these buckets, tombstones included, each with its fingerprint as `fp`.
+    """The rows of a range of buckets, tombstones included, with the digest's fingerprint as `fp`.
 
-    The registry's own row is left out: every catalog has its own, and none is replicated.
+    The row of the registry entity is left out, because registry entities are not replicated.
 
     Args:
-        verify: with digests that the catalog computes anew.
-        is_signed: with signatures.
+        verify: have the catalog compute the digests anew.
+        is_signed: ask for signatures, too.
 
     Raises:
         ReconcileError: the catalog could not be read, or sent malformed rows.

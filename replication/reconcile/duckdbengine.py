@@ -1,4 +1,4 @@
-"""DuckDB as the engine of the rule, for as many rows as fit into the memory of the process."""
+"""DuckDB as the engine of the rule, for rows that fit into the memory of the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replication.reconcile.findings import Difference, Findings, FindingsList
 from replication.reconcile.rule import Statement
 
 MOST_ROWS = 1_000_000
-"""The rows that are compared without Spark: some 300 MB, and two seconds."""
+"""The most rows to compare without Spark; a million rows take about 300 MB and two seconds."""
 _READS_AT_ONCE = 8
 _ARGUMENT = re.compile(r":([a-z]+[0-9]+)\b")
 _HASHED = """
@@ -54,10 +54,11 @@ class DuckdbEngine:
 
     @contextmanager
     def hashed(self, rows: pa.Table) -> Iterator[str]:
-        """A frame of digest rows, with the hashes that the rule needs."""
+        """A frame of digest rows with the columns of hashes that the rule needs."""
         given = next(self._names)
         self._database.register(given, rows)
         with self.keep(self.query(Statement(_HASHED), rows=given)) as kept:
+            # The table has copied the rows, so the Arrow table can be released.
             self._database.unregister(given)
             yield kept
 
@@ -77,13 +78,14 @@ class DuckdbEngine:
 
         def read() -> Mapping[str, int]:
             [found] = self.fetch(self.query(statement, origins=frame))
-            # Sums are of 128 bits, which Arrow gives as decimals.
+            # DuckDB's sums have 128 bits, and Arrow represents 128-bit integers as decimals.
             return {name: int(number) for name, number in found.items()}
 
         return frame, read
 
     @contextmanager
     def keep(self, frame: str) -> Iterator[str]:
+        # `query` has already stored the rows in a table.
         try:
             yield frame
         finally:

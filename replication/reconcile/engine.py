@@ -1,4 +1,4 @@
-"""The engines that execute the rule: Spark, or DuckDB within the process for few rows."""
+"""The interface of the engines that execute the rule: Spark, and in-process DuckDB for few rows."""
 
 from __future__ import annotations
 
@@ -13,36 +13,42 @@ from replication.reconcile.rule import Statement
 
 
 class Engine(Protocol):
-    """Executes queries. A frame is the name of a relation, which later queries may read."""
+    """Executes queries. A frame is the name of a relation that later queries can read."""
 
     def read(self, plan: BucketPlan) -> AbstractContextManager[str]:
-        """The rows that a plan reads from the catalogs, with the hashes that the rule needs.
+        """A frame of the rows that a plan reads, with the hashes that the rule needs.
 
         Raises:
-            CatalogUnread
+            CatalogUnread: a catalog could not be read, or sent malformed rows.
         """
 
     def query(self, statement: Statement, **frames: str) -> str:
-        """The result of a query, whose relations are the frames of these names."""
+        """The result of a query; `frames` gives a frame to each relation of the statement."""
 
     def observe(
         self, frame: str, totals: Mapping[str, str]
     ) -> tuple[str, Callable[[], Mapping[str, int]]]:
-        """The frame, and what gives aggregates of it once a frame made from it was kept."""
+        """Return the frame to read in place of `frame`, and a function that returns the totals.
+
+        The function may be called after a frame derived from the returned frame was kept.
+
+        Args:
+            totals: aggregate expressions over `frame`, by name.
+        """
 
     def keep(self, frame: str) -> AbstractContextManager[str]:
-        """A frame with the rows of this one, which are computed now, and once."""
+        """A frame with the rows of `frame`, computed once, when the context is entered."""
 
     def count(self, frame: str) -> int:
         """The number of rows of a frame."""
 
     def fetch(self, frame: str) -> list[dict[str, Any]]:
-        """The rows of a frame, in memory."""
+        """The rows of a frame, loaded into memory."""
 
     def findings(self, frame: str) -> AbstractContextManager[Findings]:
-        """The differences in a frame with the columns of `Difference`, however many."""
+        """The differences in a frame with the columns of `Difference`, for any number of rows."""
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has started this program, and Spark with it."""
+    """Whether spark-submit has started the program and Spark."""
     return "PYSPARK_GATEWAY_PORT" in os.environ

@@ -1,4 +1,4 @@
-"""The errors that end a reconciliation without a result, or take a catalog out of it."""
+"""The errors that end a reconciliation without a result, or exclude a catalog."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _IN_TRACEBACK = re.compile(
 
 
 class ReconcileError(Exception):
-    """The catalogs could not be compared, so they may be equal or not.
+    """The catalogs could not be compared, so the run does not tell whether the catalogs are equal.
 
     Args:
         message: the failure, with the name of the catalog.
-        hint: a sentence of advice for the operator, or nothing.
+        hint: a sentence of advice for the operator, or an empty text.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -29,23 +29,25 @@ class ReconcileError(Exception):
 
 
 class CatalogUnread(ReconcileError):
-    """One catalog could not be read; the others can be compared without it.
+    """A catalog could not be read; the comparison can go on without the catalog.
 
     Args:
-        catalog: its name, which has no white space.
+        catalog: the name of the catalog, without white space.
     """
 
     def __init__(self, message: str, hint: str, catalog: str) -> None:
         super().__init__(message, hint)
         self.catalog = catalog
+        # Pickle calls the class with `args`, and the base class has left out the catalog.
         self.args = (message, hint, catalog)
 
     def __str__(self) -> str:
+        # `error_in` parses the text, because Spark passes an error of a worker on as a traceback.
         return f"{super().__str__()} Catalog: {self.catalog}"
 
 
 def error_in(traceback: str) -> ReconcileError | None:
-    """Read the error of a Spark worker back from the text that Spark made of it."""
+    """Parse the error of a Spark worker from the traceback in Spark's error message."""
     found = _IN_TRACEBACK.search(traceback)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The differences of one run, and the list of few of them."""
+"""The differences of one run, and their representation in memory for small numbers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from catalog.operations.reconciliations import FindingName
 
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
 SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
-"""The findings about a copy itself, whatever the others are."""
+"""The findings about a single copy, independent of the copies at other catalogs."""
 REPAIRABLE: frozenset[FindingName] = frozenset(
     {"missing", "stale", "diverged", "unsigned", "forged"}
 )
-"""The findings that fetching again can settle. For the others a person has to decide."""
+"""The findings that fetching again can settle; the rest need the decision of a person."""
 
 Counts = Mapping[FindingName, Mapping[str, int]]
 """The number of differences by finding and catalog, without zeros."""
@@ -34,11 +34,12 @@ _FLAGS = frozenset({"deleted", "reference_deleted"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """An origin at a catalog where its copy is not as it should be.
+    """An origin whose copy at a catalog is missing or wrong.
 
-    The reference is the copy at the authority's own catalog or, if that is not compared, the
-    copy with the greatest epoch. The rival of a collided copy is the entity of another
-    authority that holds its xid. The detail of a signature is what is wrong with it.
+    The reference is the copy at the authority's own catalog or, if that catalog is not compared,
+    the copy with the greatest epoch. Unsigned and forged copies are references only if the origin
+    has no sound copy. The rival of a collided copy is the entity of a second authority with the
+    same xid. The detail of a finding about a signature is the fault of the signature.
     """
 
     finding: FindingName
@@ -59,24 +60,24 @@ class Difference:
 
     @property
     def key(self) -> tuple[str, str, str, bool]:
-        """The origin and the catalog, which the second reading finds it by.
+        """The origin, the catalog and the kind of finding, to match two readings.
 
-        A copy may be both different and falsely signed.
+        The kind is part of the key, since a copy may be both different and falsely signed.
         """
         return self.authority, self.origin, self.catalog, self.finding in SIGNATURE_FINDINGS
 
 
 class Findings(Protocol):
-    """The differences, as reports and repairs use them."""
+    """The differences, for reports and repairs."""
 
     def counts(self) -> Counts:
         """The number of differences, by finding and catalog."""
 
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
-        """The first of each finding, by authority, origin and catalog."""
+        """The first `most` differences of each finding, by authority, origin and catalog."""
 
     def authorities(self) -> dict[str, frozenset[str]]:
-        """For each catalog the authorities of its repairable differences."""
+        """For each catalog, the authorities of the repairable differences."""
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
@@ -84,15 +85,15 @@ class Findings(Protocol):
         """The origins that a catalog should fetch again, parents before their children.
 
         Args:
-            sources: the catalogs that it fetches from. What is unsigned or forged at one of them
-                is left out.
+            sources: the catalogs from which the catalog fetches. Origins that are unsigned or
+                forged at a source are left out.
         """
 
     def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
         """The number of origins that `repairs` leaves out for the sake of `sources`."""
 
     def write(self, path: Path) -> None:
-        """Write them to the Parquet directory `path`, replacing it."""
+        """Write the differences to the Parquet directory `path`, and replace earlier contents."""
 
 
 @dataclass(frozen=True, slots=True)
