@@ -116,7 +116,7 @@ def cover(buckets: Iterable[int], fingerprints: Fingerprints, slack: int) -> lis
 
 def _is_small_gap(start: int, stop: int, fingerprints: Fingerprints, slack: int) -> bool:
     counts = (fingerprints.get(bucket, (0, 0))[0] for bucket in range(start, stop))
-    # A running total ends at the first bucket above the slack, however wide the gap is.
+    # The running total stops above the slack, so a wide gap is not summed to the end.
     return all(total <= slack for total in accumulate(counts))
 
 

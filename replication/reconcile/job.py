@@ -54,25 +54,26 @@ def run_reconcile(
     spark: SparkSession | None = None,
     smaller: frozenset[str] = frozenset(),
 ) -> ReconcileSummary:
-    """Compare catalogs, name every difference, and tell each catalog what was found there.
+    """Compare catalogs, name every difference, and report to each catalog the findings about it.
 
     Args:
-        catalogs: two or more, each under its own name.
+        catalogs: two or more catalogs with distinct names.
         report: directory for `findings.parquet`, `summary.json`, `report.html` and, last,
             `_SUCCESS`; `None` writes nothing.
         repair: have catalogs fetch again entities that are missing, stale or diverged.
-        master: the Spark master; empty for that of spark-submit, or `local[*]` without it. Without
-            any, DuckDB compares few rows in this process.
-        verify: have the catalogs compute every digest anew, and read all buckets. Otherwise
-            compare stored digests, in the buckets whose fingerprints differ.
-        signatures: verify the signatures of all copies, too.
+        master: the Spark master. If empty, DuckDB compares up to `MOST_ROWS` rows in this process,
+            unless spark-submit started the program, and Spark compares more rows with the master of
+            spark-submit or, without spark-submit, `local[*]`.
+        verify: have the catalogs compute every digest anew, and read every bucket. Otherwise
+            compare stored digests, in the buckets with different fingerprints.
+        signatures: verify the signatures of copies, too; reads every bucket.
         settle_seconds: the wait before differences are read a second time.
         progress: receives a line for each stage.
-        sleep: waits that many seconds.
-        spark: a session to use; without one the job opens and closes its own.
+        sleep: waits for a number of seconds.
+        spark: the session to use; `None` lets the job open and close a session.
         smaller: the names of catalogs that may have far fewer entities than before.
 
-    A catalog that can't be read is left out: the others are compared without it.
+    A catalog that can't be read is left out, and the comparison starts again without the catalog.
 
     Raises:
         ReconcileError: fewer than two catalogs can be read, a catalog refuses a repair, or Spark
@@ -80,6 +81,7 @@ def run_reconcile(
     """
     reporter = ResultReporter(catalogs, progress)
     unread: list[CatalogUnread] = []
+    # Each round leaves out at least one more catalog, so the loop ends.
     while True:
         try:
             summary = _reconcile(
@@ -175,7 +177,10 @@ def _told(
 def _repair(
     plan: BucketPlan, compared: CatalogComparison, shrunk: set[str], stages: Stages
 ) -> tuple[RepairOutcome, ...]:
-    """Repair what differs. A catalog that refuses stays in the comparison: the run fails."""
+    """Repair the differences.
+
+    A catalog that refuses a repair is not left out of a new comparison: the run fails.
+    """
     try:
         return repair_catalogs(
             compared.findings, plan.topology, plan.catalogs, shrunk, stages.progress
@@ -188,9 +193,9 @@ def _repair(
 def _engine(
     given: SparkSession | None, master: str, plan: BucketPlan, stages: Stages
 ) -> Iterator[Engine | None]:
-    """The engine of the comparison; none if nothing is to be read.
+    """The engine of the comparison; `None` if the plan reads no buckets.
 
-    Spark takes half a minute to start, and in memory few rows are compared in a second.
+    Spark takes half a minute to start, while DuckDB compares few rows in memory in a second.
     """
     if not plan.ranges:
         yield None

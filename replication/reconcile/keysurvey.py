@@ -1,9 +1,10 @@
-"""The survey of keys: those by which the signatures of each authority are checked.
+"""The survey of keys: finds the keys for checking the signatures of each authority.
 
-Keys that a catalog trusts come first: operators named them, or saw them at the first contact. The
-histories that catalogs tell only continue these. Without trusted keys, an authority's own catalog
-is believed about it, since the operator has named its URL, and its copies are the reference of the
-comparison anyway; without that, the latest history that any catalog tells.
+Keys that a catalog trusts come first: operators named the keys, or saw the keys at the first
+contact. The key histories from catalogs only continue trusted keys. Without trusted keys, the
+history from the authority's own catalog counts, since the operator has named the catalog's URL, and
+the catalog's copies are the reference of the comparison anyway. Without the own catalog, the latest
+history from the remaining catalogs counts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ OFFER = "signatures"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ToldKeys:
-    """The keys that a catalog trusts by authority, the histories it knows, whether it signs."""
+    """The answers of a catalog about keys.
+
+    Args:
+        signs: whether the catalog signs every entity.
+        pinned: the trusted keys by authority and key id.
+        histories: the key histories that the catalog knows.
+    """
 
     catalog: str
     authority: str
@@ -37,10 +44,10 @@ class _ToldKeys:
 
 
 def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
-    """Ask all catalogs for keys, and check them; authorities without keys are left out.
+    """Ask the catalogs for keys, and check the answers; authorities without keys are left out.
 
     Raises:
-        ReconcileError: a catalog can't be read, or does not show signatures.
+        ReconcileError: a catalog can't be read, or does not offer signatures.
     """
     for catalog in catalogs:
         if OFFER not in catalog.offers:
@@ -61,7 +68,7 @@ def _ask_one(catalog: SurveyedCatalog) -> _ToldKeys:
     return _ToldKeys(
         catalog=catalog.name,
         authority=catalog.authority,
-        # While it has yet to sign what was there before, a missing signature says nothing.
+        # Until a catalog has signed its older entities, a missing signature is no fault.
         signs=signing.on and signing.complete,
         pinned={each.authority: dict(map(_read_pin, each.keys)) for each in trusted},
         histories=histories,
@@ -100,10 +107,11 @@ def _check(authority: str, told: Sequence[_ToldKeys]) -> AuthorityKeys | None:
 
 
 def _pinned(authority: str, pinning: Sequence[_ToldKeys]) -> dict[str, bytes]:
-    """The keys that any catalog trusts, unless another one knows that they were revoked."""
+    """The keys that a catalog trusts; a key is revoked if one of the catalogs knows so."""
     keys: dict[str, bytes] = {}
     for each in pinning:
         for id, key in each.pinned[authority].items():
+            # `REVOKED` is empty, so a revoked key stays revoked whatever the order of catalogs.
             keys[id] = key and keys.get(id, key)
     return keys
 
@@ -111,13 +119,15 @@ def _pinned(authority: str, pinning: Sequence[_ToldKeys]) -> dict[str, bytes]:
 def _continued(
     authority: str, pinned: Mapping[str, bytes], told: Sequence[_ToldKeys]
 ) -> dict[str, bytes]:
-    """Trusted keys with those that they stand for, as far as any catalog tells."""
+    """Trusted keys, continued by the key histories that the catalogs know."""
     keys = dict(pinned)
     for history in sorted(_histories(authority, told), key=attrgetter("order")):
+        # Each history has to continue a trusted key; a key from a history vouches for no history.
         changes = key_changes(history, pinned)
         if changes is None:
             continue
         for entry in changes.trusted:
+            # A history may list a key that a catalog knows as revoked.
             keys.setdefault(entry.public.id, entry.public.key)
         keys |= {entry.public.id: REVOKED for entry in changes.revoked}
     return keys

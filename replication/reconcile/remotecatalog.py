@@ -1,4 +1,4 @@
-"""A catalog under comparison, as the operator names it and as HTTP reaches it."""
+"""A catalog under comparison: its name, its URL, and requests to it over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HINTS = {
 class RemoteCatalog:
     """The name that the operator gives a catalog, its base URL and a bearer token.
 
-    It can be pickled, and `call` works in Spark's Python workers.
+    An instance can be pickled, and `call` works in Spark's Python workers.
     """
 
     name: str
@@ -44,9 +44,11 @@ class RemoteCatalog:
         """Read `NAME=URL`.
 
         Raises:
-            ReconcileError: there is no name, it has white space, or the URL is not one of HTTP.
+            ReconcileError: the name is empty or has white space, or the scheme of the URL is
+                neither `http` nor `https`.
         """
         name, _, url = text.partition("=")
+        # White space ends a name in the text of `CatalogUnread`, which `error_in` parses.
         is_name = name != "" and len(name.split()) == 1
         if not is_name or urlsplit(url).scheme not in ("http", "https"):
             raise ReconcileError(
@@ -56,14 +58,14 @@ class RemoteCatalog:
         return cls(name=name, url=url.rstrip("/"))
 
     def call(self, send: Callable[[Client], Awaitable[T]], *, seconds: float = CALL_SECONDS) -> T:
-        """Run `send` with a client of the catalog, in an event loop of its own.
+        """Run `send` with a client of the catalog, in a new event loop.
 
         Raises:
-            CatalogUnread: the catalog refused a request, or could not be read in any attempt.
+            CatalogUnread: the catalog refused a request, or could not be read in several attempts.
         """
 
-        # Not the result of the task: `asyncio.run` formats that, with the body of an answer, when
-        # it restores the signal handler.
+        # The task returns no result, because `asyncio.run` would format the result, with the body
+        # of an answer, when it restores the signal handler.
         results: list[T] = []
 
         async def connect() -> None:
@@ -92,10 +94,10 @@ class RemoteCatalog:
 
 
 def parse_catalogs(catalogs: Iterable[str], tokens: Mapping[str, str]) -> list[RemoteCatalog]:
-    """Read each `NAME=URL`, and give it its token.
+    """Read each `NAME=URL`, and add the token of the catalog.
 
     Args:
-        tokens: by the names of catalogs.
+        tokens: the bearer tokens by the name of the catalog.
 
     Raises:
         ReconcileError: a text is malformed.

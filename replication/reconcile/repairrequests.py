@@ -1,7 +1,7 @@
-"""Repair: tell each catalog which origins to fetch again from its link sources.
+"""Repair: request from each catalog to fetch origins again from the sources of its links.
 
-What comes by links that cannot be asked for single origins (topics, pushes, walks) comes again if
-the whole link is reset.
+Links that cannot fetch single origins (topics, pushes, walks) are reset, which brings every entity
+of the link again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ MOST_UNRESOLVED = 20
 class RepairOutcome:
     """The answers of one catalog to the requests to fetch origins again.
 
-    `verdicts` are counted by name; `unresolved` are the first origins that no source has, with
-    reasons. `withheld` origins were not asked for, because they are unsigned or forged at a
-    source. `resets` tells of links that bring everything again.
+    `verdicts` are the numbers of origins by verdict. `unresolved` are the first
+    `MOST_UNRESOLVED` origins that no source could deliver, with reasons. `withheld` origins were
+    not requested, because a source has unsigned or forged copies of the origins. `resets` are
+    sentences about links that were reset, or why a link was not reset.
     """
 
     catalog: str
@@ -58,7 +59,7 @@ _STATES = {
     "asking": "stays: it asks whether it may delete much",
     "paused": "stays: it is paused",
 }
-"""The states in which a link is not reset."""
+"""The states in which a link is not reset, with the reasons."""
 
 
 def repair(
@@ -68,17 +69,17 @@ def repair(
     shrunk: Collection[str],
     progress: Callable[[str], None],
 ) -> tuple[RepairOutcome, ...]:
-    """Have the catalogs fetch again all origins with repairable differences.
+    """Have the catalogs fetch again the origins with repairable differences.
 
-    Catalogs nearer to an authority go first, and parents before their children, because a
-    catalog can fetch only what its source has, below entities that it has.
+    Catalogs nearer to an authority go first, because a catalog can fetch only entities of its
+    source. Parents go before their children, because a child needs its parent in the catalog.
 
     Args:
-        shrunk: the names of catalogs that may have lost entities. Nothing is fetched from them, so
-            a catalog that fetches from one of them is not repaired.
+        shrunk: the names of catalogs that may have lost entities. A catalog with a link from a
+            shrunk catalog is not repaired, because the repair could spread the loss.
 
     Raises:
-        ReconcileError: a catalog refuses, or can't be reached; earlier repairs stay.
+        ReconcileError: a catalog refuses a request, or can't be reached; earlier repairs stay.
     """
     outcomes = {catalog.name: RepairOutcome(catalog=catalog.name) for catalog in catalogs}
     missed: dict[str, set[str]] = {catalog.name: set() for catalog in catalogs}
@@ -111,11 +112,13 @@ def repair(
 def _in_order(
     findings: Findings, topology: Topology, catalogs: int
 ) -> Iterator[tuple[int, set[str]]]:
-    """The positions of catalogs, and authorities of which each has to fetch, in order.
+    """Pairs of a catalog's position and the authorities to fetch, in the order of the repair.
 
-    No catalog can fetch what it is the authority of.
+    The catalog's own authority is left out: no source can restore the entities of an authority.
     """
     authorities = findings.authorities()
+    # Hops from 1 leave out the catalog's own authority, and an authority without a path has the
+    # greatest number of hops, so its origins come last.
     for hops in range(1, catalogs + 1):
         for position, name in enumerate(topology.names):
             found = authorities.get(name, frozenset())
@@ -132,7 +135,7 @@ def _text(unresolved: UnresolvedOrigin) -> str:
 
 
 def _spoilt_catalogs(findings: Findings) -> set[str]:
-    """The catalogs that have unsigned or forged copies."""
+    """The names of catalogs with unsigned or forged copies."""
     counts = findings.counts()
     return {name for finding in SIGNATURE_FINDINGS for name in counts.get(finding, ())}
 
@@ -144,16 +147,16 @@ def _reset_links(
     suspects: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Iterator[str]:
-    """Reset the links that bring authorities to a catalog; tell what became of each.
+    """Reset the links that bring entities of authorities to a catalog; yield a sentence for each.
 
-    A link is not reset while it copies anyway or waits for an operator, nor if its source is
-    suspect.
+    A link stays as it is while it copies anyway or waits for an operator, and if the source of the
+    link is suspect.
 
     Args:
-        suspects: the catalogs from which nothing is to be brought, and why.
+        suspects: reasons against a copy from a catalog, by the name of the catalog.
 
     Raises:
-        ReconcileError: a catalog refuses, or can't be reached.
+        ReconcileError: a catalog refuses a request, or can't be reached.
     """
     places = Places(catalogs)
     for reporter in catalogs:
@@ -179,7 +182,8 @@ def _brings(link: ReportedLink, source: SurveyedCatalog | None, authority: str) 
 
 
 async def _reset(client: Client, *, id: str, is_full: bool) -> str:
-    """Reset a link if that helps; say what becomes of it."""
+    """Reset a link unless its state forbids a reset; return the outcome in words."""
+    # The survey's state may be out of date after a long comparison.
     state = (await client.link(id)).state
     if (why_not := _STATES.get(state)) is not None:
         return why_not

@@ -1,4 +1,4 @@
-"""The result of a run: a summary, and the files with findings, summary and an HTML page."""
+"""The result of a run: a summary, and files with the findings, the summary and an HTML page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MEANINGS: Mapping[FindingName, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSummary:
-    """A catalog, the number of its live entities and of the rows read, and its cursor."""
+    """A catalog, the numbers of live entities and of rows read, and the catalog's cursor."""
 
     name: str
     url: str
@@ -55,7 +55,7 @@ class CatalogSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadCatalog:
-    """A catalog that could not be read, so that the others were compared without it."""
+    """A catalog that could not be read, and was left out of the comparison."""
 
     name: str
     url: str
@@ -65,10 +65,11 @@ class UnreadCatalog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthoritySignatures:
-    """The numbers of an authority's copies by their signatures, before the second reading.
+    """The numbers of copies of an authority by the result of the check of the signatures.
 
-    `keys` says who vouches for the keys; `None` if none are known. `unchecked` copies have no
-    signature and need none, or have one of an authority without known keys.
+    The numbers are from the first reading. `keys` describes the source of the keys; `None` if no
+    keys of the authority are known. `unchecked` copies need no signature and have none, or belong
+    to an authority without known keys.
     """
 
     authority: str
@@ -83,12 +84,13 @@ class AuthoritySignatures:
 class ReconcileSummary:
     """The outcome of one reconciliation.
 
-    `samples` are the first differences of each finding. `unverifiable` origins, whose authority was
-    not compared, are no differences; `uncompared` tells why. `signatures` is `None` if they were
-    not verified. `vanished` differences were gone at the second reading, which took place if
-    `is_confirmed`. `unread` are the catalogs that were left out, `shrunk` those with far fewer
-    entities than before. `repair` is `None` if none was
-    requested. `elapsed` is in seconds by stage. `paths` are the files that were written.
+    `samples` are the first differences of each finding. `unverifiable` origins belong to
+    authorities that were not compared, and are no differences; `uncompared` gives the reasons.
+    `signatures` is `None` if signatures were not verified. `vanished` differences were gone at the
+    second reading; `is_confirmed` is false if the second reading did not take place. `unread`
+    catalogs were left out, and `shrunk` catalogs have far fewer entities than before. `repair` is
+    `None` if no repair was requested. `elapsed` is in seconds by stage. `paths` are the written
+    files.
     """
 
     startedat: datetime
@@ -119,13 +121,13 @@ class ReconcileSummary:
         return sum(self.total(finding) for finding in FINDINGS)
 
     def total(self, finding: FindingName) -> int:
-        """The number of differences of this finding in all catalogs."""
+        """The number of differences of a finding, summed over the catalogs."""
         return sum(self.counts.get(finding, {}).values())
 
     def matrix(self) -> list[tuple[FindingName, list[int], int]]:
-        """One row for each finding: its count at each catalog, in order, and their sum.
+        """A row for each finding: the finding, the count at each catalog, in order, and the sum.
 
-        Without those about signatures, unless these were verified.
+        Findings about signatures are left out if signatures were not verified.
         """
         return [
             (
@@ -176,13 +178,14 @@ class ReconcileSummary:
 
 
 def paths_in(directory: Path) -> tuple[Path, ...]:
-    """The files that a run writes into its directory, in order."""
+    """The files that a run writes into a directory, in order, without `_SUCCESS`."""
     return tuple(directory / name for name in (FINDINGS_FILE, SUMMARY_FILE, REPORT_FILE))
 
 
 def write_report(directory: Path, summary: ReconcileSummary, findings: Findings) -> None:
-    """Write the files of a run over those of an earlier one, `_SUCCESS` last."""
+    """Write the files of a run over the files of an earlier run, `_SUCCESS` last."""
     directory.mkdir(parents=True, exist_ok=True)
+    # A reader relies on `_SUCCESS`: without it, the files may be of two runs, or incomplete.
     (directory / SUCCESS_FILE).unlink(missing_ok=True)
     findings.write(directory / FINDINGS_FILE)
     document = orjson.dumps(summary.to_document(), option=orjson.OPT_INDENT_2)
@@ -192,7 +195,8 @@ def write_report(directory: Path, summary: ReconcileSummary, findings: Findings)
 
 
 def render(summary: ReconcileSummary) -> str:
-    """The HTML page of a run, in one file without references to others."""
+    """The HTML page of a run, in one file without references to other files."""
+    # The texts come from the compared catalogs, which may be hostile, so HTML is always escaped.
     environment = Environment(
         loader=PackageLoader("replication.reconcile", "."),
         autoescape=True,

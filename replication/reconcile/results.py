@@ -1,4 +1,4 @@
-"""Reports the result of a comparison to the catalogs that were compared."""
+"""Reports the result of a comparison to the given catalogs, unreadable catalogs included."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ _LONGEST_ERROR = 500
 
 
 class ResultReporter:
-    """Tells each catalog of one run what was found there.
+    """Reports to each catalog of a run the findings about the catalog.
 
-    A catalog that cannot be told is named in the progress of the job, which goes on.
+    If a report fails, the job names the catalog in its progress, and goes on.
     """
 
     def __init__(self, catalogs: Sequence[RemoteCatalog], progress: Callable[[str], None]) -> None:
-        # Nobody waits for a catalog that is away: its result is not told to it then.
+        # One attempt only: an unreachable catalog misses its report, and does not delay the job.
         self._catalogs = [replace(each, retry=ONCE) for each in catalogs]
         self._progress = progress
         self._run = uuid4()
         self._startedat = datetime.now(UTC)
 
     def tell(self, summary: ReconcileSummary) -> None:
-        """Tell the result of a comparison that came to an end."""
+        """Report the result of a completed comparison."""
         repaired = {each.catalog: each.requested for each in summary.repair or ()}
         results = []
-        # The number before stays the one to compare with until an operator accepts another one.
+        # A shrunk catalog is compared with its earlier number until an operator accepts a smaller
+        # number, so the report repeats the earlier number.
         before = {each.name: each.before for each in summary.shrunk}
         numbers = [(one.authority, before.get(one.name, one.entities)) for one in summary.catalogs]
         entities = dict(numbers[:MOST_NAMED])
@@ -63,7 +64,7 @@ class ResultReporter:
         self._post(results)
 
     def tell_failure(self, error: ReconcileError) -> None:
-        """Tell that the comparison failed."""
+        """Report the failure of the comparison."""
         self._post([self._failed(each, error.message) for each in self._catalogs])
 
     def _failed(self, catalog: RemoteCatalog, error: str) -> NewReconciliation:
@@ -86,13 +87,13 @@ class ResultReporter:
             for result, line in zip(
                 results, pool.map(_post_one, self._catalogs, results), strict=True
             ):
-                # The cause of a failure is told elsewhere.
+                # The run itself tells why it failed, or why a catalog could not be read.
                 if line and result.outcome != "failed":
                     self._progress(line)
 
 
 def _post_one(catalog: RemoteCatalog, result: NewReconciliation) -> str:
-    """Report to a catalog; return why that is not possible."""
+    """Report to a catalog; return the reason of a failure, or an empty text."""
     try:
         catalog.call(lambda client: client.tell_reconciliation(result), seconds=_SECONDS)
     except ReconcileError as error:

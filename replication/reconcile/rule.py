@@ -1,16 +1,17 @@
 """The rule that names differences, as SQL that both Spark and DuckDB execute.
 
 The reference of an origin is the copy at its authority's own catalog or, if that catalog is not
-compared, the copy with the greatest epoch. `_FINDING` compares the copy at each other catalog with
-the reference, and `described` explains missing copies whose xid another authority holds. A copy
-that is unsigned or forged is a finding besides, and is no reference if there is another copy.
+compared, the copy with the greatest epoch. `_FINDING` compares the copy at each further catalog
+with the reference, and `described` explains missing copies whose xid belongs to a second authority
+at the catalog. An unsigned or forged copy is an additional finding, and is the reference only if
+the origin has no sound copy.
 
 One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand for
-the origin, and one flat aggregate for each column of each catalog. (An aggregate of a struct or a
+the origin, and each column of each catalog has one flat aggregate. (An aggregate of a struct or a
 string would make Spark sort instead of hash.) `described` adds the readable strings for the few
 origins that differ.
 
-The relation `{rows}` has the columns of `digestrows.SCHEMA` and four hashes: `h1` and `h2` of the
+The relation `{rows}` has the columns of `digestrows.ROWS` and four hashes: `h1` and `h2` of the
 origin, `xid_hash` and `authority_hash`.
 """
 
@@ -37,10 +38,10 @@ TOTALS: Mapping[str, str] = {
     "unverifiable": f"count_if(owner = {_NO_OWNER})",
     "doubled": "count_if(copies > bit_count(present))",
 }
-"""Aggregates over `{origins}`: the number of origins, of origins whose authority is not among the
-catalogs, and of origins that a catalog lists twice."""
+"""Aggregates over `{origins}`: the number of origins, of origins without a compared authority, and
+of origins that a catalog lists twice."""
 
-# The first condition that holds decides; none holds for a copy as it should be.
+# The order matters: the first true condition decides. A correct copy meets no condition.
 _FINDING = f"""CASE
     WHEN owner = catalog THEN {_NO_FINDING}
     WHEN epoch IS NULL AND (reference_epoch IS NULL OR reference_deleted = 1
@@ -54,7 +55,7 @@ _FINDING = f"""CASE
     WHEN epoch > reference_epoch THEN {_CODES["ahead"]}
     WHEN fp <> reference_fp OR deleted <> reference_deleted THEN {_CODES["diverged"]}
     ELSE {_NO_FINDING} END"""
-# A copy at its authority's own catalog may have these, too.
+# Unlike `_FINDING`, these findings also concern the copy at the authority's own catalog.
 _SIGNATURE_FINDING = f"""CASE
     WHEN (forged & {_BIT.format("catalog")}) <> 0 THEN {_CODES["forged"]}
     WHEN (unsigned & {_BIT.format("catalog")}) <> 0 THEN {_CODES["unsigned"]}
@@ -63,11 +64,12 @@ _SIGNATURE_FINDING = f"""CASE
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in the SQL that Spark and DuckDB share.
+    """A statement in SQL that both Spark and DuckDB execute.
 
     Args:
-        text: with relations as `{name}` and arguments as `:name`.
-        arguments: the values of the arguments, which may be of hostile catalogs.
+        text: the statement, with relations as `{name}` and arguments as `:name`.
+        arguments: the values of the arguments. Values may come from hostile catalogs, and are
+            never part of the text.
     """
 
     text: str
@@ -75,14 +77,14 @@ class Statement:
 
 
 def origins_of(topology: Topology) -> Statement:
-    """One row for each origin of `{rows}`, with the columns of its copy at every catalog."""
+    """A row for each origin of `{rows}`, with the columns of the copy at every catalog."""
     arguments: dict[str, str] = {}
     per_catalog = "".join(
         f",\n    max(CASE WHEN catalog = {catalog} THEN {name} END) AS {name}_{catalog}"
         for catalog in range(len(topology.names))
         for name in _PER_CATALOG
     )
-    # Few xids are shared, and without the hint Spark would shuffle all rows to find them.
+    # Two authorities share few xids, and without the hint Spark would shuffle every row to join.
     text = f"""
 WITH shared AS (
     SELECT catalog, xid_hash FROM {{rows}} WHERE NOT deleted
@@ -112,7 +114,7 @@ FROM marked GROUP BY h1, h2"""
 
 
 def _owner(topology: Topology, arguments: dict[str, str]) -> str:
-    """The position of the authority's own catalog."""
+    """SQL for the position of the authority's own catalog, or `_NO_OWNER`."""
     cases = ""
     for position, authority in enumerate(topology.authorities):
         arguments[f"owner{position}"] = authority
@@ -121,7 +123,7 @@ def _owner(topology: Topology, arguments: dict[str, str]) -> str:
 
 
 def _expected(topology: Topology, arguments: dict[str, str]) -> str:
-    """A mask of the catalogs that are supposed to hold the origin, one bit each."""
+    """SQL for a mask with a bit for each catalog that should carry the origin."""
     bits = (
         f"CASE WHEN {_covered(by_authority, arguments)} THEN CAST({1 << position} AS BIGINT)"
         " ELSE CAST(0 AS BIGINT) END"
@@ -137,6 +139,7 @@ def _covered(by_authority: Mapping[str, Coverage], arguments: dict[str, str]) ->
             number = len(arguments)
             arguments[f"authority{number}"], arguments[f"path{number}"] = authority, path
             arguments[f"below{number}"] = f"{path}/"
+            # `left` instead of LIKE, since an id may contain the wildcard `_`.
             conditions.append(
                 f"(r.authority = :authority{number} AND (r.origin = :path{number}"
                 f" OR left(r.origin, {len(path) + 1}) = :below{number}))"
@@ -145,10 +148,10 @@ def _covered(by_authority: Mapping[str, Coverage], arguments: dict[str, str]) ->
 
 
 def differences_in(topology: Topology) -> Statement:
-    """Each origin of `{origins}` at each catalog where it differs.
+    """A row for each difference: an origin of `{origins}`, a catalog and a finding.
 
-    The columns are `h1`, `h2`, `catalog` and `reference`, which are positions, and `code`, which
-    stands for the finding.
+    The columns are the hashes `h1` and `h2` of the origin, the positions `catalog` and `reference`
+    of catalogs, and the `code` of the finding.
     """
     catalogs = range(len(topology.names))
     spoilt = "(unsigned | forged)"
@@ -157,8 +160,9 @@ def differences_in(topology: Topology) -> Statement:
         for n in catalogs
     )
     owner_bit = f"CASE WHEN owner = {_NO_OWNER} THEN 0 ELSE {_BIT.format('owner')} END"
-    # From `copies` on a row is one catalog's, so that the code which Spark generates for the rule
-    # grows little with the number of catalogs.
+    # From `copies` on, a row is about one catalog, so that the code that Spark generates for the
+    # rule grows little with the number of catalogs. `k` doubles the rows, since a copy may differ
+    # from the reference and have a faulty signature, too.
     text = f"""
 WITH suspects AS (
     SELECT *, {owner_bit} AS owner_bit, {", ".join(sound)} FROM {{origins}}
@@ -200,21 +204,21 @@ def _values(catalogs: Iterable[int]) -> str:
 
 
 def _first(name: str, most: str, catalogs: Iterable[int]) -> str:
-    """The first catalog whose column has the greatest value of all."""
+    """SQL cases for the first catalog whose column equals the greatest value, `most`."""
     return " ".join(f"WHEN {name}_{n} = {most} THEN {n}" for n in catalogs)
 
 
 def _at(catalog: str, name: str, catalogs: Iterable[int], alias: str) -> str:
-    """The column of the copy at the catalog of a row."""
+    """SQL for the column of the copy at the catalog of a row."""
     cases = " ".join(f"WHEN {n} THEN {name}_{n}" for n in catalogs)
     return f"CASE {catalog} {cases} END AS {alias}"
 
 
 def copies_of(*, is_few: bool) -> Statement:
-    """The differences `{found}` of `{rows}`, each with its copy and the reference.
+    """The differences `{found}`, each with the copy and the reference from `{rows}`.
 
     Args:
-        is_few: every worker gets all differences, so that no row has to move.
+        is_few: send the differences to every worker, so that Spark need not shuffle the rows.
     """
     shown = ", ".join(f"r.{name}" for name in _SHOWN)
     text = f"""
@@ -242,10 +246,10 @@ def _broadcast(relation: str, *, is_few: bool) -> str:
 def described(topology: Topology, *, is_few: bool) -> Statement:
     """The differences `{copies}` of `copies_of`, with the columns of `Difference`.
 
-    A missing copy whose xid another authority holds in `{rows}` is collided.
+    A missing copy counts as collided if the xid belongs to a second authority in `{rows}`.
 
     Args:
-        is_few: every worker gets all differences, so that no row has to move.
+        is_few: send the differences to every worker, so that Spark need not shuffle the rows.
     """
     catalogs = {f"catalog{n}": name for n, name in enumerate(topology.names)}
     details = {f"detail{n}": text for n, text in enumerate(DETAILS, UNSIGNED)}
@@ -305,5 +309,5 @@ def _chosen(expression: str, cases: Iterable[tuple[str, str]]) -> str:
 
 
 def _named(position: str, names: Sequence[str]) -> str:
-    """The name of the catalog at a position."""
+    """SQL for the name of the catalog at a position."""
     return _chosen(position, ((str(n), f":catalog{n}") for n in range(len(names))))
