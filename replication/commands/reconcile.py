@@ -1,4 +1,4 @@
-"""The command `reconcile`: compares catalogs, shows every difference, and has replicas repaired."""
+"""The command `reconcile`: compares catalogs, shows differences, and has replicas repaired."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def reconcile(
     try:
         known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
     except typer.Exit:
-        # The code of `fail`, 2, would tell of a catalog that could not be read.
+        # The exit code of `fail`, 2, would mean that a catalog could not be read.
         raise typer.Exit(_FAILED) from None
     catalogs = parse_catalogs(catalog, known)
 

@@ -1,4 +1,4 @@
-"""Compares the digests of a link and its peer periodically, and reports entities that differ."""
+"""Compares the catalogs of a link by digests, periodically, and reports entities that differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def compared_periodically(
     in the history of the link. Nothing is repaired.
 
     Args:
-        is_current: whether the link has brought all changes that its source has.
+        is_current: tells whether the link has brought every change of the source.
     """
     if not run.settings.comparison_interval_seconds:
         yield
@@ -44,12 +44,13 @@ async def compared_periodically(
         yield
     finally:
         comparing.cancel()
+        # `wait` does not raise the CancelledError of the task, which would end the link's run.
         await asyncio.wait([comparing])
 
 
 async def _compare_for_ever(run: LinkRun, peer: LinkPeer, is_current: Callable[[], bool]) -> None:
     interval, random = run.settings.comparison_interval_seconds, run.resources.timing.random
-    # The links of a node begin together when the node starts, and hundreds may share a source.
+    # A random delay, since the links of a node start together, and hundreds may share a source.
     await asyncio.sleep(interval * random.random())
     while True:
         try:
@@ -58,9 +59,10 @@ async def _compare_for_ever(run: LinkRun, peer: LinkPeer, is_current: Callable[[
                 await _report(run, found)
         except (ClientError, ServerBusy) as error:
             _log.info("link not compared", link=run.link.id, cause=str(error))
-        # A fault of the comparison must not end the comparisons of the link.
+        # An unexpected error in one comparison must not end the later comparisons of the link.
         except Exception:
             _log.exception("comparison failed", link=run.link.id)
+        # A random share of the interval keeps links of one source from comparing at the same time.
         await asyncio.sleep(interval * (0.9 + 0.2 * random.random()))
 
 
@@ -69,8 +71,8 @@ async def _lasting_differences(
 ) -> Collection[DifferingOrigin] | None:
     """The differences that two comparisons find; `None` if the catalogs cannot be compared now.
 
-    A change that is under way differs once: the link has an interval to bring the change before
-    the second comparison.
+    A change under way shows up in the first comparison only, because the link has the interval of
+    its pulls to bring the change before the second comparison.
     """
     if not is_current():
         return None
@@ -83,12 +85,12 @@ async def _lasting_differences(
 
 
 async def _differences(run: LinkRun, peer: LinkPeer) -> frozenset[DifferingOrigin] | None:
-    """The differences without the conflicts of the link, which operators see already."""
+    """The differences without the conflicts of the link; operators see the conflicts already."""
     found = await peer.differences()
     if not found:
         return None if found is None else frozenset()
     conflicts = {c.origin async for each in run.conflicts(_CONFLICTS_AT_ONCE) for c in each}
-    # The link stores no more conflicts than that, so others may be among the differences.
+    # A link stores at most `MOST_CONFLICTS`, so unstored conflicts may be among the differences.
     if len(conflicts) >= MOST_CONFLICTS:
         return None
     return frozenset(each for each in found if each.origin not in conflicts)

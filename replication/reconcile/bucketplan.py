@@ -15,7 +15,7 @@ from replication.reconcile.topology import Topology, topology_of
 ROWS_PER_READ = 200_000
 """The most rows of one answer; a worker holds the rows in memory, about 50 MB."""
 SLACK_ROWS = 10_000
-"""Reading up to so many rows between two wanted buckets costs less than a second request."""
+"""The most rows in a gap between two buckets: reading the gap costs less than another request."""
 
 
 class BucketRange(NamedTuple):

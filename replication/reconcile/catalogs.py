@@ -18,8 +18,8 @@ from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
 MOST_CATALOGS = 62
-"""The limit of catalogs. A signed 64-bit mask, with one bit for each catalog, names the catalogs
-that should carry an origin."""
+"""The most catalogs of a comparison: a signed 64-bit mask has a bit for each catalog that should
+carry an origin."""
 # No id begins with a hyphen, so the path covers no entity.
 _NOTHING = ("/-",)
 

@@ -29,7 +29,7 @@ from replication.reconcile.rule import (
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
-"""The limit of differences for keeping them in memory and reading them a second time."""
+"""The most differences to keep in memory and to read a second time."""
 
 _BY_CATALOG = Statement("SELECT catalog, count(*) AS number FROM {rows} GROUP BY catalog")
 _BY_SIGNATURE = Statement(
@@ -62,8 +62,8 @@ class CatalogComparison:
 
     `signatures` are the numbers of copies by authority and code, empty if signatures were not
     checked. `unverifiable` origins belong to authorities that were not compared. `vanished`
-    differences were gone at the second reading. `is_confirmed` is false if the second reading did
-    not take place, because the differences were too many.
+    differences were gone at the second reading. `is_confirmed` is false if the differences were too
+    many for a second reading.
     """
 
     findings: Findings

@@ -39,7 +39,7 @@ class SignatureCheck:
 
     @classmethod
     def read(cls, written: Sequence[Mapping[str, Any]]) -> SignatureCheck:
-        """The check from the JSON values of `written`."""
+        """Read a check back from the JSON values that the method `written` returns."""
         return cls.of(
             [
                 AuthorityKeys(

@@ -51,7 +51,7 @@ _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 def reads_of(plan: BucketPlan) -> list[tuple[int, int, int]]:
     """The requests of a plan: the position of a catalog, and the start and stop of a range.
 
-    Requests to the catalogs alternate, so that the catalogs share the load from the beginning.
+    Requests to the catalogs alternate, so that the catalogs serve requests at the same time.
     """
     turns = zip_longest(*([(c, *part) for part in parts] for c, parts in enumerate(plan.reads)))
     return [part for turn in turns for part in turn if part is not None]

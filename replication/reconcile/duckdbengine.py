@@ -64,6 +64,7 @@ class DuckdbEngine:
 
     def query(self, statement: Statement, **frames: str) -> str:
         name = next(self._names)
+        # The rule writes arguments as Spark does, `:name`; DuckDB needs `$name`.
         text = _ARGUMENT.sub(r"$\1", statement.text.format(**frames))
         self._database.execute(
             f"CREATE TEMP TABLE {name} AS {text}", dict(statement.arguments) or None

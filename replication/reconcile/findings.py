@@ -1,4 +1,4 @@
-"""The differences of one run, and their representation in memory for small numbers."""
+"""The differences of a run, and a list of differences in memory for small numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
 REPAIRABLE: frozenset[FindingName] = frozenset(
     {"missing", "stale", "diverged", "unsigned", "forged"}
 )
-"""The findings that fetching again can settle; the rest need the decision of a person."""
+"""The findings that a repeated fetch can settle; the rest need the decision of a person."""
 
 Counts = Mapping[FindingName, Mapping[str, int]]
 """The number of differences by finding and catalog, without zeros."""
@@ -38,7 +38,7 @@ class Difference:
 
     The reference is the copy at the authority's own catalog or, if that catalog is not compared,
     the copy with the greatest epoch. Unsigned and forged copies are references only if the origin
-    has no sound copy. The rival of a collided copy is the entity of a second authority with the
+    has no sound copy. The rival of a collided copy is the entity of another authority with the
     same xid. The detail of a finding about a signature is the fault of the signature.
     """
 

@@ -61,9 +61,9 @@ def run_reconcile(
         report: directory for `findings.parquet`, `summary.json`, `report.html` and, last,
             `_SUCCESS`; `None` writes nothing.
         repair: have catalogs fetch again entities that are missing, stale or diverged.
-        master: the Spark master. If empty, DuckDB compares up to `MOST_ROWS` rows in this process,
-            unless spark-submit started the program, and Spark compares more rows with the master of
-            spark-submit or, without spark-submit, `local[*]`.
+        master: the Spark master. If empty, DuckDB compares up to `MOST_ROWS` rows in the process,
+            unless `spark` is given or spark-submit started the program; otherwise Spark uses the
+            master of spark-submit or, without spark-submit, `local[*]`.
         verify: have the catalogs compute every digest anew, and read every bucket. Otherwise
             compare stored digests, in the buckets with different fingerprints.
         signatures: verify the signatures of copies, too; reads every bucket.
@@ -73,7 +73,7 @@ def run_reconcile(
         spark: the session to use; `None` lets the job open and close a session.
         smaller: the names of catalogs that may have far fewer entities than before.
 
-    A catalog that can't be read is left out, and the comparison starts again without the catalog.
+    A catalog that can't be read is left out, and the remaining catalogs are compared.
 
     Raises:
         ReconcileError: fewer than two catalogs can be read, a catalog refuses a repair, or Spark

@@ -107,7 +107,7 @@ def _check(authority: str, told: Sequence[_ToldKeys]) -> AuthorityKeys | None:
 
 
 def _pinned(authority: str, pinning: Sequence[_ToldKeys]) -> dict[str, bytes]:
-    """The keys that a catalog trusts; a key is revoked if one of the catalogs knows so."""
+    """The keys that at least one catalog trusts; a key with a revocation is `REVOKED`."""
     keys: dict[str, bytes] = {}
     for each in pinning:
         for id, key in each.pinned[authority].items():

@@ -1,4 +1,4 @@
-"""A catalog under comparison: its name, its URL, and requests to it over HTTP."""
+"""A catalog under comparison: the name, the URL, and requests over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair: request from each catalog to fetch origins again from the sources of its links.
+"""Repair: ask each catalog to fetch origins again from the sources of its links.
 
 Links that cannot fetch single origins (topics, pushes, walks) are reset, which brings every entity
 of the link again.
@@ -29,8 +29,8 @@ class RepairOutcome:
 
     `verdicts` are the numbers of origins by verdict. `unresolved` are the first
     `MOST_UNRESOLVED` origins that no source could deliver, with reasons. `withheld` origins were
-    not requested, because a source has unsigned or forged copies of the origins. `resets` are
-    sentences about links that were reset, or why a link was not reset.
+    not requested, because a source has unsigned or forged copies of the origins. `resets` says
+    of each link that could bring unresolved origins whether the link was reset, or why not.
     """
 
     catalog: str
@@ -75,8 +75,8 @@ def repair(
     source. Parents go before their children, because a child needs its parent in the catalog.
 
     Args:
-        shrunk: the names of catalogs that may have lost entities. A catalog with a link from a
-            shrunk catalog is not repaired, because the repair could spread the loss.
+        shrunk: the names of catalogs that may have lost entities. Repairs do not fetch from a
+            shrunk catalog, so a catalog with a link from a shrunk catalog is not repaired.
 
     Raises:
         ReconcileError: a catalog refuses a request, or can't be reached; earlier repairs stay.
@@ -114,7 +114,7 @@ def _in_order(
 ) -> Iterator[tuple[int, set[str]]]:
     """Pairs of a catalog's position and the authorities to fetch, in the order of the repair.
 
-    The catalog's own authority is left out: no source can restore the entities of an authority.
+    The catalog's own authority is left out, because a catalog cannot fetch its own entities.
     """
     authorities = findings.authorities()
     # Hops from 1 leave out the catalog's own authority, and an authority without a path has the
@@ -153,7 +153,7 @@ def _reset_links(
     link is suspect.
 
     Args:
-        suspects: reasons against a copy from a catalog, by the name of the catalog.
+        suspects: the reasons to copy nothing from a catalog, by the name of the catalog.
 
     Raises:
         ReconcileError: a catalog refuses a request, or can't be reached.

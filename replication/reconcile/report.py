@@ -87,10 +87,10 @@ class ReconcileSummary:
     `samples` are the first differences of each finding. `unverifiable` origins belong to
     authorities that were not compared, and are no differences; `uncompared` gives the reasons.
     `signatures` is `None` if signatures were not verified. `vanished` differences were gone at the
-    second reading; `is_confirmed` is false if the second reading did not take place. `unread`
-    catalogs were left out, and `shrunk` catalogs have far fewer entities than before. `repair` is
-    `None` if no repair was requested. `elapsed` is in seconds by stage. `paths` are the written
-    files.
+    second reading; `is_confirmed` is false if the differences were too many for a second reading.
+    `unread` catalogs were left out, and `shrunk` catalogs have far fewer entities than before.
+    `repair` is `None` if no repair was requested. `elapsed` is in seconds by stage. `paths` are the
+    written files.
     """
 
     startedat: datetime

@@ -1,8 +1,8 @@
-"""The rule that names differences, as SQL that both Spark and DuckDB execute.
+"""The rule that names differences, as SQL for both Spark and DuckDB.
 
 The reference of an origin is the copy at its authority's own catalog or, if that catalog is not
-compared, the copy with the greatest epoch. `_FINDING` compares the copy at each further catalog
-with the reference, and `described` explains missing copies whose xid belongs to a second authority
+compared, the copy with the greatest epoch. `_FINDING` compares the copies at the other catalogs
+with the reference, and `described` explains missing copies whose xid belongs to another authority
 at the catalog. An unsigned or forged copy is an additional finding, and is the reference only if
 the origin has no sound copy.
 
@@ -41,7 +41,7 @@ TOTALS: Mapping[str, str] = {
 """Aggregates over `{origins}`: the number of origins, of origins without a compared authority, and
 of origins that a catalog lists twice."""
 
-# The order matters: the first true condition decides. A correct copy meets no condition.
+# The order matters: the first true condition decides. A correct copy gets `_NO_FINDING`.
 _FINDING = f"""CASE
     WHEN owner = catalog THEN {_NO_FINDING}
     WHEN epoch IS NULL AND (reference_epoch IS NULL OR reference_deleted = 1
@@ -68,8 +68,8 @@ class Statement:
 
     Args:
         text: the statement, with relations as `{name}` and arguments as `:name`.
-        arguments: the values of the arguments. Values may come from hostile catalogs, and are
-            never part of the text.
+        arguments: the values of the arguments. The values may come from hostile catalogs, so the
+            text never contains a value.
     """
 
     text: str
@@ -246,7 +246,7 @@ def _broadcast(relation: str, *, is_few: bool) -> str:
 def described(topology: Topology, *, is_few: bool) -> Statement:
     """The differences `{copies}` of `copies_of`, with the columns of `Difference`.
 
-    A missing copy counts as collided if the xid belongs to a second authority in `{rows}`.
+    A missing copy counts as collided if the xid belongs to another authority in `{rows}`.
 
     Args:
         is_few: send the differences to every worker, so that Spark need not shuffle the rows.

@@ -1,4 +1,4 @@
-"""The Spark session of the job, and the Java that it runs on."""
+"""The Spark session of the job, and the choice of a Java runtime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -30,8 +30,8 @@ LAST_TASKS_SECONDS = 10.0
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _IMPORTED_FROM = Path(__file__).parents[2]
-# Spark always adds this module, which only its machine learning uses, and a trimmed runtime
-# that lacks it does not start.
+# Spark always adds the module jdk.incubator.vector, which only Spark's machine learning uses. A
+# trimmed Java runtime without the module would not start, so the launcher drops the option.
 _LAUNCHER = """#!/bin/sh
 for option do
   shift
@@ -43,23 +43,25 @@ exec '{java}' "$@"
 
 @contextmanager
 def open_session(master: str, rows: int) -> Iterator[SparkSession]:
-    """Open a session, and close it with the context.
+    """Open a session for the duration of the context.
 
     Args:
-        master: the Spark master; empty for that of spark-submit, or `local[*]` without it.
-        rows: the expected number of rows, which sizes heap and shuffle.
+        master: the Spark master; if empty, the master of spark-submit or, without spark-submit,
+            `local[*]`.
+        rows: the expected number of rows, which determines the sizes of heap and shuffle.
 
     Raises:
-        ReconcileError: there is no Java to run Spark on, or Spark does not start.
+        ReconcileError: no supported Java is installed, or Spark does not start.
     """
     if not master and not is_submitted():
         master = "local[*]"
     with tempfile.TemporaryDirectory(prefix="concord-java-") as directory:
+        # Workers need the interpreter that has the packages of the job.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with _environment(Path(directory)):
             session = _start(master, rows)
         if is_submitted():
-            # spark-submit has started Java without the job's logging.
+            # spark-submit has started Java without the logging configuration of the job.
             session.sparkContext.setLogLevel("ERROR")
         try:
             yield session
@@ -69,7 +71,7 @@ def open_session(master: str, rows: int) -> Iterator[SparkSession]:
 
 
 def _wait_for_tasks(session: SparkSession) -> None:
-    """Wait until the last tasks of a failed job end: Spark logs an error for each if stopped."""
+    """Wait for the last tasks of a failed job, since Spark logs an error for each stopped task."""
     tracker = session.sparkContext.statusTracker()
     stages = [
         stage
@@ -87,7 +89,7 @@ def _wait_for_tasks(session: SparkSession) -> None:
 
 @contextmanager
 def _environment(directory: Path) -> Iterator[None]:
-    """Set JAVA_HOME while Spark starts, unless spark-submit has started it already."""
+    """Set JAVA_HOME while Spark starts, unless spark-submit has already started Spark."""
     before = os.environ.get("JAVA_HOME")
     if not is_submitted():
         os.environ["JAVA_HOME"] = str(java_home(directory))
@@ -101,7 +103,7 @@ def _environment(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Raise `ReconcileError` for each error of Spark: the worker's own, if one caused it."""
+    """Turn an error of Spark into a `ReconcileError`: the error of a worker, if a worker failed."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -127,7 +129,7 @@ def _start(master: str, rows: int) -> SparkSession:
 
 
 def settings(master: str, rows: int) -> dict[str, str]:
-    """The job's Spark configuration."""
+    """The Spark configuration of the job."""
     shuffle = max(LEAST_SHUFFLE_PARTITIONS, rows // ROWS_PER_SHUFFLE_PARTITION)
     common = {
         "spark.ui.enabled": "false",
@@ -135,13 +137,14 @@ def settings(master: str, rows: int) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.shuffle.partitions": str(shuffle),
-        # Throughput counts here, and G1 of Java 25 before 25.0.3 corrupts data (SPARK-55852).
+        # The job needs throughput, and G1 of Java 25 before 25.0.3 corrupts data (SPARK-55852).
         "spark.driver.extraJavaOptions": (
             f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
         ),
     }
     if not master.startswith("local"):
         return common
+    # A local driver has no remote workers, so its ports listen on the loopback interface only.
     return common | {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -151,19 +154,19 @@ def settings(master: str, rows: int) -> dict[str, str]:
 
 
 def _heap_bytes(rows: int) -> int:
-    """Memory for all rows, but not more than half the machine's: Spark spills the rest."""
+    """Memory for the rows, at most half of the machine's memory: Spark spills the rest to disk."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(LEAST_HEAP_BYTES, min(machine // 2, LEAST_HEAP_BYTES + rows * HEAP_BYTES_PER_ROW))
 
 
 def java_home(directory: Path) -> Path:
-    """The home of the packaged Java or, without it, of the system's.
+    """The home of the packaged Java or, without a packaged Java, of the system's Java.
 
     Args:
         directory: an empty directory for the launcher of the packaged Java.
 
     Raises:
-        ReconcileError: neither is installed in a version that Spark runs on.
+        ReconcileError: neither Java has a version that Spark supports.
     """
     packaged, system = _packaged_java(), _system_java()
     if packaged is not None and _is_supported(packaged / "bin" / "java"):

@@ -1,6 +1,7 @@
-"""Finds catalogs that have far fewer entities than at the comparison before.
+"""Finds catalogs that have far fewer entities than at the previous comparison.
 
-A catalog that lost its database, or shows another one, would make its replicas look wrong.
+A catalog that lost its database, or serves a different database, would make its replicas look
+wrong.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from replication.reconcile.catalogs import SurveyedCatalog
 
 _LEAST_SHARE = 0.5
 _LEAST_LOSS = 100
-"""A small catalog may well lose most of its entities in a day."""
+"""The least loss that counts: a small catalog may well lose most of its entities in a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrunkCatalog:
-    """A catalog that had so many entities `before`, and has so many `now`."""
+    """A catalog, and the numbers of its entities at the previous comparison and `now`."""
 
     name: str
     before: int
@@ -38,9 +39,11 @@ class ShrunkCatalog:
 def find_shrunk(
     catalogs: Sequence[SurveyedCatalog], allowed: Collection[str]
 ) -> tuple[ShrunkCatalog, ...]:
-    """Find catalogs that are empty, or have less than half of the entities of the last comparison.
+    """Find catalogs that have lost most of their entities since the last comparison.
 
-    Any of the catalogs may have been told of it: one that lost its database forgot.
+    A catalog has shrunk if it has become empty, or has lost more than half of its entities and at
+    least `_LEAST_LOSS`. The last comparison is the latest report at any of the catalogs, since a
+    catalog that lost its database has lost its reports, too.
 
     Args:
         allowed: the names of catalogs that may have shrunk.

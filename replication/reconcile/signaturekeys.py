@@ -1,4 +1,4 @@
-"""The keys of an authority by which a comparison checks signatures."""
+"""The keys of an authority, for checking signatures in a comparison."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 REVOKED = b""
-"""Stands for a key that was revoked."""
+"""The value of a revoked key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityKeys:
-    """The keys of an authority by their ids, `REVOKED` among them.
+    """The keys of an authority.
 
     Args:
-        signs: the authority signs everything, or a catalog trusts its keys: then copies without a
-            signature are wrong.
-        origin: who vouches for the keys, in words.
+        keys: the public keys by id; a revoked key is `REVOKED`.
+        signs: whether copies need a signature, because the authority signs every entity, or a
+            catalog trusts keys of the authority.
+        origin: a description of the catalogs that vouch for the keys.
     """
 
     authority: str

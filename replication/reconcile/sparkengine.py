@@ -31,7 +31,7 @@ from replication.reconcile.sparksource import digest_rows
 
 
 class SparkEngine:
-    """Executes queries in a session; a frame is the name of a temporary view."""
+    """Executes queries in a Spark session; a frame is the name of a temporary view."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -43,8 +43,9 @@ class SparkEngine:
 
     @contextmanager
     def cached(self, frame: DataFrame) -> Iterator[str]:
-        """A view of a DataFrame that is computed once. Lost partitions are computed again."""
-        # A statement finds a view in the cache only under its name: not the DataFrame behind it.
+        """A view of a DataFrame, computed once; Spark computes lost partitions again."""
+        # A statement finds cached data by the name of the view, and would not find the data of a
+        # cached DataFrame behind the view.
         name, catalog = self.view(frame), self._session.catalog
         catalog.cacheTable(name, StorageLevel.MEMORY_AND_DISK)
         try:
@@ -69,7 +70,7 @@ class SparkEngine:
     def observe(
         self, frame: str, totals: Mapping[str, str]
     ) -> tuple[str, Callable[[], Mapping[str, int]]]:
-        # The totals come with the job that reads the frame anyway.
+        # An observation computes the totals in the Spark job that reads the frame anyway.
         found = Observation("totals")
         aggregates = (F.expr(text).alias(name) for name, text in totals.items())
         observed = self._session.table(frame).observe(found, *aggregates)
@@ -77,8 +78,9 @@ class SparkEngine:
 
     @contextmanager
     def keep(self, frame: str) -> Iterator[str]:
-        # A view with an observation is never found in the cache, so it would be computed for each
-        # statement. The observation needs an eager job, whose plan has more than the view's name.
+        # Not `cached`: Spark never finds a view with an observation in the cache, and would compute
+        # the view for each statement. The observation needs an eager job with a plan of more than
+        # the name of the view.
         kept = (
             self._session.table(frame)
             .select("*")
@@ -103,9 +105,9 @@ class SparkEngine:
 
 
 def hashed(rows: DataFrame) -> DataFrame:
-    """Digest rows with hashes of their strings, so that the steps of the rule move numbers only.
+    """Digest rows with hashes of the strings, so that the steps of the rule move only numbers.
 
-    Two independent hashes of an origin together clash in one of 10^22 runs.
+    An origin has two independent hashes; both collide together in one of 10^22 runs.
     """
     origin = (F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2))
     return rows.select(
@@ -148,6 +150,7 @@ class FindingsFrame:
         origins = wanted.join(self._spoilt(sources), ["authority", "origin"], "left_anti").orderBy(
             F.size(F.split("origin", "/")), "origin", "authority"
         )
+        # The iterator holds one partition at a time, since differences may exceed the memory.
         for row in origins.toLocalIterator():
             yield Origin(row["authority"], row["origin"])
 

@@ -1,6 +1,6 @@
 """The digest rows of catalogs as a Spark data source.
 
-Each of its partitions is a range of buckets of one catalog.
+Each partition of the data source is a range of buckets of one catalog.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMA = (
 
 
 def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
-    """The rows of all catalogs in one frame, read when an action needs them."""
+    """The rows of the plan's catalogs in one lazy frame: an action of Spark reads the rows."""
     spark.dataSource.register(DigestSource)
     remotes = [catalog.remote for catalog in plan.catalogs]
     return (
@@ -49,7 +49,7 @@ def _json(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _BucketsOfCatalog(InputPartition):
-    """The partition that one request reads."""
+    """A partition; a single request reads the rows of the partition."""
 
     catalog: int
     buckets: BucketRange
@@ -59,8 +59,8 @@ class DigestSource(DataSource):
     """`spark.read.format("concord_digests")`: the digest rows of several catalogs.
 
     Options, as JSON: `catalogs` [[name, URL], …], `tokens` [token or null, …] (Spark's logs
-    mask an option of this name), `reads` [[catalog, from, to], …], `verify`, and `keys`, those
-    by which signatures are checked, null if they are not.
+    mask an option with the name `tokens`), `reads` [[catalog, from, to], …], `verify`, and `keys`,
+    the keys for checking signatures; null checks no signatures.
     """
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The topology of a federation: the entities that each catalog should carry by its links."""
+"""The topology of a federation: the entities that links should bring to each catalog."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 
 Subtrees = frozenset[str]
-"""Paths, each for the entity there and all below it; the empty path is the whole catalog."""
+"""Paths; a path covers its entity and the entities below, and the empty path the whole catalog."""
 
 WHOLE_CATALOG: Subtrees = frozenset({""})
 
-# A link that writes turns entities into entities of another server, so it carries none. Links of
-# the modes `accept` and `publish` are the other ends of links of the modes `push` and `kafka`.
+# A link of the mode `write` turns entities into entities of another server, so no copies flow.
+# Links of the modes `accept` and `publish` are the opposite ends of `push` and `kafka` links.
 _FLOWS = frozenset({"pull", "events", "push", "kafka", "walk"})
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The part of an authority's entities that a catalog carries, `hops` links away from it."""
+    """The part of an authority's entities at a catalog that is `hops` links from the authority."""
 
     subtrees: Subtrees
     hops: int
@@ -28,10 +28,11 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The catalogs by their position, and for each its coverage of every authority.
+    """The catalogs by position, and the coverage of every authority at each catalog.
 
     Subtrees are compared with origins, so where a relay renames entities, the names at the
-    authority count. `sources` are the names of the catalogs from which links lead to each.
+    authority count. `sources` are, for each catalog, the names of the catalogs from which links
+    lead to the catalog.
     """
 
     names: tuple[str, ...]
@@ -40,7 +41,7 @@ class Topology:
     sources: tuple[frozenset[str], ...] = ()
 
     def hops(self, catalog: int, authority: str) -> int:
-        """The number of links from the authority to the catalog; large where there is no way."""
+        """The number of links from the authority to the catalog; without a path, a large number."""
         coverage = self.coverage[catalog].get(authority)
         return coverage.hops if coverage else len(self.names)
 
@@ -52,20 +53,22 @@ class Places:
     catalogs: Sequence[SurveyedCatalog]
 
     def source(self, link: ReportedLink) -> int | None:
-        """The position of the catalog that a link brings entities of, if it was given."""
+        """The position of the source of a link; `None` if the source is not compared."""
         if link.mode == "push":
             return self._at(link.source)
-        # What a walk brings is not of the node whose API it reads.
+        # A walk brings entities of the pinned authority, not of the node whose API the walk reads.
         by_url = None if link.mode == "walk" else self._at(link.source)
         return self._of(link.pinned) if by_url is None else by_url
 
     def target(self, link: ReportedLink) -> int | None:
-        """The position of the catalog that a link brings entities to, if it was given."""
+        """The position of the target of a link; `None` if the target is not compared."""
         found = self._at(link.target)
         return self._of(link.pinned) if found is None and link.mode == "push" else found
 
     def _at(self, url: str) -> int | None:
         urls = [normal_url(c.remote.url) for c in self.catalogs]
+        # Operators may give a catalog by a URL that differs from its authority, and links may use
+        # either.
         for known in (urls, [normal_url(c.authority) for c in self.catalogs]):
             if normal_url(url) in known:
                 return known.index(normal_url(url))
@@ -83,6 +86,8 @@ def topology_of(catalogs: Sequence[SurveyedCatalog]) -> Topology:
         {catalog.authority: Coverage(WHOLE_CATALOG, 0)} for catalog in catalogs
     ]
     links = [link for catalog in catalogs for link in catalog.links if link.mode in _FLOWS]
+    # The loop ends even where links form a circle, since coverage only grows, by a finite set of
+    # paths, and hops only fall.
     while any(_follow(link, places, coverage) for link in links):
         pass
     names = tuple(catalog.name for catalog in catalogs)
@@ -104,18 +109,19 @@ def covers(path: str, xid: str) -> bool:
 
 
 def normal_url(url: str) -> str:
-    """A URL in the form in which two URLs of one catalog are equal."""
+    """A normal form of a URL, equal for different spellings of the URL of a catalog."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{parts.path}".lower().rstrip("/")
 
 
 def _follow(link: ReportedLink, places: Places, coverage: list[dict[str, Coverage]]) -> bool:
-    """Extend the coverage of the target by that of the source; return whether it grew."""
+    """Add the offered coverage of a link to its target; return whether the coverage changed."""
     target = places.target(link)
     if target is None:
         return False
     before = dict(coverage[target])
     for authority, offered in _offered(link, places, coverage).items():
+        # A catalog never takes copies of its own entities.
         if authority == places.catalogs[target].authority:
             continue
         hops = offered.hops + 1
@@ -135,8 +141,8 @@ def _offered(
         if link.mode == "kafka":
             offers = _published(link, catalog, offers)
         return _admitted(link, catalog, offers)
-    # The coverage of a relay outside the comparison is unknown. Assume all that the link asks
-    # for: otherwise two leaves of such a hub would always seem equal.
+    # The coverage of a relay outside the comparison is unknown. Assume everything that the link
+    # asks for: otherwise two leaves of an uncompared hub would always seem equal.
     admitted = link.authorities or (link.pinned or link.source.rstrip("/"),)
     compared = [catalog.authority for catalog in places.catalogs]
     named: Iterable[str] = compared if "*" in admitted else admitted
@@ -146,9 +152,10 @@ def _offered(
 def _published(
     link: ReportedLink, catalog: SurveyedCatalog, held: Mapping[str, Coverage]
 ) -> dict[str, Coverage]:
-    """The part of a catalog's entities that it publishes to the topic that a link follows.
+    """The part of a catalog's entities that the catalog publishes to the topic of a link.
 
-    The brokers of one cluster have several names, so the topic's own name has to do.
+    Topics are compared by name without the address, because the brokers of one cluster have several
+    addresses.
     """
     found: dict[str, Coverage] = {}
     for each in catalog.links:
@@ -164,7 +171,7 @@ def _published(
 def _admitted(
     link: ReportedLink, source: SurveyedCatalog, held: Mapping[str, Coverage]
 ) -> dict[str, Coverage]:
-    """The part of its source that a link brings."""
+    """The coverage of the source, limited to the authorities that a link asks for."""
     admitted = link.authorities or (source.authority,)
     return {
         authority: offered

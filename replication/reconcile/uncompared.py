@@ -1,7 +1,8 @@
-"""The copies that a comparison leaves out: those of other authorities, or behind other links.
+"""Finds the entities that a comparison leaves out.
 
-Copies of an authority that was not given are compared with each other, where several catalogs
-have them, and with nothing if only one has.
+Copies of an authority without a given catalog are compared with each other where several catalogs
+have copies; the copies of a single catalog are not compared. Copies that links send to servers of
+other software, or to catalogs that were not given, are not compared either.
 """
 
 from __future__ import annotations
@@ -61,16 +62,15 @@ _OUT_OF: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncompared:
-    """Entities that were not compared with those of their authority, or with what a link made of
-    them elsewhere.
+    """Entities that were compared neither with the authority's catalog nor with a link's target.
 
     Args:
-        entities: their number at the catalog, deleted ones included; `None` if it is unknown.
-        authority: whose they are; `None` stands for several.
-        link: the id of the link that brings them or sends them, if one does.
-        reason: why they were not compared.
-        advice: how they can be.
-        other: the URL or the authority of the catalog with which they would be compared.
+        authority: the authority of the entities; `None` stands for several authorities.
+        entities: the number of entities at the catalog, tombstones included; `None` if unknown.
+        link: the id of the link that brings or sends the entities; `None` if no link does.
+        reason: the reason why the entities were not compared.
+        advice: advice for comparing the entities.
+        other: the URL or the authority of the catalog to compare the entities with.
     """
 
     catalog: str
@@ -86,10 +86,10 @@ class Uncompared:
 def find_uncompared(
     catalogs: Sequence[SurveyedCatalog], unread: Sequence[RemoteCatalog] = ()
 ) -> list[Uncompared]:
-    """Ask all catalogs at once for what the comparison leaves out.
+    """Ask the catalogs in parallel for the entities that the comparison leaves out.
 
     Args:
-        unread: the catalogs that were given and could not be read.
+        unread: the given catalogs that could not be read.
 
     Raises:
         CatalogUnread: a catalog can't be read.
@@ -102,7 +102,7 @@ def find_uncompared(
 
 
 def _because_unread(found: Uncompared, names: Mapping[str, str]) -> Uncompared:
-    """The same, with the true reason where the other end of the link could not be read."""
+    """`found`, with a different reason if the catalog to compare with could not be read."""
     name = names.get(normal_url(found.other))
     if name is None:
         return found
@@ -141,7 +141,8 @@ def _of_catalog(catalog: SurveyedCatalog, places: Places) -> list[Uncompared]:
 
 
 async def _count(client: Client, params: Iterable[tuple[str, str]]) -> int:
-    """The number of entities and tombstones that parameters select: of all buckets in one."""
+    """The number of entities and tombstones that parameters select."""
+    # With no bits, the catalog merges the buckets into a single bucket.
     answer = await client.merged_digests([("bits", "0"), *params])
     return sum(count for _, count, _ in orjson.loads(answer.body)["buckets"])
 
@@ -153,7 +154,8 @@ def _selection(link: ReportedLink, catalog: SurveyedCatalog) -> Iterator[tuple[s
 
 
 def _leaving(catalog: SurveyedCatalog, places: Places) -> Iterator[ReportedLink]:
-    """The links that send to what was not given."""
+    """The links from a catalog to targets outside the comparison."""
+    # The name of a topic has to do, since the brokers of one cluster have several addresses.
     followed = {
         each.source.rpartition("/")[2]
         for other in places.catalogs
@@ -186,7 +188,7 @@ def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared
 
 
 def _bringing(catalog: SurveyedCatalog, authority: str) -> ReportedLink | None:
-    """The link that brings an authority: its own one, else a relay."""
+    """The link that brings an authority: from the authority's own catalog, or else from a relay."""
     into = [link for link in catalog.links if link.mode not in _LEAVING]
     own = (link for link in into if link.pinned == authority and authority)
     relays = (link for link in into if authority in link.authorities or "*" in link.authorities)
