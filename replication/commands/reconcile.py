@@ -120,10 +120,12 @@ def reconcile(
 
     try:
         known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
+        catalogs = parse_catalogs(catalog, known)
+    except ReconcileError as error:
+        fail(error.message, error.hint, code=_FAILED)
     except typer.Exit:
-        # The exit code of `fail`, 2, would mean that a catalog could not be read.
+        # The code of `fail`, 2, would tell of a catalog that could not be read.
         raise typer.Exit(_FAILED) from None
-    catalogs = parse_catalogs(catalog, known)
 
     def compare() -> int:
         """Compare once; return the exit code."""

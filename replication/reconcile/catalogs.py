@@ -162,7 +162,8 @@ def _link(link: LinkAnswer, listed_by: str) -> ReportedLink:
     if link.mode == "accept":
         # An accepting catalog knows no URL of the catalog that pushes, only the authority.
         source = link.authority or ""
-    selected = [("scope", each) for each in link.scope] + [("type", each) for each in link.types]
+    selectors = (("scope", link.scope), ("type", link.types), ("label", link.labels))
+    selected = [(name, each) for name, given in selectors for each in given]
     return ReportedLink(
         source=source,
         target=link.target or listed_by,

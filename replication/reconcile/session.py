@@ -202,7 +202,7 @@ def _is_supported(java: Path) -> bool:
         shown = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return False
     found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr)
     return found is not None and int(found[1]) in SUPPORTED_JAVA
