@@ -371,6 +371,8 @@ CREATE TABLE links (
     sealed bytea,
     credential jsonb,
     loss text,
+    comparedat timestamp with time zone,
+    differing bigint,
     CONSTRAINT links_check CHECK (((paused IS NOT NULL) = (state = 'paused'::text))),
     CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'unauthenticated'::text, 'forbidden'::text, 'refused'::text, 'asking'::text, 'paused'::text])))
 );
@@ -692,6 +694,7 @@ CREATE TABLE reconciliations (
     unverifiable bigint NOT NULL,
     repaired bigint,
     error text,
+    entities jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT reconciliations_outcome_check CHECK ((outcome = ANY (ARRAY['equal'::text, 'different'::text, 'failed'::text])))
 );
 

@@ -255,7 +255,12 @@ class _Process:
 
     def freeze(self, is_frozen: bool) -> None:
         assert self._running is not None, "it was started"
-        self._running.send_signal(signal.SIGSTOP if is_frozen else signal.SIGCONT)
+        if not is_frozen:
+            self._running.send_signal(signal.SIGCONT)
+            return
+        self._running.send_signal(signal.SIGSTOP)
+        # Threads that have yet to stop would still answer a request or two.
+        os.waitid(os.P_PID, self._running.pid, os.WSTOPPED)
 
     def close(self) -> None:
         if self._running is not None:
