@@ -18,7 +18,7 @@ Token = Annotated[
     typer.Option(
         "--token",
         help="The token for a catalog or, without a name, for all. Others on the machine see it.",
-        metavar="\\[NAME=]TOKEN",
+        metavar="[NAME=]TOKEN",
     ),
 ]
 TokenFrom = Annotated[
@@ -26,7 +26,7 @@ TokenFrom = Annotated[
     typer.Option(
         "--token-from",
         help=f"The token for a catalog or, without a name, for all: {SOURCE}.",
-        metavar="\\[NAME=]SOURCE",
+        metavar="[NAME=]SOURCE",
     ),
 ]
 TokensFile = Annotated[
