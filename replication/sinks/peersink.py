@@ -128,10 +128,14 @@ class PeerSink(LinkSink, LinkPeer):
         return await compare_target(flow)
 
     async def differences(self) -> Collection[DifferingOrigin] | None:
-        """Compare digests with the target, and return what a current link must not leave."""
+        """Compare own entities with the target, and return differences that must not remain."""
         found = await _compare(self._flow)
+        if found is None:
+            return None
         own = self._run.database.node.authority
-        return None if found is None else unsettled(found.differing, own, sends=True)
+        # The target ignores a relayed copy while a link of the target to the authority is behind.
+        differing = [each for each in found.differing if each.origin.authority == own]
+        return unsettled(differing, own, sends=True)
 
     async def preview(self) -> DryRun | None:
         """The effect of a push, by digests; refusals of the target stay unknown until a real push.

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from replication.applying.apply import Batch, apply_batch
+from replication.deciding.provenance import Policy
+from tests.hostile.hostilesource import forged
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -42,10 +45,11 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
         yield sender, receiver
 
 
-async def push(sender: Node, receiver: Node) -> None:
+async def push(sender: Node, receiver: Node, **more: Any) -> None:
     accepted = {"id": "in", "authority": sender.database.node.authority, "mode": "accept"}
-    assert (await receiver.send("POST", "/replication/links", accepted)).status == 201
-    body = {"id": "eu", "target": receiver.url, "mode": "push"}
+    answer = await receiver.send("POST", "/replication/links", accepted | more)
+    assert answer.status == 201, answer.body
+    body = {"id": "eu", "target": receiver.url, "mode": "push", **more}
     assert (await sender.send("POST", "/replication/links", body)).status == 201
 
 
@@ -123,6 +127,26 @@ async def test_a_conflict_is_no_difference(pair: tuple[Node, Node]) -> None:
         await link_is(receiver, "eu", "current")
         await has_compared(receiver, 0)
         assert (await shown(receiver))["conflicts"] == 1
+
+
+async def test_a_pushing_link_answers_for_the_entities_of_its_own_node_alone(
+    pair: tuple[Node, Node],
+) -> None:
+    """The target may follow another authority itself, and ignores what is relayed then."""
+    sender, receiver = pair
+    relayed = forged("urn:other", "/messagegroups/o", epoch=5)
+    policy = Policy(own=sender.database.node.authority, sender="urn:other")
+    await apply_batch(sender.context, Batch(copies=[relayed], policy=policy))
+    await push(sender, receiver, authorities=["*"])
+    async with running(sender, receiver):
+        await link_is(sender, "eu", "current")
+        await has_compared(sender, 0)
+        await execute(
+            receiver,
+            "UPDATE entities SET digest = sha256(digest), fingerprint = 1 WHERE xid LIKE '%/o'",
+        )
+        for _ in range(3):
+            await has_compared(sender, 0)
 
 
 async def test_two_catalogs_that_agree_send_each_other_little(pair: tuple[Node, Node]) -> None:
