@@ -83,7 +83,7 @@ class Limits(BaseSettings):
     max_subscriptions: PositiveInt = 20_000
     """Most subscriptions that a node has"""
     subscriptions_per_client: PositiveInt = 2000
-    """Most of them that belong to one caller"""
+    """Most subscriptions that belong to one caller"""
     dead_letters: PositiveInt = 1000
     """Most events that a subscription keeps which its sink did not take; then its delivery waits"""
     dead_letter_days: PositiveFloat = Field(30.0, le=36500)

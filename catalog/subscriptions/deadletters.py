@@ -60,7 +60,7 @@ async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
 
 
 async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Redelivered:
-    """Have dead letters delivered again: one with those that wait behind it, or several."""
+    """Have dead letters delivered again: several, or one with the events behind it."""
     async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         if wanted.number is not None:

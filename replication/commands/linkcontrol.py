@@ -25,7 +25,7 @@ def pause(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Bring nothing until the link is resumed. Its cursor and its replicas stay.
+    """Bring nothing until the link is resumed. Cursor and replicas of the link stay.
 
     After a pause longer than the source keeps its log, the link compares digests.
 

@@ -166,8 +166,8 @@ def add(
 
     The node asks the source for its identity, and refuses a source that cannot be followed. From
     then on the source is pinned to its authority: only `concord link set --pin` changes the
-    authority. An xRegistry server of other software is walked; its URL is its authority, unless
-    --pin names one.
+    authority. An xRegistry server of other software is walked; the URL of the server is the
+    authority, unless --pin names an authority.
 
     With --push, this node sends its entities to the other catalog, whose operator has to accept the
     pushes by `concord accept add`. Push links suit networks that allow only outgoing connections.

@@ -69,7 +69,7 @@ async def get_link(request: web.Request) -> LinkAnswer:
 
 
 async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
-    """Replace a link: one that leads elsewhere begins anew.
+    """Replace a link: a link to a different catalog begins anew.
 
     A link with a new selection or new names drops or renames replicas. The link stays pinned to the
     same authority unless the body names a new authority.

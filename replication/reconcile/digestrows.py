@@ -16,20 +16,6 @@ from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.remotecatalog import RemoteCatalog
 
-ROWS = pa.schema(
-    {
-        "catalog": pa.int32(),
-        "authority": pa.string(),
-        "origin": pa.string(),
-        "xid": pa.string(),
-        "epoch": pa.int64(),
-        "deleted": pa.bool_(),
-        "digest": pa.string(),
-        "fp": pa.int64(),
-        "signature": pa.int8(),
-    }
-)
-"""The columns that the rule compares; `catalog` is a position, `fp` the digest's fingerprint."""
 CSV_COLUMNS = {
     "authority": pa.string(),
     "origin": pa.string(),
@@ -39,10 +25,12 @@ CSV_COLUMNS = {
     "digest": pa.string(),
     "bucket": pa.int32(),
 }
+_SENT = {**{name: CSV_COLUMNS[name] for name in list(CSV_COLUMNS)[:-1]}, "fp": pa.int64()}
+ROWS = pa.schema({"catalog": pa.int32(), **_SENT, "signature": pa.int8()})
+"""The columns that the rule compares; `catalog` is a position, `fp` the digest's fingerprint."""
 SIGNED_COLUMNS = {**CSV_COLUMNS, "signature": pa.string(), "signedby": pa.string()}
 DIGEST_CHARACTERS = 64
 
-_SENT = [*list(CSV_COLUMNS)[:-1], "fp"]
 _NIBBLES = np.full(256, 16, dtype=np.uint8)
 _NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
 _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)

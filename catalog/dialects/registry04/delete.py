@@ -25,7 +25,7 @@ _MOST_LISTED = 1000
 
 
 async def delete_group(request: web.Request) -> web.Response:
-    """Delete a group with all that it holds."""
+    """Delete a group with the contents of the group."""
     exchange = Exchange.of(request)
     async with exchange.database.acquire() as connection:
         answer = await exchange.show(connection)

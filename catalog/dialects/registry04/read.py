@@ -24,7 +24,7 @@ from catalog.store.database import Connection
 
 
 async def get_registry(request: web.Request) -> web.Response:
-    """The registry as edition 0.4 has it: `?model` its model, `?inline` with all it holds."""
+    """The registry as edition 0.4 has it: `?model` the model, `?inline` with groups."""
     context = request[CONTEXT]
     model, inlines = context.model, "inline" in request.query
     if "model" in request.query and not inlines:
