@@ -19,19 +19,17 @@ from replication.sinks.dryrun import try_feed, try_topic, try_walk
 from replication.sinks.here import Here
 from replication.sinks.peersink import PeerSink
 from replication.sinks.push import probe_target
+from replication.sinks.receive import PushedCopies
 from replication.sinks.serversink import ServerSink
 from replication.sinks.topicsink import TopicSink, probe_topic_to_publish
 from replication.sources.feedsource import FeedSource
 from replication.sources.ownlog import OwnLog
-from replication.sources.pushedcopies import PushedCopies
 from replication.sources.topicsource import TopicSource, probe_topic
-from replication.sources.walkprobe import choose_mode
-from replication.sources.walksource import WalkSource
+from replication.sources.walksource import WalkSource, choose_mode
 from replication.targets.probe import probe_server
-from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkresources import LinkResources
 from replication.transfer.linkrun import LinkRun
-from replication.transfer.transfer import Transfer
+from replication.transfer.transfer import DryRun, Transfer
 
 
 def _pull(run: LinkRun) -> Transfer:
@@ -67,12 +65,12 @@ def _push(run: LinkRun) -> Transfer:
 
 def _publish(run: LinkRun) -> Transfer:
     sink = TopicSink(run)
-    return Transfer(source=OwnLog(run, sink.admits), sink=sink, peer=sink)
+    return Transfer(source=OwnLog(run), sink=sink, peer=sink)
 
 
 def _write(run: LinkRun) -> Transfer:
     sink = ServerSink(run)
-    source = OwnLog(run, sink.admits, retries_refused=True, tombstones=False)
+    source = OwnLog(run, retries_refused=True, tombstones=False)
     return Transfer(source=source, sink=sink, peer=sink)
 
 

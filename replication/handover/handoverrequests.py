@@ -35,10 +35,14 @@ from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import load_given
 from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
-from replication.peers.accessadvice import NO_LINK
-from replication.peers.givencredential import check_credential, peer_credential
-from replication.peers.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
-from replication.peers.peeraccess import access_for, access_of_row
+from replication.peers.handshake import PROBE_SECONDS, peer_at, shake_hands, why_own
+from replication.peers.linkerrors import NO_LINK, describe
+from replication.peers.peeraccess import (
+    access_for,
+    access_of_row,
+    check_credential,
+    peer_credential,
+)
 from replication.store import handovers
 from replication.store.handovers import Handover
 

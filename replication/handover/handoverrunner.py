@@ -21,8 +21,8 @@ from catalog.supervisor import backoff_from
 from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import give, load_given
 from replication.handover.handovertaking import fetch_given, take
-from replication.peers.accessadvice import NO_LINK
-from replication.peers.handshake import cause_of, describe, peer_at
+from replication.peers.handshake import peer_at
+from replication.peers.linkerrors import NO_LINK, cause_of, describe
 from replication.peers.peeraccess import access_of_row
 from replication.store import handovers
 from replication.store.handovers import Handover

@@ -20,7 +20,6 @@ from catalog.operations.links import ForceQuery, LinkAnswer, LinkChanges
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.feed.sourceloss import loss_told, why_lost
 from replication.links.linkanswers import answer_link, present
 from replication.links.linkdefinitions import (
     check_authority,
@@ -30,16 +29,16 @@ from replication.links.linkdefinitions import (
     members_of,
 )
 from replication.links.links import check_not_paused, existing_link
-from replication.peers.givencredential import given_credential
 from replication.peers.handshake import (
     PROBE_SECONDS,
-    cause_of,
-    describe,
+    loss_told,
     peer_at,
     shake_hands,
+    why_lost,
     why_own,
 )
-from replication.peers.peeraccess import PeerAccess, access_of
+from replication.peers.linkerrors import cause_of, describe
+from replication.peers.peeraccess import PeerAccess, access_of, given_credential
 from replication.store import allowances, linklosses
 from replication.store.linkcommands import pause, resume
 from replication.store.linkcredentials import renew_credential, save_credential

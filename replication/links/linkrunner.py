@@ -19,12 +19,11 @@ from catalog.store.links import Link, LinkReplaced
 from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.deciding.pinning import met
-from replication.feed.confirmations import SAVE_SECONDS
 from replication.links.periodiccomparison import compared_periodically
-from replication.peers.handshake import cause_of, describe
 from replication.peers.linkbounds import TooMuchSent
-from replication.peers.linkerrors import ErrorClass, class_of, state_of
+from replication.peers.linkerrors import ErrorClass, cause_of, class_of, describe, state_of
 from replication.store import allowances, linkconflicts
+from replication.transfer.linkresources import SAVE_SECONDS
 from replication.transfer.linkrun import Applied, AwaitsAnswer, BeginAgain, LinkRun, OutOfStep
 from replication.transfer.transfer import LinkPage, MakeTransfer
 

@@ -45,7 +45,7 @@ from replication.links.linkdefinitions import (
     check_pin,
     checked_definition,
 )
-from replication.peers.givencredential import given_credential
+from replication.peers.peeraccess import given_credential
 from replication.peers.trustrequests import trust_with_link
 from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict

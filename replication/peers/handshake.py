@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
+import uuid
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -11,19 +11,19 @@ import structlog
 from aiohttp import web
 
 from catalog import DISTRIBUTION
-from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, Unreachable
+from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
 from catalog.http.route import Route
 from catalog.model.concorderrors import SourceUnusable
-from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
-from catalog.model.masking import described
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import HANDSHAKE, Handshake, HandshakeQuery, LogRange
 from catalog.store.changes import read_head
-from replication.peers.accessadvice import access_advice, is_kept_out
+from catalog.store.links import Link
+from replication.feed.feedpages import LogLost
 from replication.peers.linkbounds import most_pushed_bytes
+from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
 from replication.peers.pacedclient import PacedClient, PeerPace
 from replication.store import allowances
 from replication.store.digests import count_entities
@@ -36,12 +36,7 @@ _OFFERS = (
     "signatures",
 )
 _LARGEST_ANSWER = 1024 * 1024
-_LONGEST_TITLE = 300
 PROBE_SECONDS = 10.0
-_TLS_ADVICE = (
-    "Name the authority of its certificate (`--ca-cert`) if this node's system does not trust it, "
-    "and give the link the client certificate that it asks for (`--client-cert`)."
-)
 FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 
 
@@ -152,37 +147,6 @@ def why_own(context: Context, source: Handshake) -> str:
     return "it claims the authority of this node" if source.authority == node.authority else ""
 
 
-def describe(error: ClientError, url: str, link: str = "ID") -> str:
-    """An error of a request to a peer, in words for the operator of a link."""
-    if isinstance(error, Refused):
-        said = f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
-        return f"{said} {access_advice(error.problem, link)}".strip()
-    if isinstance(error, Unreachable) and _is_about_tls(error):
-        return f"{url} {why_unreachable(error)}. {_TLS_ADVICE}"
-    if isinstance(error, Unreachable):
-        partly = "did not answer as a whole, or not in time"
-        return f"{url} {partly if error.is_doubtful else why_unreachable(error)}."
-    return f"{error.message} {error.hint}".strip()
-
-
-def _is_about_tls(error: BaseException) -> bool:
-    cause = error.__cause__
-    if cause is None:
-        return False
-    return isinstance(cause, aiohttp.ClientSSLError | ssl.SSLError) or _is_about_tls(cause)
-
-
-def cause_of(error: ClientError) -> str:
-    """The cause of an error of a request to a peer, for the log."""
-    return described(error.__cause__ or error)
-
-
-def may_pass(error: ClientError) -> bool:
-    """Whether an error may end without a change of the link or its source."""
-    is_fault = isinstance(error, Refused) and error.problem.status >= 500
-    return error.is_retryable or is_fault
-
-
 async def _fault(peer: Client, error: ClientError) -> str:
     """The reason why a source is not usable, with the kind of the server."""
     said = describe(error, peer.url).rstrip(".")
@@ -212,3 +176,29 @@ def software() -> str:
 
 
 routes: Sequence[Route] = (Route(HANDSHAKE, get_handshake),)
+
+
+def why_lost(link: Link, instance: uuid.UUID) -> str:
+    """The reason why a source may lack entities that a link has brought; "" without a reason.
+
+    A link keeps the reason as `loss` until the link has compared or copied the whole catalog again.
+
+    Args:
+        link: the link before the contact.
+        instance: the instance that answers.
+    """
+    if link.loss is not None:
+        return link.loss
+    if link.instance not in (None, instance):
+        return f"it is another instance, {instance}, than before, {link.instance}"
+    return ""
+
+
+def loss_told(error: ClientError) -> str:
+    """The loss that a source reports when asked to continue from a cursor; "" without a loss.
+
+    The log ends before the cursor, has a different change at the cursor, or went back in time.
+    """
+    if isinstance(error, Refused) and error.problem.name == LogLost.name:
+        return error.problem.title.rstrip(".")
+    return ""

@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 
 from catalog.client import ClientError
 from catalog.config.limits import Limits
+from catalog.context import Context
 from catalog.load.limiter import Share
+from replication.deciding.provenance import Policy
+from replication.store.copies import count_replicas
 
+MEASURED_AGAIN = 20
+"""Replicas are counted again after this part of the largest number of replicas has changed."""
 # Half of the batches, rounded down to one, may be bulk batches.
 _MOST_AT_ONCE = 3
 
@@ -83,6 +88,18 @@ def too_many_copies(limits: Limits, subject: str) -> TooMuchSent:
         f"{subject} more than {limits.link_copies:,} entities.",
         "Restart the node with a larger CONCORD_LINK_COPIES, or narrow the link's scope.",
     )
+
+
+async def check_held(context: Context, policy: Policy) -> None:
+    """Check that this node has no more replicas of a link's authorities than a link may bring.
+
+    Raises:
+        TooMuchSent
+    """
+    async with context.database.acquire() as connection:
+        held = await count_replicas(connection, policy.authorities, own=policy.own)
+    if held > context.settings.link_copies:
+        raise too_many_copies(context.settings, "Of its authorities, this node has")
 
 
 @dataclass(slots=True)

@@ -1,34 +1,206 @@
-"""Shows the credential of a link to its peer, and renews access tokens before they expire."""
+"""The credential of a link: checked when an operator gives it, shown to the peer, and renewed."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import os
 import ssl
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import hdrs
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from catalog.client import CredentialUnusable
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.http.outbound import open_session
+from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.keys.keyring import SecretUnreadable
-from catalog.model.peercredential import OAuthClient, PeerCredential
-from catalog.model.timestamps import parse_time
+from catalog.model.errors import InvalidAttribute
+from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
+from catalog.model.timestamps import format_time, parse_time
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
-from catalog.store.links import Link
+from catalog.operations.links import LinkTerms
+from catalog.operations.peercredentials import GivenCertificate, GivenCredential
+from catalog.store.links import Link, LinkDefinition
 from catalog.store.peercredentials import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
-from replication.peers.accessadvice import another_credential
-from replication.peers.clientcertificate import client_tls
+from replication.peers.linkerrors import another_credential
 from replication.store.linkcredentials import credential_of, find_leading_to
 
+_ACCEPTED_USES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
+_LONGEST_SUBJECT = 256
 _log = structlog.get_logger(__name__)
 
 _FETCH_SECONDS = 10.0
+
+
+def read_certificate(chain: str, key: str, now: datetime) -> ClientCertificate:
+    """Check a certificate and its key, both in PEM.
+
+    Raises:
+        ValueError: the reason why servers would refuse the certificate; the text has no part of the
+            key.
+    """
+    try:
+        certificate, *_ = x509.load_pem_x509_certificates(chain.encode())
+    except ValueError:
+        raise ValueError("it needs to be a certificate in PEM") from None
+    try:
+        private = load_pem_private_key(key.encode(), password=None)
+    except TypeError:
+        raise ValueError("the key must not need a passphrase: nobody is there to type it") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("the key needs to be a private key in PEM") from None
+    if certificate.public_key() != private.public_key():
+        raise ValueError("the key is not the certificate's")
+    if certificate.not_valid_after_utc <= now:
+        raise ValueError(f"the certificate has ended at {format_time(_end_of(certificate))}")
+    if certificate.not_valid_before_utc > now:
+        begins = certificate.not_valid_before_utc
+        raise ValueError(f"the certificate begins at {format_time(begins)}")
+    if not _is_for_clients(certificate):
+        raise ValueError("the certificate is not meant for clients (clientAuth)")
+    made = ClientCertificate(
+        chain=chain,
+        key=key,
+        subject=certificate.subject.rfc4514_string()[:_LONGEST_SUBJECT],
+        endsat=format_time(_end_of(certificate)),
+    )
+    try:
+        client_tls(made, "")
+    except (OSError, ValueError) as error:
+        raise ValueError("OpenSSL does not take the certificate and its key") from error
+    return made
+
+
+def client_tls(certificate: ClientCertificate | None, cacertificate: str) -> ssl.SSLContext:
+    """A TLS context that shows a certificate.
+
+    Args:
+        certificate: the client certificate to show; `None` for none.
+        cacertificate: the only trusted authorities in PEM; empty for the authorities of the system.
+
+    Raises:
+        ssl.SSLError, ValueError: the texts are not in PEM.
+    """
+    context = ssl.create_default_context(cadata=cacertificate or None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # aiohttp speaks only HTTP/1.1, so the server must not choose HTTP/2.
+    context.set_alpn_protocols(["http/1.1"])
+    if certificate is not None:
+        with _file_of(f"{certificate.key}\n{certificate.chain}") as path:
+            # Without a passphrase, OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path, password="")
+    return context
+
+
+def _end_of(certificate: x509.Certificate) -> datetime:
+    return certificate.not_valid_after_utc.astimezone(UTC)
+
+
+def _is_for_clients(certificate: x509.Certificate) -> bool:
+    try:
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return not _ACCEPTED_USES.isdisjoint(uses)
+
+
+@contextlib.contextmanager
+def _file_of(secret: str) -> Iterator[Path]:
+    """A file with a secret, for a library that reads only files; in memory where possible."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("concord", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, secret.encode())
+            yield Path(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(secret.encode())
+        file.flush()
+        yield Path(file.name)
+
+
+def given_credential(
+    body: LinkTerms, definition: LinkDefinition, settings: Settings, subject: str
+) -> PeerCredential | None:
+    """The credential in a body; `None` if the body has no credential.
+
+    Raises:
+        InvalidAttribute: the body has both a token and a credential, the mode of the link sends
+            none, servers would refuse the credential, or the node does not connect to the token
+            endpoint.
+    """
+    name = "token" if body.credential is None else "credential"
+    if body.token is not None:
+        if body.credential is not None:
+            raise InvalidAttribute(subject, name="token", error_detail="`credential` has it, too")
+        given = PeerCredential(token=body.token.get_secret_value())
+    elif body.credential is not None:
+        given = peer_credential(body.credential, subject)
+    else:
+        return None
+    if definition.terms.is_topic or not definition.peer:
+        detail = f'a link of mode "{definition.mode}" sends none'
+        raise InvalidAttribute(subject, name=name, error_detail=detail)
+    check_credential(given, definition.peer, settings, subject)
+    return given
+
+
+def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredential:
+    """The checked credential of an operator; empty if none was given.
+
+    Raises:
+        InvalidAttribute: servers would refuse the certificate.
+    """
+    if given is None:
+        return PeerCredential()
+    oauth = None
+    if given.oauth is not None:
+        oauth = OAuthClient(**given.oauth.model_dump(mode="json", exclude_none=True))
+    return PeerCredential(
+        token=given.token.get_secret_value(),
+        oauth=oauth,
+        certificate=None if given.certificate is None else _usable(given.certificate, subject),
+        cacertificate=given.cacertificate or "",
+    )
+
+
+def _usable(given: GivenCertificate, subject: str) -> ClientCertificate:
+    try:
+        return read_certificate(given.chain, given.key.get_secret_value(), datetime.now(UTC))
+    except ValueError as error:
+        name = "credential.certificate"
+        raise InvalidAttribute(subject, name=name, error_detail=str(error)) from error
+
+
+def check_credential(given: PeerCredential, url: str, settings: Settings, subject: str) -> None:
+    """Refuse a credential that cannot be shown to the catalog at a URL.
+
+    Raises:
+        InvalidAttribute
+    """
+    if given.needs_tls and urlsplit(url).scheme != "https":
+        detail = "certificates need an https URL at the other end"
+        raise InvalidAttribute(subject, name="credential", error_detail=detail)
+    if given.oauth is not None:
+        refusal = why_endpoint_refused(given.oauth.tokenurl, settings)
+        if refusal is not None:
+            name = "credential.oauth.tokenurl"
+            raise InvalidAttribute(subject, name=name, error_detail=refusal)
 
 
 def access_of(link: Link, context: Context) -> PeerAccess:

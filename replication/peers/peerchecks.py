@@ -27,7 +27,7 @@ from catalog.monitoring.machinechecks import expiry
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
 from catalog.store.links import Link
-from replication.peers.accessadvice import another_credential
+from replication.peers.linkerrors import another_credential
 from replication.peers.peeraccess import PeerAccess
 from replication.store.linkcredentials import credential_of
 from replication.store.loghistory import read_incarnations

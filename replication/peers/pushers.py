@@ -18,7 +18,7 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import is_authority
 from catalog.store import links
 from catalog.store.links import Link, LinkReplaced
-from replication.feed.sourceloss import why_lost
+from replication.peers.handshake import why_lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,9 @@ from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.model.linkterms import Dialect
 from catalog.model.schema import Model
-from replication.readers.messagecatalogreader import find_message_catalog
+from replication.readers.draftreaders import find_message_catalog, find_registry04, find_services
 from replication.readers.reader import NoCatalog, WalkedCatalog
-from replication.readers.registry04reader import find_registry04
 from replication.readers.registryreader import find_registry
-from replication.readers.servicereader import find_services
 from replication.readers.walkedserver import GONE, WalkedServer
 
 DIALECT_ROOTS: Mapping[Dialect, tuple[str, ...]] = {

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from catalog.client import JsonObject
 from catalog.model.attributes import PROVENANCE
-from catalog.model.digest import canonical
 from catalog.model.documentforms import decode_document, document_bytes, document_names, shape_of
-from catalog.model.entity import Entity, Tombstone
+from catalog.model.entity import Entity
 from catalog.model.schema import GroupType, ResourceType
 from catalog.model.timestamps import parse_time
 from catalog.model.xid import Xid
-from replication.deciding.provenance import MOST_LEAP
 
 _OF_ALL = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "$schema"})
 _OF_META = frozenset({"readonly", "defaultversionurl"})
@@ -25,10 +22,8 @@ _OF_VERSION = frozenset(
     | {"formatvalidated", "formatvalidatedreason"}
     | {"compatibilityvalidated", "compatibilityvalidatedreason"}
 )
-
-
-# Stands for a time that the server does not show.
-_UNTOLD = datetime(1970, 1, 1, tzinfo=UTC)
+NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""Stands for a time that a server does not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +54,7 @@ def read_group(
     told = _object(body)
     _check_identity(told, kind.singular, xid.gid, str(xid))
     derived = {f"{each}{end}" for each in collections for end in ("", "url", "count")}
-    return WalkedEntity(
-        entity=_entity(authority, xid, told, {f"{kind.singular}id", *derived}),
-    )
+    return WalkedEntity(entity=_entity(authority, xid, told, {f"{kind.singular}id", *derived}))
 
 
 def read_resource(
@@ -75,18 +68,8 @@ def read_resource(
     told = _object(meta)
     _check_identity(told, kind.singular, xid.rid, f"{xid}/meta")
     if (target := told.get("xref")) is not None:
-        return WalkedEntity(
-            entity=Entity(
-                xid=str(xid),
-                kind="resource",
-                authority=authority,
-                origin=str(xid),
-                epoch=0,
-                attributes={"xref": target},
-                createdat=group.createdat,
-                modifiedat=group.createdat,
-            )
-        )
+        at = group.createdat
+        return WalkedEntity(entity=entity_at(authority, xid, 0, {"xref": target}, at, at))
     entity = _entity(authority, xid, told, {f"{kind.singular}id", *_OF_META})
     chosen = {"defaultversionsticky": False, **entity.attributes}
     return WalkedEntity(entity=replace(entity, attributes=chosen))
@@ -118,59 +101,25 @@ def read_version(authority: str, kind: ResourceType, xid: Xid, body: Any) -> Wal
     return WalkedEntity(entity=entity, lacks_document=True)
 
 
-def entity_of(
+def entity_at(
     authority: str,
     xid: Xid,
-    attributes: JsonObject,
-    *,
-    epoch: int = 0,
-    createdat: str | None = None,
-    modifiedat: str | None = None,
-) -> WalkedEntity:
-    """An entity of a server without xids; `attributes` are in the form of xRegistry 1.0.
-
-    Raises:
-        ValueError: a time is malformed.
-    """
-    created = _UNTOLD if createdat is None else _time({"createdat": createdat}, "createdat")
-    modified = created if modifiedat is None else _time({"modifiedat": modifiedat}, "modifiedat")
-    entity = Entity(
+    epoch: int,
+    attributes: Mapping[str, Any],
+    createdat: datetime,
+    modifiedat: datetime,
+) -> Entity:
+    """An entity whose authority is its server: the xid is the origin."""
+    return Entity(
         xid=str(xid),
         kind=xid.kind,
         authority=authority,
         origin=str(xid),
         epoch=epoch,
-        attributes={name: value for name, value in attributes.items() if value is not None},
-        createdat=created,
-        modifiedat=modified,
+        attributes=attributes,
+        createdat=createdat,
+        modifiedat=modifiedat,
     )
-    return WalkedEntity(entity=entity, lacks_times=createdat is None)
-
-
-def resource_of(
-    authority: str, xid: Xid, versions: Sequence[WalkedEntity], meta: JsonObject
-) -> WalkedEntity:
-    """A resource of a server that shows only versions: the last version is the default version.
-
-    Args:
-        versions: the versions, at least one.
-        meta: further attributes of the meta entity.
-    """
-    entity = Entity(
-        xid=str(xid),
-        kind=xid.kind,
-        authority=authority,
-        origin=str(xid),
-        epoch=0,
-        attributes={
-            **meta,
-            "defaultversionid": versions[-1].entity.path.vid,
-            "defaultversionsticky": False,
-        },
-        createdat=min(each.entity.createdat for each in versions),
-        modifiedat=max(each.entity.modifiedat for each in versions),
-    )
-    return WalkedEntity(entity=entity, lacks_times=any(each.lacks_times for each in versions))
 
 
 def with_document(entity: Entity, document: bytes) -> Entity:
@@ -178,58 +127,31 @@ def with_document(entity: Entity, document: bytes) -> Entity:
     return replace(entity, document=document or None)
 
 
-def is_same_content(entity: Entity, held: Entity) -> bool:
-    """Whether an entity equals the held entity, except for the document and the epoch."""
-    return (
-        not held.damage
-        and entity.createdat == held.createdat
-        and entity.modifiedat == held.modifiedat
-        and canonical(entity.attributes) == canonical(held.attributes)
-    )
-
-
-def sealed_copy(entity: Entity, held: Entity | Tombstone | None) -> Entity:
-    """The copy of a server's entity, given the held copy of the same origin.
-
-    The copy keeps the epoch of the server if the epoch is above the held epoch, by `MOST_LEAP` at
-    most. Otherwise the server has begun to count anew, as after a restore or when an entity was
-    deleted and created again: then a copy that differs gets the held epoch plus 1, and an equal
-    copy keeps the held epoch. So catalogs that follow this node see only rising epochs, and this
-    node has the content of the server.
+def read_time(value: object, name: str) -> datetime:
+    """The time that a server shows under a name.
 
     Raises:
-        ValueError: the entity has numbers without a canonical form.
+        ValueError: the reason why the value is no time.
     """
-    here = 0 if held is None else held.epoch
-    if here < entity.epoch <= here + MOST_LEAP:
-        return entity.sealed()
-    if isinstance(held, Entity) and not held.damage:
-        copy = replace(entity, epoch=here).sealed()
-        if copy.digest == held.digest:
-            return copy
-    return replace(entity, epoch=here + 1).sealed()
+    if not isinstance(value, str):
+        raise ValueError(f'it has no "{name}"')
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise ValueError(f'its "{name}" is no time: {error}') from error
 
 
 def _entity(authority: str, xid: Xid, told: Mapping[str, Any], without: set[str]) -> Entity:
-    left = _OF_ALL | without
-    if _is_provenance(told, xid):
+    left, origin, epoch = _OF_ALL | without, told.get("origin"), told.get("epoch")
+    # A replica in a Concord catalog shows its own authority and origin.
+    if "authority" in told and isinstance(origin, str) and origin.endswith(str(xid)):
         left |= PROVENANCE
-    return Entity(
-        xid=str(xid),
-        kind=xid.kind,
-        authority=authority,
-        origin=str(xid),
-        epoch=_epoch(told),
-        attributes={k: v for k, v in told.items() if k not in left and v is not None},
-        createdat=_time(told, "createdat"),
-        modifiedat=_time(told, "modifiedat"),
-    )
-
-
-def _is_provenance(told: Mapping[str, Any], xid: Xid) -> bool:
-    """Whether `authority` and `origin` mark an entity as a replica, as in a Concord catalog."""
-    origin = told.get("origin")
-    return "authority" in told and isinstance(origin, str) and origin.endswith(str(xid))
+    if type(epoch) is not int or epoch < 0:
+        raise ValueError("it has no epoch")
+    attributes = {k: v for k, v in told.items() if k not in left and v is not None}
+    createdat = read_time(told.get("createdat"), "createdat")
+    modifiedat = read_time(told.get("modifiedat"), "modifiedat")
+    return entity_at(authority, xid, epoch, attributes, createdat, modifiedat)
 
 
 def _check_identity(told: Mapping[str, Any], singular: str, id: str, xid: str) -> None:
@@ -242,20 +164,3 @@ def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is not an object")
     return value
-
-
-def _epoch(told: Mapping[str, Any]) -> int:
-    epoch = told.get("epoch")
-    if type(epoch) is not int or epoch < 0:
-        raise ValueError("it has no epoch")
-    return epoch
-
-
-def _time(told: Mapping[str, Any], name: str) -> datetime:
-    value = told.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f'it has no "{name}"')
-    try:
-        return parse_time(value)
-    except ValueError as error:
-        raise ValueError(f'its "{name}" is no time: {error}') from error

@@ -24,19 +24,19 @@ class OtherEdition(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class WalkedResourceType:
-    """A type of resources at the server."""
+class ServerResourceType:
+    """A type of resources at a server."""
 
     singular: str
-    hasdocument: bool
+    has_document: bool
 
 
 @dataclass(frozen=True, slots=True)
-class WalkedGroupType:
-    """A type of groups at the server, with its types of resources by their plural names."""
+class ServerGroupType:
+    """A type of groups at a server, with its types of resources by their plural names."""
 
     singular: str
-    resources: Mapping[str, WalkedResourceType]
+    resources: Mapping[str, ServerResourceType]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class WalkedRegistry:
     has_doc: bool
     has_pages: bool
     has_export: bool
-    types: Mapping[str, WalkedGroupType]
+    types: Mapping[str, ServerGroupType]
     readable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     faults: tuple[UnreadableType, ...] = ()
 
@@ -159,14 +159,14 @@ def _offers_export(capabilities: JsonObject) -> bool:
 
 def _types_in(
     model: JsonObject | None, root: JsonObject, own: Model
-) -> Mapping[str, WalkedGroupType]:
+) -> Mapping[str, ServerGroupType]:
     """The types in a server's model; without a model, the node's types with a collection there."""
     if model is None:
         return {
-            plural: WalkedGroupType(
+            plural: ServerGroupType(
                 kind.singular,
                 {
-                    name: WalkedResourceType(each.singular, each.hasdocument)
+                    name: ServerResourceType(each.singular, each.hasdocument)
                     for name, each in kind.resources.items()
                 },
             )
@@ -175,7 +175,7 @@ def _types_in(
         }
     groups = _objects(model.get("groups"))
     found = {
-        plural: WalkedGroupType(
+        plural: ServerGroupType(
             str(kind.get("singular", ""))[:64], dict(_resource_types(kind, groups))
         )
         for plural, kind in groups.items()
@@ -187,7 +187,7 @@ def _types_in(
 
 def _resource_types(
     kind: JsonObject, groups: Mapping[str, JsonObject]
-) -> Iterator[tuple[str, WalkedResourceType]]:
+) -> Iterator[tuple[str, ServerResourceType]]:
     """The types of resources in a type of groups, including imported types (`ximportresources`)."""
     own = _objects(kind.get("resources"))
     shared = {}
@@ -199,10 +199,10 @@ def _resource_types(
             shared[plural] = elsewhere[plural]
     for plural, each in {**shared, **own}.items():
         singular = str(each.get("singular", ""))[:64]
-        yield plural, WalkedResourceType(singular, each.get("hasdocument") is not False)
+        yield plural, ServerResourceType(singular, each.get("hasdocument") is not False)
 
 
-def _faults_of(types: Mapping[str, WalkedGroupType], model: Model) -> Iterator[UnreadableType]:
+def _faults_of(types: Mapping[str, ServerGroupType], model: Model) -> Iterator[UnreadableType]:
     for plural, kind in types.items():
         own = model.group_type(plural)
         if own is None or own.singular != kind.singular:
@@ -210,17 +210,16 @@ def _faults_of(types: Mapping[str, WalkedGroupType], model: Model) -> Iterator[U
             yield UnreadableType(path=f"/{plural}", reason=f"the model here {has}")
             continue
         for name, resource in kind.resources.items():
-            fault = _fault_of(resource, own.resources.get(name))
-            if fault:
+            if fault := _fault_of(resource, own.resources.get(name)):
                 yield UnreadableType(path=f"/{plural}/*/{name}", reason=f"the model here {fault}")
 
 
-def _fault_of(there: WalkedResourceType, here: ResourceType | None) -> str:
+def _fault_of(there: ServerResourceType, here: ResourceType | None) -> str:
     if here is None:
         return "has no such type"
     if here.singular != there.singular:
         return f'calls one of them "{here.singular}"'
-    if here.hasdocument != there.hasdocument:
+    if here.hasdocument != there.has_document:
         return "gives them documents" if here.hasdocument else "gives them no documents"
     return ""
 

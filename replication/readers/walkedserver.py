@@ -271,31 +271,26 @@ class WalkedServer:
                 answer = await self._client.request("GET", target, headers=headers, largest=largest)
             except ClientError as error:
                 failures += 1
-                is_throttled = isinstance(error, Refused) and error.problem.status == 429
-                if is_throttled:
-                    self.slowed += 1
-                    slower = max(_SLOWER * self._pause, _FIRST_PAUSE)
-                    self._pause = min(slower, _LONGEST_PAUSE)
                 attempts = self._attempts
-                if is_throttled and attempts > 1:
-                    attempts = _ATTEMPTS_THROTTLED
+                if isinstance(error, Refused) and error.problem.status == 429:
+                    self.slowed += 1
+                    self._pause = min(max(_SLOWER * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+                    attempts = _ATTEMPTS_THROTTLED if attempts > 1 else 1
                 is_hopeless = not error.is_retryable or error.retry_after > _LONGEST_WAIT
                 if is_hopeless or failures >= attempts:
                     explained = _explained(error, self._at(target))
                     if explained is error:
                         raise
                     raise explained from error
-                wait = min(_LONGEST_WAIT, self._delay(failures, error))
-                await self._timing.sleep(wait)
+                delay = self._backoff.delay(
+                    failures, self._timing.random, at_least=error.retry_after
+                )
+                await self._timing.sleep(min(_LONGEST_WAIT, delay))
             else:
                 self._pause *= _FASTER
                 if self._pause < _LEAST_PAUSE:
                     self._pause = 0.0
                 return answer
-
-    def _delay(self, failures: int, error: ClientError) -> float:
-        random = self._timing.random
-        return self._backoff.delay(failures, random, at_least=error.retry_after)
 
 
 def _explained(error: ClientError, url: str) -> ClientError:

@@ -35,10 +35,9 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.links.links import next_page
-from replication.peers.accessadvice import NO_LINK
-from replication.peers.givencredential import check_credential, peer_credential
-from replication.peers.handshake import describe, peer_at
-from replication.peers.peeraccess import access_for
+from replication.peers.handshake import peer_at
+from replication.peers.linkerrors import NO_LINK, describe
+from replication.peers.peeraccess import access_for, check_credential, peer_credential
 from replication.sources.replicasurvey import Replica, meet_replica
 from replication.store import recoveries
 from replication.store.recoveries import (

@@ -23,15 +23,16 @@ from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import DeletionLimit
 from replication.deciding.keytrust import is_consistent, key_changes
 from replication.deciding.trust import Trust
-from replication.feed.wakeup import until_woken
-from replication.peers.handshake import cause_of, peer_at
+from replication.peers.handshake import peer_at
 from replication.peers.keyhistories import fetch_histories
+from replication.peers.linkerrors import cause_of
 from replication.peers.peeraccess import access_of_row
 from replication.recovery.recoveredcopies import Replicas, bury_orphans, bury_refused, take_once
 from replication.sources.replicasurvey import Replica, naming, survey
 from replication.store import recoveries
 from replication.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
 from replication.transfer.linkresources import LinkResources
+from replication.transfer.linkrun import until_woken
 
 _log = structlog.get_logger(__name__)
 

@@ -25,8 +25,9 @@ from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
 from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import check_claim, policy_of
-from replication.peers.handshake import describe, peer_at, shake_hands
+from replication.peers.handshake import peer_at, shake_hands
 from replication.peers.linkbounds import Allowance
+from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import access_of
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 

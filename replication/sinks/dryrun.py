@@ -15,30 +15,25 @@ from datetime import UTC, datetime
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, parent_of
 from catalog.operations.feed import Verdict
-from catalog.operations.peers import Handshake
 from catalog.store.database import Connection
 from replication.applying.apply import load_local
 from replication.applying.deletionlimit import find_question
-from replication.deciding.batch import BatchDecision, CopyFinding, decide_batch, order_of
+from replication.deciding.batch import BatchDecision, decide_batch, order_of, origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import meet_claim, met
 from replication.deciding.placement import groups_of, place_copies
 from replication.deciding.provenance import Copy, Policy
-from replication.feed.sourceloss import why_lost
-from replication.peers.handshake import shake_hands
-from replication.readers.walkedcatalogs import find_catalog
-from replication.readers.walkedserver import WalkedServer
+from replication.peers.handshake import shake_hands, why_lost
 from replication.sources.copypages import without_content
 from replication.sources.sourcecomparison import SourceComparison, compare, losses_in
 from replication.sources.topicsource import TopicSource
-from replication.sources.walk import Walk, WalkMemory
-from replication.sources.walkabsence import find_absent
-from replication.sources.walksource import server_identity
+from replication.sources.walkedcopies import find_absent
+from replication.sources.walksource import WalkSource
 from replication.store.copies import load_held
 from replication.transfer.comparison import DifferingOrigin
-from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import LinkRun
+from replication.transfer.transfer import DryRun
 
 _AT_ONCE = 1000
 
@@ -53,7 +48,7 @@ async def try_feed(run: LinkRun) -> DryRun | None:
         ClientError: the source does not answer now.
     """
     run.source = await shake_hands(run.peer)
-    await _meet(run, run.source, why_lost(run.link, run.source.instance))
+    await _meet(run, why_lost(run.link, run.source.instance))
     found = await compare(run, is_whole=True)
     if found is None:
         return None
@@ -61,9 +56,12 @@ async def try_feed(run: LinkRun) -> DryRun | None:
     async with run.context.database.snapshot() as connection:
         promised = await _place(connection, run, [*_promised(found.differing, result)])
         gone = await _decide_all(connection, _policy(run, found), promised, result)
-    for each in _absent(run, found):
-        if each.origin.xid not in gone:
-            result.add("deleted", _finding(each))
+    # The source of a newly set up link does not have these entities of this node at all.
+    for each in found.differing if run.link.doubts else ():
+        if each.here is None or each.here.is_deleted or each.there is not None:
+            continue
+        if found.policy.is_own_word(each.origin) and each.origin.xid not in gone:
+            result.note("deleted", each.origin, each.here.epoch)
     losses = losses_in(found, run.link)
     result.question = await find_question(run.context, run.link, run.policy, losses)
     return result
@@ -75,25 +73,15 @@ async def try_walk(run: LinkRun) -> DryRun:
     Raises:
         ClientError: the server does not answer now, or its listing is incomplete.
     """
-    server = WalkedServer(
-        run.link.definition.source,
-        run.resources.session,
-        run.settings,
-        run.resources.timing,
-        credential=run.access,
-    )
-    catalog = await find_catalog(
-        server, run.context.configuration.model, run.link.definition.dialect
-    )
-    run.source = server_identity(run.context, run.link, catalog)
-    await _meet(run, run.source, "")
-    walk = Walk(run=run, server=server, catalog=catalog, memory=WalkMemory())
+    source = WalkSource(run)
+    await source.meet()
+    await _meet(run)
+    walk = source.new_walk()
     copies, gone = await walk.preview()
     result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
     await _decide_copies(run, copies, result)
     for xid in gone:
-        origin = Origin(run.policy.sender, xid)
-        result.note("deleted", origin)
+        result.note("deleted", Origin(run.policy.sender, xid))
     losses = walk.losses_among(gone)
     result.question = await find_question(run.context, run.link, run.policy, losses)
     return result
@@ -109,8 +97,7 @@ async def try_topic(run: LinkRun) -> DryRun:
     newest: dict[Origin, Incoming] = {}
     async with source.opened():
         await source.meet()
-        assert run.source is not None, "the link has met its source"
-        await _meet(run, run.source, "")
+        await _meet(run)
         await source.resume(None)
         async with contextlib.aclosing(source.everything(None)) as pages:
             async for page in pages:
@@ -133,8 +120,10 @@ async def try_topic(run: LinkRun) -> DryRun:
     return result
 
 
-async def _meet(run: LinkRun, source: Handshake, loss: str) -> None:
+async def _meet(run: LinkRun, loss: str = "") -> None:
     """Check the authority of the source as a real run does, and store nothing."""
+    source = run.source
+    assert source is not None, "the link has met its source"
     async with run.database.snapshot() as connection:
         await meet_claim(connection, run.link, source.authority)
     run.link = met(run.link, source.instance, source.authority, loss)
@@ -152,14 +141,6 @@ def _policy(run: LinkRun, found: SourceComparison) -> Policy:
     return replace(found.policy, overruled=found.policy.overruled | doubted)
 
 
-def _absent(run: LinkRun, found: SourceComparison) -> Iterator[DifferingOrigin]:
-    """The entities of this node that the source of a newly set up link does not have at all."""
-    for each in found.differing if run.link.doubts else ():
-        is_live = each.here is not None and not each.here.is_deleted
-        if is_live and each.there is None and found.policy.is_own_word(each.origin):
-            yield each
-
-
 async def _decide_copies(run: LinkRun, copies: Sequence[Incoming], result: DryRun) -> None:
     """Decide about arrived copies without their content."""
     malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
@@ -172,7 +153,7 @@ async def _decide_copies(run: LinkRun, copies: Sequence[Incoming], result: DryRu
 async def _place(connection: Connection, run: LinkRun, promised: Sequence[Copy]) -> list[Incoming]:
     """Place the copies at their xids in this catalog."""
     groups = (await load_held(connection, (), groups_of(promised))).entities
-    held = {Origin(group.authority, group.origin): group.xid for group in groups.values()}
+    held = {origin_of(group): group.xid for group in groups.values()}
     return place_copies(promised, mapping_of(run.link.definition), held)
 
 
@@ -210,8 +191,8 @@ def _coming_among(part: Iterable[Copy], coming: Mapping[str, Entity]) -> Iterato
 
 
 def _note(decision: BatchDecision, held: Mapping[str, Entity], result: DryRun) -> None:
-    live = {Origin(entity.authority, entity.origin) for entity in held.values()}
-    deleted = {Origin(t.authority, t.origin) for t in (*decision.deleted, *decision.remembered)}
+    live = {*map(origin_of, held.values())}
+    deleted = {*map(origin_of, (*decision.deleted, *decision.remembered))}
     for finding in decision.findings:
         outcome = finding.verdict.value
         if finding.verdict is Verdict.APPLY:
@@ -222,10 +203,7 @@ def _note(decision: BatchDecision, held: Mapping[str, Entity], result: DryRun) -
                 outcome = "changed" if is_here else "created"
         result.add(outcome, finding)
     for xid in decision.dropped:
-        entity = held[xid]
-        origin = Origin(entity.authority, entity.origin)
-        below = CopyFinding(origin=origin, xid=xid, epoch=entity.epoch, verdict=Verdict.APPLY)
-        result.add("deleted", below)
+        result.note("deleted", origin_of(held[xid]), held[xid].epoch, xid)
 
 
 def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[Copy]:
@@ -238,7 +216,7 @@ def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[
         try:
             kind = Xid.parse(origin.xid).kind
         except ValueError:
-            result.add(Verdict.INVALID.value, _finding(each))
+            result.note(Verdict.INVALID.value, origin, there.epoch)
             continue
         if there.is_deleted:
             yield Tombstone(
@@ -262,11 +240,3 @@ def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[
                 modifiedat=now,
                 digest=there.digest,
             )
-
-
-def _finding(each: DifferingOrigin) -> CopyFinding:
-    state = each.there or each.here
-    assert state is not None, "one of the two has it"
-    return CopyFinding(
-        origin=each.origin, xid=each.origin.xid, epoch=state.epoch, verdict=Verdict.APPLY
-    )

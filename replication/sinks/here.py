@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from catalog.model.entity import Origin
 from catalog.model.masking import counted
 from catalog.store import links
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
@@ -18,17 +16,12 @@ from replication.deciding.addresses import rules_of
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.mapping import mapping_of
 from replication.peers.keyhistories import ensure_keys
-from replication.peers.linkbounds import too_many_copies
+from replication.peers.linkbounds import MEASURED_AGAIN, check_held
 from replication.sources.copypages import CopyPage
 from replication.sources.sourcecomparison import SourceComparison, losses_in
 from replication.store import doubtedcopies
-from replication.store.copies import count_replicas
 from replication.transfer.linkrun import Applied, LinkRun
 from replication.transfer.transfer import LinkSink
-
-# Replicas are counted again after a number of changes: the largest number of replicas of a link,
-# divided by this.
-_MEASURED_AGAIN = 20
 
 
 class Here(LinkSink):
@@ -119,17 +112,25 @@ class Here(LinkSink):
         if page.labelled:
             left = await drop_unlabelled(run.context, run.link, run.policy, page.labelled)
             applied = Applied(changes=left, deleted=left)
-        if page.present:
-            await self._doubt_no_more(page.present)
+        own = [each.xid for each in page.present if run.policy.is_own_word(each)]
+        if own:
+            # The origins are no longer doubted, even if their copies came by a different link.
+            async with run.database.transaction() as connection:
+                await doubtedcopies.settle(connection, run.link.id, own)
         if page.copies or page.cursor is not None:
-            page.applied = await self._apply(page)
-            applied.add(_numbers_of(page.applied))
+            page.applied = brought = await self._apply(page)
+            applied.copies = len(brought.findings)
+            applied.changes += brought.changes
+            applied.deleted += brought.deleted
+            applied.conflicts = sum(each.verdict in CONFLICTS for each in brought.findings)
         if page.cursor is not None:
             self._doubts_compared = False
         if page.lists_all:
             await self._settle()
         self._unmeasured += applied.changes
-        await self._check_held()
+        if self._unmeasured >= run.settings.link_copies // MEASURED_AGAIN:
+            await check_held(run.context, run.policy)
+            self._unmeasured = 0
         return applied
 
     def told(self, total: Applied) -> tuple[str, str]:
@@ -167,34 +168,3 @@ class Here(LinkSink):
             await run.remember("dropped", f"{counted(number, 'replicas')} not at their authority")
         if number := await drop_unlabelled(run.context, run.link, policy):
             await run.remember("left", f"{counted(number, 'replicas')} without the labels")
-
-    async def _doubt_no_more(self, present: Sequence[Origin]) -> None:
-        """Settle the doubts about origins of the source, even of copies from a different link."""
-        own = [each.xid for each in present if self._run.policy.is_own_word(each)]
-        if own:
-            async with self._run.database.transaction() as connection:
-                await doubtedcopies.settle(connection, self._run.link.id, own)
-
-    async def _check_held(self) -> None:
-        """Count the replicas of the link's authorities from time to time.
-
-        Raises:
-            TooMuchSent
-        """
-        limits, policy = self._run.settings, self._run.policy
-        if self._unmeasured < limits.link_copies // _MEASURED_AGAIN:
-            return
-        async with self._run.database.acquire() as connection:
-            held = await count_replicas(connection, policy.authorities, own=policy.own)
-        if held > limits.link_copies:
-            raise too_many_copies(limits, "Of its authorities, this node has")
-        self._unmeasured = 0
-
-
-def _numbers_of(applied: AppliedBatch) -> Applied:
-    return Applied(
-        copies=len(applied.findings),
-        changes=applied.changes,
-        deleted=applied.deleted,
-        conflicts=sum(finding.verdict in CONFLICTS for finding in applied.findings),
-    )

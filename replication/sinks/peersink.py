@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 
 from catalog.client import BadAnswer, ClientError, JsonObject
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
-from catalog.model.xid import depth
 from catalog.operations.feed import MOST_PUSHED, Verdict
 from catalog.operations.peers import MOST_NAMED, Handshake
 from catalog.store import links
@@ -21,10 +20,10 @@ from replication.deciding.batch import origin_of
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.provenance import Copy
 from replication.feed.feedpages import read_copies
-from replication.peers.handshake import may_pass, shake_hands
+from replication.peers.handshake import shake_hands
+from replication.peers.linkerrors import may_pass
 from replication.sinks.push import PushFlow, PushRequest, requests_for, shown_detail, why_no_target
-from replication.sinks.sentcopies import conflict_with
-from replication.sources.ownlog import SentPage, sent_by
+from replication.sources.ownlog import SentPage, conflict_with, sent_by
 from replication.store import digests, linkconflicts
 from replication.store.digests import DigestSelection, count_entities
 from replication.store.linkconflicts import MOST_CONFLICTS
@@ -34,11 +33,11 @@ from replication.transfer.comparison import (
     DigestComparison,
     OriginState,
     find_differences,
+    in_copy_order,
     unsettled,
 )
-from replication.transfer.linkdryrun import DryRun
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
-from replication.transfer.transfer import LinkPeer, LinkSink
+from replication.transfer.transfer import DryRun, LinkPeer, LinkSink
 
 
 class PeerSink(LinkSink, LinkPeer):
@@ -233,10 +232,8 @@ async def compare_target(flow: PushFlow) -> DigestComparison | None:
     )
     if lacks:
         return None
-    wanted = _ordered(found.differing)
-    return DigestComparison(
-        cursor=head.now, rows=found.rows, differing=found.differing, wanted=wanted
-    )
+    here = {each.origin: each.here for each in found.differing if each.here is not None}
+    return replace(found, cursor=head.now, wanted=in_copy_order(here))
 
 
 async def _compare(flow: PushFlow) -> DigestComparison | None:
@@ -263,21 +260,6 @@ async def _authorities(flow: PushFlow) -> list[str]:
         async with database.snapshot(database.pools.feed) as connection:
             named = frozenset(await digests.read_authorities(connection, MOST_NAMED + 1))
     return sorted(named - {flow.target.authority})
-
-
-def _ordered(differing: Sequence[DifferingOrigin]) -> list[Origin]:
-    """The origins to push: deletions first, the deepest first, then parents first."""
-    return [each.origin for each in sorted(filter(_is_here, differing), key=_order)]
-
-
-def _is_here(each: DifferingOrigin) -> bool:
-    return each.here is not None
-
-
-def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
-    assert each.here is not None, "it is here"
-    level = depth(each.origin.xid)
-    return not each.here.is_deleted, -level if each.here.is_deleted else level, each.origin.xid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +305,7 @@ async def _note(flow: PushFlow, told: Sequence[_Told]) -> list[Origin]:
     sent = sent_by(flow.context, flow.link.definition)
     held = {origin_of(c): c for c in copies if sent.admits(c) and flow.admits(c)}
     conflicts = [
-        conflict_with(held[origin], each.verdict.value, each.detail)
+        conflict_with(held[origin], each.verdict, each.detail)
         for each in told
         for origin in each.suspects & held.keys()
         if each.verdict in CONFLICTS

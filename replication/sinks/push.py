@@ -27,10 +27,10 @@ from replication.deciding.batch import origin_of
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.provenance import Copy
 from replication.feed.feedlines import write_end
-from replication.peers.handshake import cause_of, describe, peer_at, shake_hands, why_own
+from replication.peers.handshake import FORCE, PROBE_SECONDS, peer_at, shake_hands, why_own
 from replication.peers.keyhistories import tell_histories
-from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
-from replication.sinks.sentcopies import conflict_with, lines_of
+from replication.peers.linkerrors import cause_of, describe
+from replication.sources.ownlog import conflict_with, lines_of, read_push_cursor, write_push_cursor
 from replication.store import linkconflicts
 from replication.store.loghistory import read_cursor
 from replication.transfer.linkrun import Applied, AwaitsAnswer, OutOfStep
@@ -42,11 +42,9 @@ _OUT_OF_STEP, _AWAITS_ANSWER = "push_out_of_step", "push_awaits_answer"
 _MOST_BYTES = 4 * 1024 * 1024
 _BYTES_OF_END = 1024
 _LONGEST_DETAIL = 500
-_PROBE_SECONDS = 10.0
 # The refusals that an operator of the source should see.
 _REFUSALS = CONFLICTS | {Verdict.REFUSED}
-_REASONS = {Verdict.REFUSED: "the target does not accept its authority or path by this link"}
-_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+_NOT_ACCEPTED = "the target does not accept its authority or path by this link"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,7 +188,8 @@ class PushFlow:
                 origin = Origin(line["authority"], line["origin"])
                 verdict = Verdict(line["verdict"])
                 if origin in request.copies:
-                    found[origin] = verdict, shown_detail(line) or _REASONS.get(verdict, "")
+                    reason = _NOT_ACCEPTED if verdict is Verdict.REFUSED else ""
+                    found[origin] = verdict, shown_detail(line) or reason
         except (KeyError, TypeError, ValueError):
             found.clear()
         if found.keys() != request.copies.keys():
@@ -207,7 +206,7 @@ class PushFlow:
     ) -> Applied:
         now = datetime.now(UTC)
         conflicts = [
-            conflict_with(request.copies[origin], verdict.value, detail)
+            conflict_with(request.copies[origin], verdict, detail)
             for origin, (verdict, detail) in verdicts.items()
             if verdict in _REFUSALS
         ]
@@ -250,7 +249,7 @@ async def probe_target(
     Raises:
         TargetUnusable: the target does not answer, does not accept pushes, or is this node.
     """
-    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     node = context.database.node
     async with open_session(context.settings, total_seconds=seconds) as session:
         peer = peer_at(target, session, seconds, credential=credential)
@@ -260,7 +259,7 @@ async def probe_target(
                 await peer.push(b"", authority=node.authority, instance=str(node.instance))
         except ClientError as error:
             _log.info("a target takes no pushes", target=target, cause=cause_of(error))
-            hint = error.hint if isinstance(error, Refused) else _FORCE
+            hint = error.hint if isinstance(error, Refused) else FORCE
             detail = describe(error, peer.url).rstrip(".")
             raise TargetUnusable(
                 subject, target=target, error_detail=detail, detail=hint
@@ -287,10 +286,16 @@ async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[
 
     A copy that is too large for the target is noted as a conflict.
     """
-    most = min(_MOST_BYTES, _room_in(flow))
+    # A request also has room for the line with the cursor.
+    room = (flow.target.pushbytes or 0) - _BYTES_OF_END
+    most = min(_MOST_BYTES, room)
     request = PushRequest()
     async for copy, line in lines_of(flow.context, copies):
-        if await _is_too_large(flow, copy, line):
+        if len(line) > room:
+            detail = f"it is larger than the {room} bytes that the target takes at once"
+            conflict = conflict_with(copy, Verdict.REFUSED, detail)
+            async with flow.context.database.transaction() as connection:
+                await linkconflicts.add(connection, flow.link.id, [conflict])
             continue
         is_full = request.size + len(line) > most or len(request.copies) == MOST_PUSHED
         if request.copies and is_full:
@@ -299,18 +304,3 @@ async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[
         request.add(copy, line)
     if request.copies:
         yield request
-
-
-def _room_in(flow: PushFlow) -> int:
-    """The bytes of copies that fit in a request, beside the line with the cursor."""
-    return (flow.target.pushbytes or 0) - _BYTES_OF_END
-
-
-async def _is_too_large(flow: PushFlow, copy: Copy, line: bytes) -> bool:
-    if len(line) <= _room_in(flow):
-        return False
-    detail = f"it is larger than the {_room_in(flow)} bytes that the target takes at once"
-    conflict = conflict_with(copy, Verdict.REFUSED.value, detail)
-    async with flow.context.database.transaction() as connection:
-        await linkconflicts.add(connection, flow.link.id, [conflict])
-    return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -49,19 +49,18 @@ from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import policy_of
 from replication.deciding.provenance import Policy
 from replication.deciding.pushscope import check_acceptance
-from replication.feed.confirmations import SAVE_SECONDS
 from replication.feed.feedlines import FeedEnd, read_line
-from replication.peers.linkbounds import LinkGate, most_pushed_bytes, too_many_copies
-from replication.peers.pushers import Pusher, accepting_link, read_pusher
+from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held, most_pushed_bytes
+from replication.peers.pushers import accepting_link, read_pusher
+from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies, linkconflicts
-from replication.store.copies import count_replicas
+from replication.transfer.linkresources import SAVE_SECONDS
+from replication.transfer.linkrun import Start
+from replication.transfer.transfer import LinkPeer, LinkSource
 
 _LONGEST_LOSS = 300
 # Bytes of lines after which reading yields to other requests.
 _READ_AT_ONCE = 256 * 1024
-# Replicas are counted again after a number of changes: the largest number of replicas of a link,
-# divided by this.
-_MEASURED_AGAIN = 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,46 +71,201 @@ class _Intake:
     the time at which the link was last stored as current.
     """
 
-    gate: LinkGate
+    gate: LinkGate = field(default_factory=LinkGate)
     unmeasured: Counter[str] = field(default_factory=Counter)
     reported: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pushed:
-    """The content of a request.
+class _Push:
+    """A request of a pusher, and the link that accepts the request.
 
     Args:
+        policy: the policy for the copies.
+        writable: what the sender may write.
+        query: the step. Copies without `after` are a part of a complete copy.
         copies: the copies, in any order.
-        after: the cursor before the copies; `None` for a part of a complete copy.
         cursor: the cursor up to which every copy was sent; `None` if more copies are to come.
-        begins: a complete copy follows, or a copy of only the differing origins.
-        is_whole: the announced copy is complete.
-        is_current: the sender has no further changes after the copies.
         size: the bytes of the body.
-        expected: the number of copies in the announced copy, if the sender states it.
-        loss: the reason why the sender may lack earlier copies, if the sender lost data.
     """
 
+    context: Context
+    link: Link
+    policy: Policy
+    writable: WriteScope | Everything
+    query: PushQuery
     copies: Sequence[Incoming]
-    after: str | None
     cursor: str | None
-    begins: bool
-    is_whole: bool
-    is_current: bool
     size: int
-    expected: int | None
-    loss: str
+
+    @property
+    def begins(self) -> bool:
+        """Whether a complete copy follows, or a copy of only the differing origins."""
+        return self.query.begin is not None
 
     @property
     def is_question(self) -> bool:
         """Whether the sender only asks for its cursor."""
-        return not (self.copies or self.after or self.cursor or self.begins)
+        return not (self.copies or self.query.after or self.cursor or self.begins)
 
     @property
     def ends_copy(self) -> bool:
         """Whether a complete copy ends with the request."""
-        return self.after is None and self.cursor is not None
+        return self.query.after is None and self.cursor is not None
+
+    @property
+    def intake(self) -> _Intake:
+        return self.context.database.shared.part(_Intake, _Intake)
+
+    async def begin(self, subject: str) -> None:
+        """Begin a complete copy, or a copy of the differing origins.
+
+        Raises:
+            PushOutOfStep: a complete copy is needed.
+        """
+        context, link, is_whole = self.context, self.link, self.query.begin != DIFFERING
+        if not is_whole and await self.needs_all():
+            raise PushOutOfStep(subject, error_detail="a complete copy is needed")
+        loss = printable(self.query.lost[:_LONGEST_LOSS])
+        async with context.database.transaction() as connection:
+            await links.forget_cursor(connection, link, loss=loss)
+            await linkconflicts.forget(connection, link.id)
+            if loss:
+                await links.remember(connection, link, datetime.now(UTC), "lost data", loss)
+            if not is_whole:
+                await doubtedcopies.keep_among(connection, link.id, ())
+        if is_whole:
+            await doubt_copies(context, link, self.policy, overruled=link.doubts)
+        await self.report("copying", copies=self.query.copies)
+
+    def check_step(self, subject: str) -> None:
+        """Refuse copies that would leave a gap.
+
+        Raises:
+            PushOutOfStep
+        """
+        link, after = self.link, self.query.after
+        if after is None and (link.doubts or link.cursor is not None):
+            raise PushOutOfStep(subject, error_detail="no complete copy has begun")
+        if after is not None and after != link.cursor:
+            raise PushOutOfStep(
+                subject, error_detail="they come after another cursor than the last"
+            )
+
+    async def apply(self) -> AppliedBatch:
+        """Apply the copies as a batch of the link when the gate admits it.
+
+        Raises:
+            TooMuchSent: this node has more replicas than the link may bring.
+        """
+        context, link, intake = self.context, self.link, self.intake
+        if not self.copies and self.cursor is None:
+            return AppliedBatch(findings=(), changes=0)
+        most = context.settings.link_copies
+        # The replicas are counted at first, too.
+        if intake.unmeasured.get(link.id, most) >= most // MEASURED_AGAIN:
+            await check_held(context, self.policy)
+            intake.unmeasured[link.id] = 0
+        batch = Batch(
+            copies=self.copies,
+            policy=self.policy,
+            link=link,
+            cursor=self.cursor,
+            size=self.size,
+            behind=0 if self.query.current else None,
+            is_bulk=self.query.after is None,
+            mapping=mapping_of(link.definition),
+            addresses=rules_of(link.definition),
+            writable=self.writable,
+        )
+        async with intake.gate.turn(is_bulk=batch.is_bulk) as turn:
+            applied = await apply_batch(context, batch)
+            turn.has_delayed = applied.has_delayed
+        intake.unmeasured[link.id] += applied.changes
+        if self.ends_copy:
+            await self.remember("copied", "the pusher sent all that was missing")
+        return applied
+
+    async def conflicts(self) -> list[CopyFinding]:
+        """The copies that the link could not apply, after the origin that the request names."""
+        last = self.query.conflicts
+        authority, _, xid = (last or "").partition("\n")
+        after = None if last is None else Origin(authority, xid)
+        async with self.context.database.acquire() as connection:
+            found = await linkconflicts.load(connection, self.link.id, after, MOST_PUSHED)
+        return [
+            CopyFinding(
+                origin=conflict.origin,
+                xid=conflict.xid,
+                epoch=conflict.epoch,
+                verdict=Verdict(conflict.verdict),
+                detail=conflict.detail,
+            )
+            for conflict in found
+        ]
+
+    async def settle(self) -> None:
+        """Drop the copies that their authority lacks once a complete copy has ended.
+
+        A sender asks for the cursor before further copies, so a question about deletions stops the
+        sender until an operator answers.
+
+        Raises:
+            TooManyDeletions: nothing was dropped, and the link asks.
+        """
+        has_ended = self.ends_copy or (self.is_question and self.link.cursor is not None)
+        if has_ended and (number := await drop_doubted(self.context, self.link, self.policy)):
+            detail = f"{counted(number, 'replicas')} not at their authority"
+            await self.remember("dropped", detail)
+
+    async def remember(self, event: str, detail: str) -> None:
+        async with self.context.database.acquire() as connection:
+            await links.remember(connection, self.link, datetime.now(UTC), event, detail)
+
+    async def report(
+        self,
+        state: State,
+        *,
+        error: str | None = None,
+        currentat: datetime | None = None,
+        copies: int | None = None,
+    ) -> None:
+        async with self.context.database.acquire() as connection:
+            await links.save_state(
+                connection,
+                self.link,
+                state,
+                error=error,
+                currentat=currentat,
+                error_class=None if error is None else "too_much",
+                copies=copies,
+            )
+
+    async def report_current(self) -> None:
+        """Store that the link is current, at most once a second if copies have saved the state."""
+        now, reported = asyncio.get_running_loop().time(), self.intake.reported
+        is_known = self.cursor is not None and self.link.state in ("behind", "current")
+        if is_known and now - reported.get(self.link.id, float("-inf")) < SAVE_SECONDS:
+            return
+        reported[self.link.id] = now
+        await self.report("current", currentat=datetime.now(UTC))
+
+    async def needs_all(self) -> bool:
+        """Whether the link needs a complete copy, since replicas are doubted."""
+        if self.link.doubts or self.link.loss is not None:
+            return True
+        if self.link.cursor is not None:
+            return False
+        async with self.context.database.acquire() as connection:
+            return await doubtedcopies.has_overruled(connection, self.link.id)
+
+    async def answer(
+        self, findings: Sequence[CopyFinding] = (), cursor: str | None = None, changes: int = 0
+    ) -> web.Response:
+        end = {"cursor": cursor, "changes": changes, "doubts": await self.needs_all()}
+        shown = [*map(_show_finding, findings), end]
+        body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
+        return web.Response(body=body, content_type=LINES)
 
 
 async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
@@ -128,82 +282,77 @@ async def post_entities(request: web.Request, query: PushQuery) -> web.Response:
         PushAwaitsAnswer: the deletions exceed the limit, and an operator has to decide.
         Forbidden, Unauthenticated: the sender may not write to every path that the link may write.
     """
-    context = request[CONTEXT]
-    pusher = read_pusher(request)
+    push = await _read_push(request, query)
+    link = push.link
+    try:
+        if push.begins:
+            await push.begin(request.path)
+            return await push.answer()
+        if not push.is_question:
+            push.check_step(request.path)
+        applied = await push.apply()
+        findings = await push.conflicts() if push.is_question else applied.findings
+        await push.settle()
+        if query.current and query.after is not None:
+            await push.report_current()
+    except LinkReplaced as error:
+        raise ServerBusy(request.path, detail="What is accepted was changed.") from error
+    except TooManyDeletions as error:
+        raise _asked(push.policy.sender, error.message, request.path) from error
+    except ClientError as error:
+        message = f"{error.message} {error.hint}".strip()
+        await push.report("refused", error=message[:1000])
+        raise PushStopped(
+            request.path,
+            authority=push.policy.sender,
+            error_detail=error.message.rstrip("."),
+            detail="The operator of the node that refuses them finds the reason at the link.",
+        ) from error
+    return await push.answer(findings, push.cursor or link.cursor, applied.changes)
+
+
+async def _read_push(request: web.Request, query: PushQuery) -> _Push:
+    """Read a request of a pusher whose copies are accepted.
+
+    Raises:
+        BadRequest: the parameters or the last line are invalid; the errors of `read_body`.
+        LimitExceeded: the request has too many copies.
+        PushNotAccepted, PushAwaitsAnswer, Forbidden, Unauthenticated: see `post_entities`.
+    """
+    context, pusher = request[CONTEXT], read_pusher(request)
     link = await accepting_link(context, pusher, request.path)
     writable = identity_of(request).scope_of(Permission.PUSH)
     if writable is not EVERYTHING:
         async with context.database.acquire() as connection:
             await check_acceptance(connection, writable, link.definition)
     if link.question is not None:
-        raise _asked(pusher, link.error or "", request.path)
-    pushed = await _read_pushed(request, query)
-    policy = policy_of(
-        link.definition, own=context.database.node.authority, source=pusher.authority
-    )
-    try:
-        if pushed.begins:
-            if not pushed.is_whole and await _needs_all(context, link):
-                raise PushOutOfStep(request.path, error_detail="a complete copy is needed")
-            await _begin(context, link, policy, pushed)
-            return await _answer(context, link, (), None)
-        if not pushed.is_question:
-            _check_step(link, pushed, request.path)
-        applied = await _apply(context, link, policy, pushed, writable)
-        findings = applied.findings
-        if pushed.is_question:
-            findings = await _conflicts(context, link, query.conflicts)
-        # A sender asks for the cursor before further copies, so a question about deletions stops
-        # the sender until an operator answers.
-        is_complete = pushed.is_question and link.cursor is not None
-        if is_complete or pushed.ends_copy:
-            await _drop_doubted(context, link, policy)
-        if pushed.is_current and pushed.after is not None:
-            await _report_current(context, link, is_saved=pushed.cursor is not None)
-    except LinkReplaced as error:
-        raise ServerBusy(request.path, detail="What is accepted was changed.") from error
-    except TooManyDeletions as error:
-        raise _asked(pusher, error.message, request.path) from error
-    except ClientError as error:
-        message = f"{error.message} {error.hint}".strip()
-        await _report(context, link, "refused", error=message[:1000])
-        raise _stopped(pusher, error.message, request.path) from error
-    return await _answer(context, link, findings, pushed.cursor or link.cursor, applied.changes)
-
-
-def _asked(pusher: Pusher, question: str, subject: str) -> PushAwaitsAnswer:
-    return PushAwaitsAnswer(
-        subject,
-        authority=pusher.authority,
-        error_detail=question.rstrip("."),
-        detail="The operator of the node that refuses them answers at the link.",
+        raise _asked(pusher.authority, link.error or "", request.path)
+    body = await read_body(request, most=most_pushed_bytes(context.settings))
+    copies, cursor = await _read_lines(body, request.path)
+    if query.begin is not None and (copies or query.after or cursor):
+        raise BadRequest(request.path, error_detail='nothing goes with "begin"')
+    own = context.database.node.authority
+    return _Push(
+        context=context,
+        link=link,
+        policy=policy_of(link.definition, own=own, source=pusher.authority),
+        writable=writable,
+        query=query,
+        copies=copies,
+        cursor=cursor,
+        size=len(body),
     )
 
 
-def _stopped(pusher: Pusher, reason: str, subject: str) -> PushStopped:
-    return PushStopped(
-        subject,
-        authority=pusher.authority,
-        error_detail=reason.rstrip("."),
-        detail="The operator of the node that refuses them finds the reason at the link.",
-    )
-
-
-async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
-    """The content of a request, of bounded size.
-
-    Raises:
-        BadRequest: the parameters or the last line are invalid; the errors of `read_body`.
-        LimitExceeded: the request has too many copies.
-    """
-    body = await read_body(request, most=most_pushed_bytes(request[CONTEXT].settings))
+async def _read_lines(body: bytes, subject: str) -> tuple[list[Incoming], str | None]:
+    """The copies in a body, and the cursor in its last line, if any."""
     if body.count(b"\n") > MOST_PUSHED + 1:
         raise LimitExceeded(limit=str(MOST_PUSHED), things="copies", setting="fixed")
     copies: list[Incoming] = []
     cursor, size = None, 0
     for line in body.splitlines():
         if cursor is not None:
-            raise BadRequest(request.path, error_detail="something follows the cursor")
+            raise BadRequest(subject, error_detail="something follows the cursor")
         read = read_line(line)
         if isinstance(read, FeedEnd):
             cursor = read.cursor
@@ -214,180 +363,17 @@ async def _read_pushed(request: web.Request, query: PushQuery) -> _Pushed:
             await asyncio.sleep(0)
             size = 0
     if cursor is not None and not is_push_cursor(cursor):
-        raise BadRequest(request.path, error_detail="that cannot be a cursor")
-    pushed = _Pushed(
-        copies=copies,
-        after=query.after,
-        cursor=cursor,
-        begins=query.begin is not None,
-        is_whole=query.begin != DIFFERING,
-        is_current=query.current,
-        size=len(body),
-        expected=query.copies,
-        loss=printable(query.lost[:_LONGEST_LOSS]),
+        raise BadRequest(subject, error_detail="that cannot be a cursor")
+    return copies, cursor
+
+
+def _asked(authority: str, question: str, subject: str) -> PushAwaitsAnswer:
+    return PushAwaitsAnswer(
+        subject,
+        authority=authority,
+        error_detail=question.rstrip("."),
+        detail="The operator of the node that refuses them answers at the link.",
     )
-    if pushed.begins and (copies or query.after or cursor):
-        raise BadRequest(request.path, error_detail='nothing goes with "begin"')
-    return pushed
-
-
-def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
-    """Refuse copies that would leave a gap.
-
-    Raises:
-        PushOutOfStep
-    """
-    if pushed.after is None and (link.doubts or link.cursor is not None):
-        raise PushOutOfStep(subject, error_detail="no complete copy has begun")
-    if pushed.after is not None and pushed.after != link.cursor:
-        raise PushOutOfStep(subject, error_detail="they come after another cursor than the last")
-
-
-async def _begin(context: Context, link: Link, policy: Policy, pushed: _Pushed) -> None:
-    async with context.database.transaction() as connection:
-        await links.forget_cursor(connection, link, loss=pushed.loss)
-        await linkconflicts.forget(connection, link.id)
-        if pushed.loss:
-            at = datetime.now(UTC)
-            await links.remember(connection, link, at, "lost data", pushed.loss)
-        if not pushed.is_whole:
-            await doubtedcopies.keep_among(connection, link.id, ())
-    if pushed.is_whole:
-        await doubt_copies(context, link, policy, overruled=link.doubts)
-    await _report(context, link, "copying", copies=pushed.expected)
-
-
-async def _apply(
-    context: Context, link: Link, policy: Policy, pushed: _Pushed, writable: WriteScope | Everything
-) -> AppliedBatch:
-    """Apply a batch of a link when the gate admits it."""
-    if not pushed.copies and pushed.cursor is None:
-        return AppliedBatch(findings=(), changes=0)
-    await _check_held(context, link, policy)
-    is_bulk = pushed.after is None
-    batch = Batch(
-        copies=pushed.copies,
-        policy=policy,
-        link=link,
-        cursor=pushed.cursor,
-        size=pushed.size,
-        behind=0 if pushed.is_current else None,
-        is_bulk=is_bulk,
-        mapping=mapping_of(link.definition),
-        addresses=rules_of(link.definition),
-        writable=writable,
-    )
-    async with _intake_of(context).gate.turn(is_bulk=is_bulk) as turn:
-        applied = await apply_batch(context, batch)
-        turn.has_delayed = applied.has_delayed
-    _intake_of(context).unmeasured[link.id] += applied.changes
-    if pushed.ends_copy:
-        async with context.database.acquire() as connection:
-            at = datetime.now(UTC)
-            await links.remember(
-                connection, link, at, "copied", "the pusher sent all that was missing"
-            )
-    return applied
-
-
-async def _drop_doubted(context: Context, link: Link, policy: Policy) -> None:
-    if number := await drop_doubted(context, link, policy):
-        detail = f"{counted(number, 'replicas')} not at their authority"
-        async with context.database.acquire() as connection:
-            await links.remember(connection, link, datetime.now(UTC), "dropped", detail)
-
-
-async def _conflicts(context: Context, link: Link, last: str | None) -> list[CopyFinding]:
-    """The copies that a link could not apply, after the origin that the request names."""
-    authority, _, xid = (last or "").partition("\n")
-    after = None if last is None else Origin(authority, xid)
-    async with context.database.acquire() as connection:
-        found = await linkconflicts.load(connection, link.id, after, MOST_PUSHED)
-    return [
-        CopyFinding(
-            origin=conflict.origin,
-            xid=conflict.xid,
-            epoch=conflict.epoch,
-            verdict=Verdict(conflict.verdict),
-            detail=conflict.detail,
-        )
-        for conflict in found
-    ]
-
-
-async def _check_held(context: Context, link: Link, policy: Policy) -> None:
-    """Count the replicas of a link's authorities, at first and after many changes.
-
-    Raises:
-        TooMuchSent
-    """
-    most, unmeasured = context.settings.link_copies, _intake_of(context).unmeasured
-    if unmeasured.get(link.id, most) < most // _MEASURED_AGAIN:
-        return
-    async with context.database.acquire() as connection:
-        held = await count_replicas(connection, policy.authorities, own=policy.own)
-    if held > most:
-        raise too_many_copies(context.settings, "Of its authorities, this node has")
-    unmeasured[link.id] = 0
-
-
-def _intake_of(context: Context) -> _Intake:
-    return context.database.shared.part(_Intake, lambda: _Intake(gate=LinkGate()))
-
-
-async def _report(
-    context: Context,
-    link: Link,
-    state: State,
-    *,
-    error: str | None = None,
-    currentat: datetime | None = None,
-    copies: int | None = None,
-) -> None:
-    async with context.database.acquire() as connection:
-        await links.save_state(
-            connection,
-            link,
-            state,
-            error=error,
-            currentat=currentat,
-            error_class=None if error is None else "too_much",
-            copies=copies,
-        )
-
-
-async def _report_current(context: Context, link: Link, *, is_saved: bool) -> None:
-    """Store that a link is current, at most once a second if copies have saved the state."""
-    now, reported = asyncio.get_running_loop().time(), _intake_of(context).reported
-    is_known = is_saved and link.state in ("behind", "current")
-    if is_known and now - reported.get(link.id, float("-inf")) < SAVE_SECONDS:
-        return
-    reported[link.id] = now
-    await _report(context, link, "current", currentat=datetime.now(UTC))
-
-
-async def _needs_all(context: Context, link: Link) -> bool:
-    """Whether the link needs a complete copy, since replicas are doubted."""
-    if link.doubts or link.loss is not None:
-        return True
-    if link.cursor is not None:
-        return False
-    async with context.database.acquire() as connection:
-        return await doubtedcopies.has_overruled(connection, link.id)
-
-
-async def _answer(
-    context: Context,
-    link: Link,
-    findings: Sequence[CopyFinding],
-    cursor: str | None,
-    changes: int = 0,
-) -> web.Response:
-    doubts = await _needs_all(context, link)
-    end = {"cursor": cursor, "changes": changes, "doubts": doubts}
-    shown = [*map(_show_finding, findings), end]
-    body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
-    return web.Response(body=body, content_type=LINES)
 
 
 def _show_finding(finding: CopyFinding) -> dict[str, Any]:
@@ -402,3 +388,19 @@ def _show_finding(finding: CopyFinding) -> dict[str, Any]:
 
 
 routes: Sequence[Route] = (Route(PUSH, post_entities),)
+
+
+class PushedCopies(LinkSource, LinkPeer):
+    """Gives no pages: the runner of an accepting link only drops and renames pushed copies."""
+
+    async def resume(self, saved: str | None) -> Start[str]:
+        return Start(cursor=saved or "", is_copied=True)
+
+    async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
+        """An empty page: the other catalog sends every copy by requests."""
+        yield CopyPage()
+
+    async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:
+        """No changes, for ever."""
+        await asyncio.Event().wait()
+        yield CopyPage()

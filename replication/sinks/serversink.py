@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from catalog.client import Refused
+from catalog.model.entity import Origin
 from catalog.model.masking import counted
+from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
+from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.logpositions import LogCursor
+from replication.applying.deletionlimit import check_written_losses
+from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
-from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
-from replication.sinks.writebatch import WriteBatch
+from replication.sinks.writebatch import Results, WriteBatch, WriteLink, save_results
 from replication.sinks.writeownership import Listing
-from replication.sinks.writeremoval import (
-    check_absent,
-    find_unwanted,
-    is_unwanted,
-    remove_gone,
-    remove_unwanted,
-)
-from replication.sinks.writeresults import WriteLink
-from replication.sources.ownlog import OwnLog, SentPage
-from replication.store import writtenentities
+from replication.sources.ownlog import OwnLog, SentPage, read_push_cursor, write_push_cursor
+from replication.store import linkconflicts, writtenentities
+from replication.store.linkconflicts import LinkConflict
+from replication.store.writtenentities import WrittenEntity
 from replication.targets.probe import open_target
-from replication.targets.target import Target
-from replication.transfer.linkdryrun import DryRun
+from replication.targets.target import Target, Unwritable, holder_of, is_of_entity, said_in
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
-from replication.transfer.transfer import LinkPeer, LinkSink
+from replication.transfer.transfer import DryRun, LinkPeer, LinkSink
 
 # After so many failures in a row, a fault of the server counts as the refusal of an entity.
 _TOLERANT_AFTER = 5
+_ROWS_AT_ONCE = 1000
+
+_IsGone = Callable[[WrittenEntity], bool]
 
 
 class ServerSink(LinkSink, LinkPeer):
@@ -94,18 +97,15 @@ class ServerSink(LinkSink, LinkPeer):
         await self.meet()
         flow, result = self._link_to_target(), DryRun(rows=0, differing=0)
         listing = Listing(self._target)
-        pages = OwnLog(self._run, self.admits, tombstones=False).everything(None)
+        pages = OwnLog(self._run, tombstones=False).everything(None)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 batch = WriteBatch(flow, compares=True, listing=listing)
                 result.rows += await batch.preview(page.copies, result)
-        async for row in find_unwanted(flow):
+        async for row in _find_unwanted(flow):
             result.note("deleted", row.origin, xid=row.xid)
         result.differing = result.numbers.total()
         return result
-
-    def admits(self, copy: Copy) -> bool:
-        return True
 
     async def drop(self) -> str:
         """Delete the entities that the link has brought, at the command of an operator."""
@@ -113,7 +113,7 @@ class ServerSink(LinkSink, LinkPeer):
         async with self._run.database.transaction() as connection:
             root = self._target.root
             await writtenentities.forget_elsewhere(connection, self._run.link.id, root)
-        number = await remove_unwanted(self._link_to_target(), lambda _: True)
+        number = await _remove_unwanted(self._link_to_target(), lambda _: True)
         return f"{counted(number, 'entities')} at the server"
 
     async def begin(self, found: None) -> None:
@@ -139,7 +139,7 @@ class ServerSink(LinkSink, LinkPeer):
             applied = Applied(
                 copies=len(page.copies), changes=batch.applied, conflicts=batch.conflicts
             )
-            applied.deleted = await remove_gone(flow, plan.gone)
+            applied.deleted = await _remove_gone(flow, plan.gone)
         if page.cursor is not None and is_whole:
             applied.deleted += await self._remove_absent()
         if page.cursor not in (None, self._position):
@@ -168,9 +168,9 @@ class ServerSink(LinkSink, LinkPeer):
 
     async def _remove_absent(self) -> int:
         """Delete the link's entities at the server that this catalog no longer has."""
-        await check_absent(self._flow)
+        await _check_absent(self._flow)
         self._listing = None
-        return await remove_unwanted(self._flow, is_unwanted(self._flow))
+        return await _remove_unwanted(self._flow, _is_unwanted(self._flow))
 
     async def _save(self, position: Position, behind: int | None) -> None:
         """Save the cursor, which names the log of this node and the catalog of the server."""
@@ -187,3 +187,130 @@ class ServerSink(LinkSink, LinkPeer):
                 behind=behind,
             )
         self._position = position
+
+
+async def _remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
+    """Delete the link's entities of copies that the server must no longer have.
+
+    Returns:
+        the number of deleted entities.
+    """
+    if not gone:
+        return 0
+    origins = {origin_of(copy) for copy in gone}
+    holders = {holder_of(copy.xid) for copy in gone}
+    async with flow.context.database.acquire() as connection:
+        rows = await writtenentities.load_at(connection, flow.link.id, holders)
+        for group in sorted(holder for holder in holders if not Xid.parse(holder).rid):
+            rows += await writtenentities.load_below(connection, flow.link.id, group)
+        # An entity that was never brought may have left a conflict.
+        never = origins - {row.origin for row in rows}
+        await linkconflicts.drop(connection, flow.link.id, list(never))
+
+    def is_gone(row: WrittenEntity) -> bool:
+        return row.origin in origins or not row.is_here
+
+    going = {row.origin: row for row in rows if is_gone(row)}
+    return await _remove_from(flow, {row.holder for row in going.values()}, is_gone)
+
+
+async def _check_absent(flow: WriteLink) -> None:
+    """Check the limit of deletions for entities that left this catalog without a tombstone.
+
+    Raises:
+        TooManyDeletions: the link asks, and nothing was deleted.
+    """
+    absent: list[Origin] = []
+    async for rows in _pages(flow):
+        origins = [row.origin for row in rows if not (row.is_here or row.is_adopted)]
+        async with flow.context.database.acquire() as connection:
+            deleted = await store.load_tombstones(connection, origins)
+        absent += [origin for origin in origins if origin not in deleted]
+    await check_written_losses(flow.context, flow.link, absent)
+
+
+def _is_unwanted(flow: WriteLink) -> _IsGone:
+    """A test for entities that the link no longer writes: deleted or deselected entities."""
+    wanted = flow.wanted
+    return lambda row: not (row.is_here and wanted.admits(row.origin))
+
+
+async def _find_unwanted(flow: WriteLink) -> AsyncIterator[WrittenEntity]:
+    """The entities that the link has brought and would delete, without a write."""
+    is_gone = _is_unwanted(flow)
+    async for rows in _pages(flow):
+        for row in rows:
+            if is_gone(row) and not row.is_adopted:
+                yield row
+
+
+async def _remove_unwanted(flow: WriteLink, is_gone: _IsGone) -> int:
+    """Delete the unwanted entities that the link has brought; return their number."""
+    number = 0
+    # A group can be deleted only after its resources, which may be on a later page.
+    for is_resource in (True, False):
+        async for rows in _pages(flow):
+            holders = {row.holder for row in rows if is_gone(row)}
+            chosen = {holder for holder in holders if bool(Xid.parse(holder).rid) == is_resource}
+            number += await _remove_from(flow, chosen, is_gone)
+    return number
+
+
+async def _pages(flow: WriteLink) -> AsyncIterator[list[WrittenEntity]]:
+    after = Origin("", "")
+    while True:
+        async with flow.context.database.acquire() as connection:
+            rows = await writtenentities.page(connection, flow.link.id, after, _ROWS_AT_ONCE)
+        if not rows:
+            return
+        after = rows[-1].origin
+        yield rows
+
+
+async def _remove_from(flow: WriteLink, holders: Iterable[str], is_gone: _IsGone) -> int:
+    number = 0
+    ordered = sorted(holders, key=lambda holder: (-holder.count("/"), holder))
+    for holder in ordered:
+        number += await _remove_at(flow, holder, is_gone)
+    return number
+
+
+async def _remove_at(flow: WriteLink, holder: str, is_gone: _IsGone) -> int:
+    """Delete the unwanted entities of one group or resource."""
+    async with flow.context.database.acquire() as connection:
+        rows = await writtenentities.load_at(connection, flow.link.id, [holder])
+    going = [row for row in rows if is_gone(row)]
+    brought = [row for row in going if not row.is_adopted]
+    results = Results(forgotten=[row.origin for row in going])
+    results.settled = list(results.forgotten)
+    if brought:
+        try:
+            is_empty = await flow.target.remove(
+                Xid.parse(holder),
+                {row.path for row in brought},
+                {row.path for row in rows if row.is_adopted},
+                is_whole=len(going) == len(rows),
+            )
+            if is_empty:
+                results.forgotten = [row.origin for row in rows]
+            results.applied = len(brought)
+        except Unwritable as error:
+            results = _kept(brought, Verdict.COLLIDED, str(error))
+        except Refused as error:
+            if not is_of_entity(error, is_tolerant=flow.is_tolerant):
+                raise
+            results = _kept(brought, Verdict.REFUSED, said_in(error))
+    await save_results(flow, results)
+    return results.applied
+
+
+def _kept(rows: Sequence[WrittenEntity], verdict: Verdict, reason: str) -> Results:
+    """The results for entities that the server keeps: the link deletes them later, if possible."""
+    now = datetime.now(UTC)
+    conflicts = [
+        LinkConflict(
+            origin=row.origin, xid=row.xid, epoch=0, verdict=verdict.value, detail=reason, at=now
+        )
+        for row in rows
+    ]
+    return Results(conflicts=conflicts)

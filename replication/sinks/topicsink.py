@@ -4,36 +4,180 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.concorderrors import TargetUnusable
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.entity import Origin
 from catalog.model.masking import counted
+from catalog.operations.feed import Verdict
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
+from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
-from replication.sinks.publish import Publication, why_anew, why_damaged
-from replication.sources.ownlog import OwnLog, SentPage
-from replication.sources.topiccheckpoints import newest_checkpoint
-from replication.sources.topiccursor import Written
-from replication.sources.topicrecords import Checkpoint
-from replication.store.loghistory import why_lost
-from replication.transfer.linkdryrun import DryRun
+from replication.peers.handshake import software
+from replication.sources.ownlog import OwnLog, SentPage, conflict_with, lines_of
+from replication.store import linkconflicts
+from replication.store.linkconflicts import LinkConflict
+from replication.store.loghistory import read_cursor, why_lost
 from replication.transfer.linkrun import Applied, LinkRun, Start
 from replication.transfer.topicaddress import TopicLost, address_of
-from replication.transfer.transfer import LinkPeer, LinkSink
+from replication.transfer.topicrecords import (
+    CHECKPOINT_KEY,
+    CHECKPOINT_PARTITION,
+    Checkpoint,
+    Written,
+    key_of,
+    newest_checkpoint,
+    place_of,
+    write_checkpoint,
+)
+from replication.transfer.transfer import DryRun, LinkPeer, LinkSink
 
 if TYPE_CHECKING:
-    from replication.sinks.topicwriter import TopicWriter
-    from replication.sources.topic import Topic, TopicBounds
+    from replication.transfer.topic import Topic, TopicBounds, TopicWriter
 
+# The most bytes of records that wait for a joint append.
+_MOST_BYTES = 4 * 1024 * 1024
 # A reader that begins during the complete copy finds a checkpoint near the end.
 _COPIES_BETWEEN_CHECKPOINTS = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Publication:
+    """A complete copy in a topic, with every change after the copy, and the link that writes it.
+
+    Args:
+        largest: the most bytes of a copy.
+        begins: for each partition, the offset where the publication begins.
+        ends: for each partition, the offset after the last appended record.
+        position: the position reached in this node's log; `None` during the complete copy.
+        loss: the reason why this node may lack published entities, if the node lost data.
+        has_conflicts: copies were too large.
+    """
+
+    context: Context
+    link: Link
+    writer: TopicWriter
+    largest: int
+    begins: tuple[int, ...]
+    ends: list[int]
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+    position: Position | None = None
+    loss: str = ""
+    has_conflicts: bool = False
+    _waiting: dict[int, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+    _size: int = 0
+    _sent: int = 0
+    _added: list[Origin] = field(default_factory=list)
+    _refused: list[LinkConflict] = field(default_factory=list)
+
+    async def add(self, copies: Sequence[Copy]) -> Applied:
+        """Append copies, or let them wait for the next checkpoint.
+
+        Returns:
+            the numbers of copies, and of conflicts, which are copies that are too large.
+        """
+        applied = Applied()
+        async for copy, line in lines_of(self.context, copies):
+            value = line.rstrip(b"\n")
+            if len(value) > self.largest:
+                detail = f"it is larger than the {self.largest} bytes that the topic takes"
+                self._refused.append(conflict_with(copy, Verdict.REFUSED, detail))
+                applied.conflicts += 1
+                continue
+            place = place_of(copy.authority, copy.origin)
+            partition = self.writer.partition_of(place, len(self.begins))
+            self._waiting.setdefault(partition, []).append((key_of(origin_of(copy)), value))
+            self._added.append(origin_of(copy))
+            self._size += len(value)
+            self._sent += len(value)
+            applied.copies += 1
+            if self._size >= _MOST_BYTES:
+                await self._append(self._waiting)
+        applied.changes = applied.copies
+        return applied
+
+    async def checkpoint(self, position: Position | None, *, is_current: bool) -> None:
+        """State that the topic is complete up to a position, and save the cursor.
+
+        Raises:
+            TopicLost: the topic has lost records of the publication.
+        """
+        # A checkpoint states the ends of the partitions, so every record of a partition comes
+        # first.
+        last = self._waiting.pop(CHECKPOINT_PARTITION, [])
+        await self._append(self._waiting)
+        database, cursor = self.context.database, None
+        node = database.node
+        if position is not None:
+            async with database.acquire(database.pools.feed) as connection:
+                cursor = await read_cursor(connection, node.instance, position)
+        checkpoint = Checkpoint(
+            publication=self.id,
+            authority=node.authority,
+            instance=node.instance,
+            link=self.link.id,
+            software=software(),
+            digestversion=DIGEST_VERSION,
+            begins=self.begins,
+            ends=tuple(self.ends),
+            position=cursor,
+            is_current=is_current,
+            at=datetime.now(UTC),
+            loss=self.loss,
+        )
+        await self._append(
+            {CHECKPOINT_PARTITION: [*last, (CHECKPOINT_KEY, write_checkpoint(checkpoint))]}
+        )
+        self.position = position
+        await self._save(cursor, behind=0 if is_current else None)
+
+    async def _append(self, waiting: dict[int, list[tuple[bytes, bytes]]]) -> None:
+        await asyncio.gather(*(self._append_to(each, found) for each, found in waiting.items()))
+        self._waiting, self._size = {}, 0
+
+    async def _append_to(self, partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
+        first, after = await self.writer.append(partition, records)
+        # A topic that was deleted and created again counts offsets from the beginning.
+        if first < self.ends[partition]:
+            raise TopicLost(f"partition {partition} has lost what was appended before")
+        self.ends[partition] = after
+
+    async def _save(self, cursor: LogCursor | None, behind: int | None) -> None:
+        """Save the cursor after the cluster has acknowledged every record before it."""
+        added, refused, sent = self._added, self._refused, self._sent
+        self._added, self._refused, self._sent = [], [], 0
+        written = None
+        if cursor is not None:
+            written = Written(
+                publication=self.id, begins=self.begins, ends=tuple(self.ends), position=cursor
+            )
+        async with self.context.database.transaction() as connection:
+            await links.save_progress(
+                connection,
+                self.link,
+                cursor=None if written is None else str(written),
+                applied=len(added),
+                at=datetime.now(UTC),
+                copies=len(added),
+                size=sent,
+                behind=behind,
+            )
+            if added and self.has_conflicts:
+                await linkconflicts.drop(connection, self.link.id, added)
+            if refused:
+                await linkconflicts.add(connection, self.link.id, refused)
+                self.has_conflicts = True
 
 
 class TopicSink(LinkSink, LinkPeer):
@@ -60,8 +204,7 @@ class TopicSink(LinkSink, LinkPeer):
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         # Kafka is an extra.
-        from replication.sinks.topicwriter import open_writer
-        from replication.sources.topic import open_topic
+        from replication.transfer.topic import open_topic, open_writer, prepare
 
         settings = self._run.settings
         address = address_of(self._run.link.definition.target, settings)
@@ -82,19 +225,16 @@ class TopicSink(LinkSink, LinkPeer):
         Raises:
             ClientError: another catalog or another link publishes to the topic.
         """
-        context = self._run.context
-        if rival := await find_rival(
-            connection, context, link.definition, self._checkpoint, link.id
-        ):
-            raise rival
+        await _check_rival(
+            connection, self._run.context, link.definition, self._checkpoint, link.id
+        )
 
     async def resume(self, saved: str | None) -> Start[Position]:
         """Continue the publication of the topic, or begin a new publication."""
         run, checkpoint, bounds = self._run, self._checkpoint, self._bounds
         written, self._since_checkpoint = _read_written(saved), 0
         loss = await self._loss_since(checkpoint)
-        reason = await self._why_anew(written, loss)
-        self._reason, self._told_at = reason, float("-inf")
+        self._reason, self._told_at = await self._why_anew(written, loss), float("-inf")
         self._publication = publication = Publication(
             context=run.context,
             link=run.link,
@@ -104,7 +244,7 @@ class TopicSink(LinkSink, LinkPeer):
             ends=[*bounds.ends],
             has_conflicts=run.link.conflicts > 0,
         )
-        if written is None or reason:
+        if written is None or self._reason:
             publication.loss = loss
             return Start(cursor=None, is_copied=False)
         publication.id, publication.begins = written.publication, written.begins
@@ -113,13 +253,28 @@ class TopicSink(LinkSink, LinkPeer):
         return Start(cursor=publication.position, is_copied=True)
 
     async def _why_anew(self, written: Written | None, loss: str) -> str:
-        """The reason why everything is published again; "" if the publication continues."""
-        instance = self._run.database.node.instance
-        if reason := why_anew(written, self._checkpoint, self._bounds, instance):
-            return reason
+        """The reason why everything is published again; "" if the publication continues.
+
+        Args:
+            written: the last write of this node to the topic, as its link has stored the write.
+        """
+        checkpoint, database = self._checkpoint, self._run.database
+        own = database.node.instance
+        if written is None:
+            return "the topic had none" if checkpoint is None else "the link begins anew"
+        if checkpoint is None:
+            return "the topic was deleted or emptied"
+        if checkpoint.instance != own or not written.position.is_of(own):
+            return "this node was restored"
+        if checkpoint.publication != written.publication:
+            return "the topic has another publication"
+        if damage := _why_damaged(written.begins, written.ends, self._bounds):
+            return damage
         if loss:
             return f"this node lost what it had published: {loss}"
-        if not await self._reaches(written):
+        async with database.snapshot(database.pools.tasks) as connection:
+            head = await read_head(connection)
+        if not head.reaches(written.position.position):
             return "the change log does not reach back to what was published last"
         return ""
 
@@ -130,7 +285,7 @@ class TopicSink(LinkSink, LinkPeer):
             ClientError: the cluster does not answer now, or another catalog publishes to the topic.
         """
         # Kafka is an extra.
-        from replication.sources.topic import open_topic
+        from replication.transfer.topic import open_topic
 
         run, written = self._run, _read_written(self._run.link.cursor)
         address = address_of(run.link.definition.target, run.settings)
@@ -141,13 +296,12 @@ class TopicSink(LinkSink, LinkPeer):
                 async with run.database.snapshot() as connection:
                     await self.identify(connection, run.link)
                 loss = await self._loss_since(self._checkpoint)
-                is_anew = written is None or await self._why_anew(written, loss) != ""
-        log = OwnLog(run, self.admits)
+                is_anew = await self._why_anew(written, loss) != ""
+        log, result = OwnLog(run), DryRun(rows=0, differing=0)
         if is_anew or written is None:
             pages = log.everything(None)
         else:
             pages = log.changes(written.position.position)
-        result = DryRun(rows=0, differing=0)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 for copy in page.copies:
@@ -157,9 +311,6 @@ class TopicSink(LinkSink, LinkPeer):
                     break
         result.rows = result.differing = result.numbers.total()
         return result
-
-    def admits(self, copy: Copy) -> bool:
-        return True
 
     async def begin(self, found: None) -> None:
         """Announce the new publication to readers."""
@@ -213,14 +364,6 @@ class TopicSink(LinkSink, LinkPeer):
         async with database.acquire(database.pools.tasks) as connection:
             return await why_lost(connection, checkpoint.position)
 
-    async def _reaches(self, written: Written | None) -> bool:
-        """Whether this node's log continues from a write."""
-        if written is None:
-            return False
-        database = self._run.database
-        async with database.snapshot(database.pools.tasks) as connection:
-            return (await read_head(connection)).reaches(written.position.position)
-
     async def _check(self) -> None:
         """Check that the topic is still complete.
 
@@ -232,72 +375,53 @@ class TopicSink(LinkSink, LinkPeer):
         if not partitions:
             raise TopicLost("the topic was deleted")
         bounds, publication = await self._topic.bounds(partitions), self._publication
-        if fault := why_damaged(publication.begins, publication.ends, bounds):
+        if fault := _why_damaged(publication.begins, publication.ends, bounds):
             raise TopicLost(fault)
 
 
-async def prepare(topic: Topic) -> int:
-    """Create a missing topic; return the most bytes that the topic takes for a copy.
-
-    Raises:
-        TopicUnusable: the topic cannot be created or read.
-        ClientError: the topic exists, but does not keep copies.
-    """
-    # Kafka is an extra.
-    from replication.sources.topicsettings import (
-        create_topic,
-        largest_in,
-        read_settings,
-        set_up_topic,
-        why_unfit,
-    )
-
-    partitions = await topic.partitions()
-    if not partitions:
-        await create_topic(topic)
-        partitions = await topic.partitions()
-    settings = await read_settings(topic)
-    if why_unfit(settings) and (await topic.bounds(partitions)).is_empty:
-        await set_up_topic(topic)
-        settings = await read_settings(topic)
-    if fault := why_unfit(settings):
-        raise ClientError(
-            f"The topic cannot hold copies: {fault}.",
-            "Change its settings, delete it, or name another topic.",
-        )
-    return largest_in(settings)
+def _why_damaged(begins: Iterable[int], ends: Sequence[int], bounds: TopicBounds) -> str:
+    """The reason why a topic has lost records between two offsets; "" if it may be complete."""
+    if len(ends) != len(bounds.ends):
+        return f"the topic has {len(bounds.ends)} partitions, it had {len(ends)}"
+    if any(now < then for now, then in zip(bounds.ends, ends, strict=True)):
+        return "the topic ends before what was written last: it was truncated or created anew"
+    if any(now > then for now, then in zip(bounds.begins, begins, strict=True)):
+        return "the topic has lost its beginning: records were deleted"
+    return ""
 
 
-async def find_rival(
+async def _check_rival(
     connection: Connection,
     context: Context,
     definition: LinkDefinition,
     checkpoint: Checkpoint | None,
     link: str | None = None,
-) -> ClientError | None:
-    """The error for a topic with a different publisher: a catalog, or a link of this node.
+) -> None:
+    """Check that no other catalog, and no other link of this node, publishes to a topic.
 
     Args:
         definition: the definition of the link.
         checkpoint: the newest checkpoint of the topic.
         link: the id of the link; `None` for a new link.
+
+    Raises:
+        ClientError
     """
     if checkpoint is None:
-        return None
+        return
     node = context.database.node
     if checkpoint.authority != node.authority:
-        return ClientError(
+        raise ClientError(
             f"{checkpoint.authority} publishes to the topic already.",
             "Give each source a topic of its own.",
         )
     if checkpoint.instance == node.instance and checkpoint.link != link:
         other = await links.get(connection, checkpoint.link)
         if other is not None and other.definition.target == definition.target:
-            return ClientError(
+            raise ClientError(
                 f"Link {other.id} publishes to the topic already.",
                 f"Remove one of the two: `concord link remove {other.id}`.",
             )
-    return None
 
 
 async def probe_topic_to_publish(
@@ -308,7 +432,7 @@ async def probe_topic_to_publish(
     Raises:
         TargetUnusable
     """
-    from replication.sources.topic import open_topic
+    from replication.transfer.topic import open_topic, prepare
 
     target = definition.target
     try:
@@ -317,8 +441,7 @@ async def probe_topic_to_publish(
             found = await newest_checkpoint(topic, await topic.bounds(await topic.partitions()))
             checkpoint = None if found is None else found[0]
             async with context.database.acquire() as connection:
-                if rival := await find_rival(connection, context, definition, checkpoint):
-                    raise rival
+                await _check_rival(connection, context, definition, checkpoint)
     except ClientError as error:
         raise TargetUnusable(
             subject, target=target, error_detail=error.message.rstrip("."), detail=error.hint

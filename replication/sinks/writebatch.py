@@ -1,28 +1,99 @@
-"""Decides which entities of a batch need a write to the server, and writes them."""
+"""Writes a batch of entities to a server where needed, and saves the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from catalog.client import Refused
+from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
-from catalog.store import entities
+from catalog.store import entities, links
+from catalog.store.links import Link
 from replication.deciding.batch import CopyFinding
-from replication.deciding.provenance import Copy
-from replication.sinks.writeownership import OTHERS, HolderState, Listing, ServerOwnership
-from replication.sinks.writeresults import Results, WriteLink, conflict_of, save_results
-from replication.store import writtenentities
+from replication.deciding.provenance import Copy, CopyFilter
+from replication.sinks.writeownership import OTHERS, Listing, ServerOwnership
+from replication.sources.ownlog import conflict_with, sent_by
+from replication.store import linkconflicts, writtenentities
+from replication.store.linkconflicts import LinkConflict
 from replication.store.writtenentities import WrittenEntity
-from replication.targets.requests import is_of_entity, said_in
-from replication.targets.target import Item, Translation, Unwritable, holder_of
-from replication.transfer.linkdryrun import DryRun
+from replication.targets.target import (
+    Item,
+    Target,
+    Translation,
+    Unwritable,
+    holder_of,
+    is_of_entity,
+    said_in,
+)
+from replication.transfer.transfer import DryRun
 
 _SAVED_AT_ONCE = 50
 # The entities of resources in one request, and the bytes of the documents of each resource.
 _CREATED_AT_ONCE = 100
 _SMALL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLink:
+    """A link and the server of its writes.
+
+    Args:
+        mark: the mark in the entities that the link brings.
+        is_tolerant: persistent faults of the server count as refusals of single entities.
+    """
+
+    context: Context
+    link: Link
+    target: Target
+    mark: str
+    is_tolerant: bool = False
+
+    def take_sent(self) -> int:
+        """The bytes that were sent to the server since the last call."""
+        sent, self.target.client.sent = self.target.client.sent, 0
+        return sent
+
+    @property
+    def wanted(self) -> CopyFilter:
+        """The copies that the link writes."""
+        return sent_by(self.context, self.link.definition)
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """The results that are not saved yet."""
+
+    written: list[WrittenEntity] = field(default_factory=list)
+    settled: list[Origin] = field(default_factory=list)
+    forgotten: list[Origin] = field(default_factory=list)
+    conflicts: list[LinkConflict] = field(default_factory=list)
+    applied: int = 0
+
+
+async def save_results(flow: WriteLink, results: Results) -> None:
+    """Save the answers of the server, and the new and settled conflicts."""
+    id = flow.link.id
+    async with flow.context.database.transaction() as connection:
+        if results.written:
+            await writtenentities.save(connection, id, results.written)
+        if results.forgotten:
+            await writtenentities.forget(connection, id, results.forgotten)
+        if results.settled:
+            await linkconflicts.drop(connection, id, results.settled)
+        if results.conflicts:
+            await linkconflicts.add(connection, id, results.conflicts)
+        await links.save_progress(
+            connection,
+            flow.link,
+            cursor=None,
+            applied=results.applied,
+            at=datetime.now(UTC),
+            copies=results.applied,
+            size=flow.take_sent(),
+        )
 
 
 class WriteBatch:
@@ -39,16 +110,14 @@ class WriteBatch:
         self._target = flow.target
         self._compares = compares
         self._listing = listing
-        self._written: dict[Origin, WrittenEntity] = {}
-        self._paths: set[str] = set()
-        self._with_versions: set[str] = set()
+        self._written: dict[Origin, WrittenEntity]
+        self._paths: set[str]
+        self._with_versions: set[str]
+        self._ownership: ServerOwnership
         # The new entities of this batch, and the entities that a joint request has created.
         self._noted: set[Origin] = set()
         self._created: set[Origin] = set()
         self._documents: dict[str, bytes] = {}
-        self._ownership = ServerOwnership(
-            flow.target, (), (), flow.mark, listing=None, compares=False
-        )
         self._results = Results()
         self.applied = self.conflicts = 0
 
@@ -59,9 +128,9 @@ class WriteBatch:
             for copy, reason in plan.faults:
                 self._refuse(copy, Verdict.INVALID, reason)
             for kind in ("group", "version", "resource"):
-                items = [item for item in plan.items if item.xid.kind == kind]
                 if kind == "version":
                     await self._create_resources([i for i in plan.items if i.xid.kind != "group"])
+                items = [item for item in plan.items if item.xid.kind == kind]
                 await self._write_all([i for i in items if i.origin not in self._created])
         finally:
             # After an error, the server still has the entities that were written before it.
@@ -84,15 +153,14 @@ class WriteBatch:
                 outcome = "changed" if is_there else "created"
                 result.note(outcome, item.origin, item.entity.epoch, item.entity.xid)
         for refused in self._results.conflicts:
-            verdict = Verdict(refused.verdict)
             finding = CopyFinding(
                 origin=refused.origin,
                 xid=refused.xid,
                 epoch=refused.epoch,
-                verdict=verdict,
+                verdict=Verdict(refused.verdict),
                 detail=refused.detail,
             )
-            result.add(verdict.value, finding)
+            result.add(refused.verdict, finding)
         return len(plan.items) + len(plan.faults)
 
     async def _plan(self, copies: Sequence[Copy]) -> Translation:
@@ -126,7 +194,7 @@ class WriteBatch:
             noted = {i.origin: self._as_new(i) for i in wanted if i.origin not in self._written}
             await self._note(noted)
             for item in wanted:
-                await self._write(item, is_noted=item.origin in self._noted)
+                await self._write(item)
             await self._save()
 
     async def _create_resources(self, items: Sequence[Item]) -> None:
@@ -143,7 +211,8 @@ class WriteBatch:
             versions = [each for each in members if each.xid.kind == "version"]
             await self._ownership.settle(members[0], versions or members)
             owned = self._ownership[members[0]]
-            is_known = any(self._is_answered(each) for each in members)
+            written = [self._written.get(each.origin) for each in members]
+            is_known = any(each is not None and each.digest for each in written)
             if owned.is_there or owned.fault or is_known or not self._is_complete(members[-1]):
                 continue
             if not await self._are_small(members):
@@ -159,10 +228,6 @@ class WriteBatch:
     def _is_complete(self, item: Item) -> bool:
         """Whether a resource can be created: without a version, a server would invent one."""
         return item.holder in self._with_versions or "xref" in item.content
-
-    def _is_answered(self, item: Item) -> bool:
-        written = self._written.get(item.origin)
-        return written is not None and written.digest != b""
 
     async def _are_small(self, items: Sequence[Item]) -> bool:
         """Whether the documents of a resource fit into a joint request."""
@@ -255,39 +320,33 @@ class WriteBatch:
             self._results.written.append(kept)
         return False
 
-    async def _write(self, item: Item, *, is_noted: bool) -> None:
+    async def _write(self, item: Item) -> None:
         owned, written = self._ownership[item], self._written[item.origin]
         if owned.fault:
-            self._fail(item, owned, Verdict.REFUSED, owned.fault, is_noted=is_noted)
-            return
+            return self._fail(item, Verdict.REFUSED, owned.fault)
         if item.xid.kind == "resource" and not owned.is_there and "xref" not in item.content:
-            fault = "the server has none of its versions"
-            self._fail(item, owned, Verdict.REFUSED, fault, is_noted=is_noted)
-            return
-        is_new = is_noted and written.path not in (owned.found or {})
+            return self._fail(item, Verdict.REFUSED, "the server has none of its versions")
         document = await self._document(item)
         if document is None and item.entity.document_sha256 is not None:
-            self._fail(item, owned, Verdict.INVALID, "its document is gone", is_noted=is_noted)
-            return
+            return self._fail(item, Verdict.INVALID, "its document is gone")
+        is_new = item.origin in self._noted and written.path not in (owned.found or {})
         try:
             answer = await self._target.write(item, document, written, is_new=is_new)
         except Unwritable as error:
-            self._fail(item, owned, Verdict.INVALID, str(error), is_noted=is_noted)
-            return
+            return self._fail(item, Verdict.INVALID, str(error))
         except Refused as error:
             if not is_of_entity(error, is_tolerant=self._flow.is_tolerant):
                 raise
-            self._fail(item, owned, Verdict.REFUSED, said_in(error), is_noted=is_noted)
-            return
+            return self._fail(item, Verdict.REFUSED, said_in(error))
         owned.is_there = True
-        self._took(item, replace(written, path=answer.path, tag=answer.tag))
+        return self._took(item, replace(written, path=answer.path, tag=answer.tag))
 
-    def _fail(
-        self, item: Item, owned: HolderState, verdict: Verdict, reason: str, *, is_noted: bool
-    ) -> None:
+    def _fail(self, item: Item, verdict: Verdict, reason: str) -> None:
+        """Refuse an item at its write; items below a missing group are refused, too."""
+        owned = self._ownership[item]
         if item.xid.kind == "group" and not owned.is_there:
             owned.fault = reason
-        if is_noted:
+        if item.origin in self._noted:
             self._results.forgotten.append(item.origin)
         self._refuse(item.entity, verdict, reason)
 
@@ -299,11 +358,11 @@ class WriteBatch:
             return (await entities.load_documents(connection, [xid])).get(xid)
 
     def _refuse(self, copy: Copy, verdict: Verdict, reason: str) -> None:
-        self._results.conflicts.append(conflict_of(copy, verdict, reason))
+        self._results.conflicts.append(conflict_with(copy, verdict, reason))
 
     async def _save(self) -> None:
         results, self._results = self._results, Results()
         self.applied += results.applied
         self.conflicts += len(results.conflicts)
-        if results.size:
+        if results != Results():
             await save_results(self._flow, results)

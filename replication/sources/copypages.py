@@ -1,20 +1,25 @@
-"""Pages of copies from a source, cut from a stream of lines."""
+"""Pages of copies from a source, cut from a stream of lines, and selected by labels."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from catalog.client import ClientError, Unreachable
 from catalog.context import Context
-from catalog.model.entity import Entity, Origin
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import group_path
+from catalog.store import entities as store
 from replication.applying.apply import AppliedBatch
-from replication.deciding.copychecks import CheckedCopies, Incoming
+from replication.deciding.batch import origin_of
+from replication.deciding.copychecks import CheckedCopies, Incoming, MalformedCopy
+from replication.deciding.labels import LabelSieve, has_labels, is_default, resource_path
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance
 from replication.signing.signaturechecks import AHEAD, begin_ahead
+from replication.transfer.linkrun import LinkRun
 from replication.transfer.transfer import LinkPage
 
 _MOST_COPIES = 2000
@@ -25,6 +30,9 @@ COPIES_OF_ONE = 4
 _SLICE = 16
 # The size of batches while writes of clients wait for them.
 _COPIES_AMONG_OTHERS = 200
+# Small, since the whole page is held in memory before it is sorted.
+_PAGE = 200
+_SCOPES_AT_ONCE = 50
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,3 +159,120 @@ class _Batches:
 def without_content(copy: Incoming) -> Incoming:
     """A copy as a dry run keeps it, with only the parts for a decision."""
     return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy
+
+
+async def labelled_changes(
+    run: LinkRun, cursor: str, wait_seconds: float, filters: Sequence[tuple[str, str]]
+) -> AsyncGenerator[CopyPage]:
+    """The pages of one answer of the source's feed, for a link that selects by labels.
+
+    The cursor comes last, with the groups and resources that may have lost their labels.
+    """
+    lines = run.peer.change_lines(cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=filters)
+    allowance = Allowance.of(run.settings, COPIES_OF_ONE * _PAGE)
+    copies: list[Incoming] = []
+    end = CopyPage()
+    async with contextlib.aclosing(pages_of(run.context, lines, allowance)) as pages:
+        async for end in pages:
+            copies += end.copies
+    units = frozenset(origin for copy in copies for origin in _units_of(copy))
+    if units:
+        async with run.database.acquire() as connection:
+            held = await store.load_by_origin(connection, units)
+        page = _Sorted(copies, held, run.link.definition.labels)
+        for start in range(0, len(page.ask), _SCOPES_AT_ONCE):
+            named = [each for each in filters if each[0] != "scope"]
+            named += [("scope", each.xid) for each in page.ask[start : start + _SCOPES_AT_ONCE]]
+            async for asked in labelled_listing(run, run.peer.snapshot_lines(named)):
+                # The feed's own cursor, which comes last, is older: the listing may lack changes of
+                # other entities.
+                asked.cursor, asked.present = None, ()
+                yield asked
+        if page.apply:
+            yield CopyPage(copies=page.apply)
+    yield CopyPage(cursor=end.cursor, labelled=units, is_last=end.is_last)
+
+
+async def labelled_listing(
+    run: LinkRun, lines: AsyncGenerator[bytes], *, is_bulk: bool = False
+) -> AsyncGenerator[CopyPage]:
+    """The labelled entities of a complete listing, and the origins of the remaining entities."""
+    sieve = LabelSieve(run.link.definition.labels)
+    pages = pages_of(run.context, lines, Allowance.of(run.settings), is_bulk=is_bulk)
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            passed = [each for copy in page.copies for each in sieve.take(copy)]
+            is_complete = page.cursor is not None
+            if is_complete:
+                passed += sieve.end()
+            left_out = sieve.left_out(is_complete=is_complete)
+            selected = CopyPage(
+                copies=passed,
+                cursor=page.cursor,
+                is_bulk=is_bulk,
+                present=[origin_of(each) for each in left_out],
+            )
+            yield selected
+            page.applied = selected.applied
+
+
+class _Sorted:
+    """The copies of a page of the feed: `apply` to apply, `ask` to request with their descendants.
+
+    Args:
+        held: the held groups and resources of the page.
+    """
+
+    def __init__(
+        self, copies: Collection[Incoming], held: dict[Origin, Entity], labels: Collection[str]
+    ) -> None:
+        self.apply: list[Incoming] = []
+        self.ask: list[Origin] = []
+        self._held = held
+        self._labels = labels
+        self._live = {origin_of(copy): copy for copy in copies if isinstance(copy, Entity)}
+        self._followed: set[Origin] = set()
+        for copy in sorted(copies, key=lambda each: each.origin.count("/")):
+            if isinstance(copy, Tombstone | MalformedCopy):
+                units = _units_of(copy)
+                # A deletion of an entity that this node does not hold is of no use.
+                if not units or any(unit in held for unit in units):
+                    self.apply.append(copy)
+            elif self._is_followed(copy):
+                self._followed.add(origin_of(copy))
+                self.apply.append(copy)
+
+    def _is_followed(self, copy: Entity) -> bool:
+        """Whether a copy is applied; an origin that may be newly selected is added to `ask`."""
+        origin, held = origin_of(copy), self._held
+        before = held.get(origin)
+        if copy.kind == "group":
+            if self._is_labelled(copy) and not self._is_labelled(before):
+                self.ask.append(origin)
+            return before is not None
+        resource = Origin(copy.authority, resource_path(copy.origin))
+        if copy.kind == "version":
+            return resource in held or resource in self._followed
+        if before is not None:
+            return True
+        group = Origin(copy.authority, group_path(copy.origin))
+        if group in self.ask:
+            return False
+        if group in held and self._is_labelled(self._live.get(group)):
+            return True
+        id = copy.attributes.get("defaultversionid")
+        default = self._live.get(Origin(copy.authority, f"{copy.origin}/versions/{id}"))
+        if default is None or (is_default(copy, default) and self._is_labelled(default)):
+            self.ask.append(origin)
+        return False
+
+    def _is_labelled(self, entity: Entity | None) -> bool:
+        return entity is not None and has_labels(entity.attributes, self._labels)
+
+
+def _units_of(copy: Incoming) -> list[Origin]:
+    """The origins of a copy's group and resource."""
+    if isinstance(copy, MalformedCopy) or not copy.origin.startswith("/"):
+        return []
+    paths = {group_path(copy.origin), resource_path(copy.origin)}
+    return [Origin(copy.authority, path) for path in paths]

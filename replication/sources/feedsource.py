@@ -16,16 +16,19 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.pinning import admitted, meet_claim, policy_within
-from replication.feed.sourceloss import loss_told, why_lost
-from replication.feed.wakeup import until_woken
-from replication.peers.handshake import describe, shake_hands, why_own
+from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
 from replication.peers.keyhistories import ask_for_keys
 from replication.peers.linkbounds import Allowance
-from replication.peers.linkerrors import class_of
+from replication.peers.linkerrors import class_of, describe
 from replication.peers.trustrequests import trust_first
 from replication.signing.signaturechecks import read_trust
-from replication.sources.copypages import COPIES_OF_ONE, CopyPage, pages_of
-from replication.sources.labelledfeed import labelled_changes, labelled_listing
+from replication.sources.copypages import (
+    COPIES_OF_ONE,
+    CopyPage,
+    labelled_changes,
+    labelled_listing,
+    pages_of,
+)
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic
 from replication.sources.sourcecomparison import (
     SourceComparison,
@@ -35,7 +38,7 @@ from replication.sources.sourcecomparison import (
 from replication.store import allowances
 from replication.store.linkconflicts import MOST_CONFLICTS, LinkConflict
 from replication.transfer.comparison import DifferingOrigin
-from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start
+from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start, until_woken
 from replication.transfer.transfer import LinkPeer, LinkSource
 
 _PAGE = 1000

@@ -22,12 +22,16 @@ from catalog.model.masking import masked_url
 from catalog.operations.feed import GRANT_NOTIFICATIONS, NOTIFY, NotificationQuery
 from catalog.store import links
 from catalog.store.links import Link
-from replication.peers.handshake import may_pass
+from replication.peers.linkerrors import may_pass
 from replication.transfer.linkrun import LinkRun
 from replication.transfer.topicaddress import TopicLost, TopicUnusable, address_of
 
+_log = structlog.get_logger(__name__)
+
 HINT_SECONDS = 1
 """The shortest time in seconds between two events of a source for a link."""
+_WAIT_SECONDS = 30.0
+_PAUSE_SECONDS = 5.0
 
 
 class LinkGone(XRegistryError):
@@ -148,11 +152,6 @@ routes: Sequence[Route] = (
 )
 
 
-_WAIT_SECONDS = 30.0
-_PAUSE_SECONDS = 5.0
-_log = structlog.get_logger()
-
-
 async def wake_by_topic(topic: str, run: LinkRun) -> None:
     """Wake a link at the events in a topic, for ever.
 
@@ -178,7 +177,7 @@ async def _wake_at_events(url: str, settings: Settings, wakeup: asyncio.Event) -
         TopicUnusable, TopicLost
     """
     # Kafka is an extra.
-    from replication.sources.topic import open_topic
+    from replication.transfer.topic import open_topic
 
     async with open_topic(address_of(url, settings), settings) as topic:
         partitions = await topic.partitions()

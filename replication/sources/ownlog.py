@@ -1,32 +1,40 @@
-"""The source of sending links: this node's own log and catalog."""
+"""The source of sending links: this node's log and catalog; lines, conflicts and cursors."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import re
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 
 from catalog.context import Context
+from catalog.http.responses import shown_or_none
 from catalog.model.entity import Origin
 from catalog.model.linkterms import RELAY
 from catalog.operations.feed import MOST_CHANGES, Verdict
 from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkDefinition
+from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy, CopyFilter
-from replication.feed.feed import pages_of
+from replication.feed.feed import DOCUMENTS_AT_ONCE, pages_of, read_again
+from replication.feed.feedlines import write_copy
 from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
-from replication.feed.wakeup import until_woken
 from replication.store import copies as stored_copies
 from replication.store import linkconflicts
+from replication.store.linkconflicts import LinkConflict
 from replication.transfer.comparison import DigestComparison
-from replication.transfer.linkrun import BeginAgain, LinkRun
+from replication.transfer.linkrun import BeginAgain, LinkRun, until_woken
 from replication.transfer.transfer import LinkPage, LinkSource
 
 # The subject of errors about this node's log.
 _LOG = "/replication/changes"
 _ORIGINS_AT_ONCE = 1000
 _CONFLICTS_AT_ONCE = 200
+_CURSOR = re.compile(r"([0-9a-f]{32})(\.[0-9a-f.]{1,80})@(.*)")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +57,7 @@ class OwnLog(LinkSource):
     """Reads the node's log as it grows.
 
     Args:
-        admits: whether the target takes a copy that the link sends.
+        admits: whether the target takes a copy that the link sends; every copy by default.
         retries_refused: retry copies with the verdict `REFUSED` even without an operator's request.
         tombstones: a complete copy includes tombstones.
     """
@@ -57,7 +65,7 @@ class OwnLog(LinkSource):
     def __init__(
         self,
         run: LinkRun,
-        admits: Callable[[Copy], bool],
+        admits: Callable[[Copy], bool] = lambda copy: True,
         *,
         retries_refused: bool = False,
         tombstones: bool = True,
@@ -180,3 +188,38 @@ def sent_by(context: Context, definition: LinkDefinition) -> CopyFilter:
         scope=definition.scope,
         types=definition.types,
     )
+
+
+async def lines_of(context: Context, copies: Sequence[Copy]) -> AsyncIterator[tuple[Copy, bytes]]:
+    """Copies with their lines, except copies that are deleted or cannot be shown."""
+    for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
+        for copy in await read_again(context, copies[start : start + DOCUMENTS_AT_ONCE]):
+            if line := shown_or_none(copy.xid, partial(write_copy, copy)):
+                yield copy, line
+
+
+def conflict_with(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
+    return LinkConflict(
+        origin=origin_of(copy),
+        xid=copy.xid,
+        epoch=copy.epoch,
+        verdict=verdict.value,
+        detail=detail,
+        at=datetime.now(UTC),
+    )
+
+
+def write_push_cursor(instance: uuid.UUID, cursor: LogCursor, link: str) -> str:
+    """The text of a cursor, with the log and the link, since a different link may send less."""
+    return f"{instance.hex}{str(cursor).removeprefix(cursor.instance)}@{link}"
+
+
+def read_push_cursor(instance: uuid.UUID, link: str, text: str | None) -> LogCursor | None:
+    """The cursor in this log; `None` for a cursor of a different log or link."""
+    found = _CURSOR.fullmatch(text or "")
+    if found is None or found[1] != instance.hex or found[3] != link:
+        return None
+    try:
+        return LogCursor.parse(f"{instance.hex[:8]}{found[2]}")
+    except ValueError:
+        return None

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from catalog.client import Client, ClientError
 from catalog.context import Context
-from catalog.model.digest import BUCKETS
-from catalog.model.entity import Origin
 from catalog.model.xid import Xid
-from catalog.operations.feed import MOST_RANGES
 from catalog.operations.peers import Handshake
-from replication.peers.accessadvice import NO_LINK
-from replication.peers.handshake import describe, shake_hands, why_own
-from replication.peers.linkbounds import Allowance
+from replication.peers.handshake import shake_hands, why_own
+from replication.peers.linkerrors import NO_LINK, describe
 from replication.store import recoveries
 from replication.store.digests import DigestSelection
 from replication.store.recoveries import AnnouncedCopy, RecoverySource
-from replication.transfer.bucketcomparison import divided
-from replication.transfer.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
+from replication.transfer.comparison import DifferingOrigin, descend, list_differing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,34 +32,25 @@ async def survey(replica: Replica, source: RecoverySource) -> None:
     Raises:
         ClientError: the source does not answer, or is no replica.
     """
-    with naming(replica.peer):
-        await _survey(replica, source)
-
-
-async def _survey(replica: Replica, source: RecoverySource) -> None:
     database = replica.context.database
-    found = await meet_replica(replica)
-    async with database.transaction() as connection:
-        await recoveries.meet(connection, source, found.instance)
-    wanted = DigestSelection(authorities=[database.node.authority])
-    descent = await descend(replica, wanted, is_whole=True)
-    assert descent is not None, "it is needed"
-    allowance, difference = Allowance.of(replica.context.settings), descent.difference
-    most = BUCKETS if difference.is_small else MOST_LISTED
-    for part in divided(difference.ranges, MOST_RANGES, most):
-        here = await rows_here(replica, replace(wanted, ranges=part))
-        there = await rows_there(replica, wanted, part, allowance)
-        differing = [
-            _announced(origin, there.get(origin))
-            for origin in {**here, **there}
-            if here.get(origin) != there.get(origin)
-            and origin.authority == database.node.authority
-            and _is_entity(origin.xid)
-        ]
+    own = database.node.authority
+    with naming(replica.peer):
+        found = await meet_replica(replica)
         async with database.transaction() as connection:
-            await recoveries.add_copies(connection, source, differing)
-    async with database.transaction() as connection:
-        await recoveries.note_read(connection, source)
+            await recoveries.meet(connection, source, found.instance)
+        wanted = DigestSelection(authorities=[own])
+        descent = await descend(replica, wanted, is_whole=True)
+        assert descent is not None, "it is needed"
+        async for part in list_differing(replica, wanted, descent.difference):
+            differing = [
+                _announced(each)
+                for each in part
+                if each.origin.authority == own and _is_entity(each.origin.xid)
+            ]
+            async with database.transaction() as connection:
+                await recoveries.add_copies(connection, source, differing)
+        async with database.transaction() as connection:
+            await recoveries.note_read(connection, source)
 
 
 @contextlib.contextmanager
@@ -93,11 +79,12 @@ async def meet_replica(replica: Replica) -> Handshake:
     return found
 
 
-def _announced(origin: Origin, there: OriginState | None) -> AnnouncedCopy:
+def _announced(each: DifferingOrigin) -> AnnouncedCopy:
+    origin, there = each.origin.xid, each.there
     if there is None:
-        return AnnouncedCopy(origin=origin.xid, epoch=None)
+        return AnnouncedCopy(origin=origin, epoch=None)
     return AnnouncedCopy(
-        origin=origin.xid, epoch=there.epoch, is_deleted=there.is_deleted, digest=there.digest
+        origin=origin, epoch=there.epoch, is_deleted=there.is_deleted, digest=there.digest
     )
 
 

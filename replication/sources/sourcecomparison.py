@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 from catalog.client import ClientError
 from catalog.model.entity import Origin
-from catalog.model.xid import depth, group_path
+from catalog.model.xid import group_path
 from catalog.operations.peers import MOST_NAMED, Handshake
 from catalog.store.links import Link
 from replication.deciding.pinning import policy_within
 from replication.deciding.provenance import Policy, may_bring
-from replication.peers.handshake import may_pass
+from replication.peers.linkerrors import may_pass
 from replication.store import handovers
 from replication.store.digests import DigestSelection
 from replication.transfer.comparison import (
@@ -22,6 +22,7 @@ from replication.transfer.comparison import (
     DigestComparison,
     cursor_of,
     find_differences,
+    in_copy_order,
     read_named,
     unsettled,
 )
@@ -101,15 +102,15 @@ async def unsettled_differences(run: LinkRun) -> list[DifferingOrigin] | None:
 
 
 def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin]:
-    """The origins to fetch: deleted origins first, the deepest first, then parents first."""
+    """The origins to fetch, in order."""
     # An entity whose labels match only in this catalog was deleted or relabelled: the source tells
     # which.
-    wanted = [
-        each
+    wanted = {
+        each.origin: each.there
         for each in differing
         if (policy.labels or each.there is not None) and may_bring(each.origin, policy)
-    ]
-    return [each.origin for each in sorted(wanted, key=_order)]
+    }
+    return in_copy_order(wanted)
 
 
 def _is_on_its_way(each: DifferingOrigin, policy: Policy, given: Collection[str]) -> bool:
@@ -134,11 +135,6 @@ async def _authorities(run: LinkRun, policy: Policy) -> tuple[str, list[str]]:
     }
     excluded = {policy.own, *direct - {policy.sender}}
     return cursor, [authority for authority in named if authority not in excluded]
-
-
-def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
-    level, is_deleted = depth(each.origin.xid), each.there is None or each.there.is_deleted
-    return not is_deleted, -level if is_deleted else level, each.origin.xid
 
 
 def losses_in(found: SourceComparison, link: Link) -> list[Origin]:

@@ -28,21 +28,23 @@ from replication.applying.eviction import await_earlier_batches
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.pinning import meet_claim
-from replication.feed.sourceloss import why_lost
-from replication.feed.wakeup import until_woken
-from replication.peers.handshake import why_own
+from replication.peers.handshake import why_lost, why_own
 from replication.sources.copypages import CopyPage
-from replication.sources.topiccheckpoints import newest_checkpoint
-from replication.sources.topiccursor import TopicOffsets
-from replication.sources.topicrecords import CHECKPOINT_PARTITION, Checkpoint, read_record
 from replication.store import doubtedcopies
 from replication.store.linkconflicts import MOST_CONFLICTS
-from replication.transfer.linkrun import LinkRun, PeerIdentity, Start
+from replication.transfer.linkrun import LinkRun, PeerIdentity, Start, until_woken
 from replication.transfer.topicaddress import TopicLost, TopicUnusable, address_of
+from replication.transfer.topicrecords import (
+    CHECKPOINT_PARTITION,
+    Checkpoint,
+    TopicOffsets,
+    newest_checkpoint,
+    read_record,
+)
 from replication.transfer.transfer import LinkPeer, LinkSource
 
 if TYPE_CHECKING:
-    from replication.sources.topic import Topic, TopicBounds, TopicRecord
+    from replication.transfer.topic import Topic, TopicBounds, TopicRecord
 
 _ORIGINS_AT_ONCE = 1000
 # One round each for groups, resources and versions, and one for superseded copies.
@@ -82,7 +84,7 @@ class TopicSource(LinkSource, LinkPeer):
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         # Kafka is an extra.
-        from replication.sources.topic import open_topic
+        from replication.transfer.topic import open_topic
 
         run = self._run
         address = address_of(run.link.definition.source, run.settings)
@@ -334,7 +336,11 @@ class TopicSource(LinkSource, LinkPeer):
         begins, ends = dict(enumerate(self._begins)), dict(enumerate(self._here.offsets))
         async for records in self._topic.read_range(begins, ends):
             copies, _, _ = self._sort(records)
-            again = [c for c in copies if wanted is None or _origin(c) in wanted]
+            again = [
+                copy
+                for copy in copies
+                if wanted is None or Origin(copy.authority, copy.origin) in wanted
+            ]
             if again:
                 yield CopyPage(copies=again, is_bulk=is_bulk)
 
@@ -386,7 +392,7 @@ async def probe_topic(context: Context, definition: LinkDefinition, subject: str
     Raises:
         SourceUnusable: the topic has no publisher, or cannot be followed.
     """
-    from replication.sources.topic import open_topic
+    from replication.transfer.topic import open_topic
 
     fault, hint = "", ""
     try:
@@ -458,9 +464,3 @@ def _is_reached(checkpoint: Checkpoint, offsets: tuple[int, ...]) -> bool:
     ends = list(zip(offsets, checkpoint.ends, strict=False))
     del ends[CHECKPOINT_PARTITION]
     return len(offsets) == len(checkpoint.ends) and all(offset >= end for offset, end in ends)
-
-
-def _origin(copy: Incoming) -> Origin:
-    if isinstance(copy, MalformedCopy):
-        return Origin(copy.authority, copy.origin)
-    return origin_of(copy)

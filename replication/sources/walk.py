@@ -35,8 +35,13 @@ from replication.readers.walkedserver import (
     WalkedServer,
 )
 from replication.sources.copypages import CopyPage, without_content
-from replication.sources.walkabsence import confirm_gone, ends_of, find_absent
-from replication.sources.walkedcopies import CopyMaker, ReadEpochs
+from replication.sources.walkedcopies import (
+    CopyMaker,
+    ReadEpochs,
+    confirm_gone,
+    ends_of,
+    find_absent,
+)
 from replication.store import linkconflicts
 from replication.transfer.linkrun import LinkRun
 

@@ -1,26 +1,28 @@
-"""Makes copies of the entities of a walk: fetches documents, and continues epochs."""
+"""Makes copies of the entities of a walk, and tombstones of the entities that are gone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog.client import Refused
+from catalog.model.digest import canonical
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import depth, group_path
 from catalog.store import entities as store
 from catalog.store.database import Connection, Database
 from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.provenance import MOST_LEAP
 from replication.readers.reader import WalkReader
-from replication.readers.walkedentities import (
-    WalkedEntity,
-    is_same_content,
-    sealed_copy,
-    with_document,
-)
+from replication.readers.walkedentities import WalkedEntity, with_document
 from replication.readers.walkedserver import AnswerMalformed, AnswerTooLarge
+from replication.store import copies as stored_copies
+from replication.store import handovers
+from replication.transfer.linkrun import LinkRun
 
 _Held = Mapping[Origin, Entity | Tombstone]
+_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -145,3 +147,88 @@ def _malformed(entity: Entity, reason: str) -> MalformedCopy:
         epoch=min(entity.epoch, 2**62),
         reason=reason[:500].replace("\0", ""),
     )
+
+
+async def find_absent(run: LinkRun, is_expected: Callable[[str], bool]) -> list[str]:
+    """The xids of the source's held entities for which `is_expected` is false, in order.
+
+    A group that this node has given to the source, and that the source has not taken yet, is not
+    absent.
+    """
+    absent: list[str] = []
+    after = Origin("", "")
+    while True:
+        async with run.database.acquire() as connection:
+            found = await stored_copies.page_entities(
+                connection, [run.policy.sender], after, _AT_ONCE
+            )
+        if not found:
+            break
+        absent += [origin.xid for origin in found if not is_expected(origin.xid)]
+        after = found[-1]
+    async with run.database.acquire() as connection:
+        given = await handovers.read_given(connection, run.policy.sender, datetime.now(UTC))
+    return [xid for xid in absent if group_path(xid) not in given]
+
+
+async def confirm_gone(reader: WalkReader, absent: Sequence[str]) -> list[str]:
+    """The absent entities that the server confirms as deleted, or whose parent is deleted.
+
+    Args:
+        absent: the xids in order, parents before children.
+    """
+    gone: list[str] = []
+    answers: dict[str, bool] = {}
+    for xid in absent:
+        parent = xid.rsplit("/", 2)[0]
+        is_gone = answers.get(parent)
+        if is_gone is None:
+            is_gone = await reader.is_gone(xid)
+        answers[xid] = is_gone
+        if is_gone:
+            gone.append(xid)
+    return gone
+
+
+async def ends_of(run: LinkRun, gone: Sequence[str]) -> AsyncGenerator[list[Incoming]]:
+    """The tombstones of deleted entities, children first."""
+    now = datetime.now(UTC)
+    ordered = sorted(gone, key=depth, reverse=True)
+    for start in range(0, len(ordered), _AT_ONCE):
+        part = ordered[start : start + _AT_ONCE]
+        origins = [Origin(run.policy.sender, xid) for xid in part]
+        async with run.database.acquire() as connection:
+            entities = await store.load_by_origin(connection, origins)
+        yield [end_of(entity, now) for entity in entities.values()]
+
+
+def is_same_content(entity: Entity, held: Entity) -> bool:
+    """Whether an entity equals the held entity, except for the document and the epoch."""
+    return (
+        not held.damage
+        and entity.createdat == held.createdat
+        and entity.modifiedat == held.modifiedat
+        and canonical(entity.attributes) == canonical(held.attributes)
+    )
+
+
+def sealed_copy(entity: Entity, held: Entity | Tombstone | None) -> Entity:
+    """The copy of a server's entity, given the held copy of the same origin.
+
+    The copy keeps the epoch of the server if the epoch is above the held epoch, by `MOST_LEAP` at
+    most. Otherwise the server has begun to count anew, as after a restore or when an entity was
+    deleted and created again: then a copy that differs gets the held epoch plus 1, and an equal
+    copy keeps the held epoch. So catalogs that follow this node see only rising epochs, and this
+    node has the content of the server.
+
+    Raises:
+        ValueError: the entity has numbers without a canonical form.
+    """
+    here = 0 if held is None else held.epoch
+    if here < entity.epoch <= here + MOST_LEAP:
+        return entity.sealed()
+    if isinstance(held, Entity) and not held.damage:
+        copy = replace(entity, epoch=here).sealed()
+        if copy.digest == held.digest:
+            return copy
+    return replace(entity, epoch=here + 1).sealed()

@@ -6,15 +6,24 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from dataclasses import replace
 
-from catalog.client import ClientError
+import structlog
+
+from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
 from catalog.context import Context
+from catalog.http.outbound import open_session
+from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
+from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store.database import Connection, wait_for
-from catalog.store.links import Link
+from catalog.store.links import Link, LinkDefinition
+from catalog.supervisor import LoopTiming
 from replication.deciding.pinning import meet_claim
-from replication.readers.reader import WalkedCatalog
+from replication.peers.handshake import FORCE, PROBE_SECONDS, peer_at, probe, shake_hands, why_own
+from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
+from replication.readers.reader import NoCatalog, WalkedCatalog
 from replication.readers.walkedcatalogs import find_catalog
 from replication.readers.walkedserver import WalkedServer
 from replication.sources.copypages import CopyPage
@@ -26,6 +35,9 @@ from replication.transfer.transfer import LinkPeer, LinkSource
 _PAUSES = 9
 # Seconds for which "unchanged" answers of a server are trusted.
 _TRUST_SECONDS = 3600.0
+_log = structlog.get_logger(__name__)
+
+_OWN = "it is this node itself"
 
 
 class WalkSource(LinkSource, LinkPeer):
@@ -74,7 +86,7 @@ class WalkSource(LinkSource, LinkPeer):
             self._catalog = await find_catalog(
                 self._server, run.context.configuration.model, run.link.definition.dialect
             )
-        run.source = server_identity(run.context, run.link, self._catalog)
+        run.source = _identity_of(run.context, run.link, self._catalog)
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
         source = self._run.source
@@ -107,9 +119,13 @@ class WalkSource(LinkSource, LinkPeer):
         if await wait_for(run.wakeup, max(run.interval, _PAUSES * (loop.time() - self._began))):
             self._memory.forget_parts()
 
+    def new_walk(self) -> Walk:
+        """A walk of the server that the link has met."""
+        return Walk(run=self._run, server=self._server, catalog=self._catalog, memory=self._memory)
+
     async def walk(self) -> AsyncGenerator[CopyPage]:
         """The pages of one walk, within two hours; see `Walk.pages`."""
-        walk = Walk(run=self._run, server=self._server, catalog=self._catalog, memory=self._memory)
+        walk = self.new_walk()
         with self._counting():
             async for page in walk.pages():
                 yield page
@@ -125,7 +141,7 @@ class WalkSource(LinkSource, LinkPeer):
             self._run.peer.slowed += self._server.slowed - before
 
 
-def server_identity(context: Context, link: Link, catalog: WalkedCatalog) -> Handshake:
+def _identity_of(context: Context, link: Link, catalog: WalkedCatalog) -> Handshake:
     """The identity of a walked server, which states none.
 
     Raises:
@@ -144,3 +160,76 @@ def server_identity(context: Context, link: Link, catalog: WalkedCatalog) -> Han
         base=source,
         digestversion=DIGEST_VERSION,
     )
+
+
+async def choose_mode(
+    context: Context,
+    definition: LinkDefinition,
+    subject: str,
+    *,
+    is_named: bool,
+    credential: Credential | None = None,
+) -> tuple[LinkDefinition, FoundCatalog]:
+    """The definition of a link to a source, and the description of the source.
+
+    A server without replication is walked, unless the operator has named another mode.
+
+    Raises:
+        SourceUnusable: the source does not answer, cannot be followed, or is this node.
+    """
+    if definition.mode == "walk":
+        return await _probe_server(context, definition, subject, credential)
+    try:
+        return definition, await probe(context, definition.source, subject, credential)
+    except SourceUnusable as error:
+        cause = error.__cause__
+        has_answered = isinstance(cause, BadAnswer | Refused) and not may_pass(cause)
+        # A Concord node that refuses the credential should be followed with a better one, not
+        # walked.
+        is_refused = isinstance(cause, Refused) and is_kept_out(cause.problem)
+        if is_named or is_refused or not has_answered:
+            raise
+        try:
+            return await _probe_server(context, definition, subject, credential)
+        except SourceUnusable as another:
+            if isinstance(another.__cause__, NoCatalog):
+                raise error from cause
+            raise
+
+
+async def _probe_server(
+    context: Context, definition: LinkDefinition, subject: str, credential: Credential | None
+) -> tuple[LinkDefinition, FoundCatalog]:
+    """Describe a server that can be walked; the link reads the server by the found API."""
+    source = definition.source
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        timing = LoopTiming()
+        server = WalkedServer(
+            source, session, context.settings, timing, attempts=1, credential=credential
+        )
+        try:
+            if await _is_own(context, peer_at(source, session, seconds, credential=credential)):
+                raise SourceUnusable(subject, source=source, error_detail=_OWN)
+            found = await find_catalog(server, context.configuration.model, definition.dialect)
+        except ClientError as error:
+            _log.info("a source cannot be walked", source=source, cause=cause_of(error))
+            fault = describe(error, source).rstrip(".")
+            raise SourceUnusable(
+                subject, source=source, error_detail=fault, detail=FORCE
+            ) from error
+    left = [fault.path for fault in found.faults]
+    return (
+        replace(definition, mode="walk", dialect=found.dialect),
+        FoundCatalog(authority=source, software=found.software, left=left),
+    )
+
+
+async def _is_own(context: Context, peer: Client) -> bool:
+    """Whether a server identifies as this node; a server of other software never does."""
+    try:
+        return bool(why_own(context, await shake_hands(peer)))
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from catalog.client import BadAnswer, Client, JsonObject
+from catalog.client import Client, JsonObject
 from catalog.context import Context
 from catalog.dialects.discovery.load import (
     ENDPOINTS,
@@ -21,8 +21,7 @@ from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
 from replication.deciding.provenance import Copy
 from replication.store.writtenentities import WrittenEntity
-from replication.targets.requests import delete, get_or_none
-from replication.targets.target import Answered, Found, Item, Translation, shape_of
+from replication.targets.target import Answered, Found, Item, Target, Translation, shape_of
 
 _SERVICES = "/services"
 _MESSAGE_GROUPS = "messagegroups"
@@ -30,18 +29,15 @@ _MESSAGE_GROUPS = "messagegroups"
 _SET_BY_SERVER = ("id", "epoch", "url")
 
 
-class DiscoveryTarget:
+class DiscoveryTarget(Target):
     """A Discovery endpoint. Entities that belong to no service are left out."""
 
     def __init__(self, context: Context, client: Client) -> None:
-        self.root = client.url
-        self.identity = client.url
-        self.software = "Discovery"
+        super().__init__(client, client.url, "Discovery")
         self._context = context
-        self.client = client
 
     @classmethod
-    async def open(cls, context: Context, client: Client) -> DiscoveryTarget | None:
+    async def open(cls, context: Context, client: Client, mark: str) -> DiscoveryTarget | None:
         """Look whether a server lists services."""
         answer = await client.request("GET", _SERVICES, params=[("limit", "1")])
         return cls(context, client) if answer.body.lstrip().startswith(b"[") else None
@@ -85,38 +81,26 @@ class DiscoveryTarget:
         if endpoint is None:
             return {}
         path = f"{_SERVICES}/{id_of(endpoint)}"
-        shown = await get_or_none(self.client, path)
+        shown = await self.get_or_none(path)
         if shown is None:
             return {}
         return {path: Found(shape=shape_of(_content_of(shown)), tag=str(shown.get("epoch", "")))}
-
-    async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
-        return {}
-
-    async def create(
-        self, items: Sequence[Item], documents: Mapping[str, bytes]
-    ) -> Mapping[str, str] | None:
-        return None
 
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:
         """Import a service: the server raises its epoch above the sent and the former epoch."""
-        id = id_of(item.entity)
-        service = {"id": id, "epoch": item.entity.epoch, **item.content}
+        service = {"id": id_of(item.entity), "epoch": item.entity.epoch, **item.content}
         await self.client.request(
             "POST", _SERVICES, params=[("import", "")], body=[service], is_repeatable=True
         )
-        return Answered(path=f"{_SERVICES}/{id}")
-
-    async def read_document(self, path: str) -> bytes:
-        raise BadAnswer(self.root + path, "a document")
+        return Answered(path=self.path_of(item))
 
     async def remove(
         self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
         for path in paths:
-            await delete(self.client, path)
+            await self.delete(path)
         return True
 
 

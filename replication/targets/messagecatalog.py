@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from catalog.client import BadAnswer, Client, JsonObject, Refused
+from catalog.context import Context
 from catalog.dialects.messagecatalog.translate import show_group, show_version
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, MESSAGE_GROUPS
 from catalog.dialects.messagecatalog.uris import path_of as catalog_path
@@ -23,14 +24,15 @@ from catalog.store import entities
 from catalog.store.database import Connection
 from replication.deciding.provenance import Copy
 from replication.store.writtenentities import WrittenEntity
-from replication.targets.requests import delete, get_or_none, object_in
 from replication.targets.target import (
     Answered,
     Found,
     Item,
+    Target,
     Translation,
     Unwritable,
     in_order,
+    object_in,
     shape_of,
 )
 
@@ -38,22 +40,19 @@ _SET_BY_SERVER = frozenset({"id", "version", "createdtimeutc", "updatedtimeutc"}
 _MOST_VERSIONS = 10_000
 
 
-class MessageCatalogTarget:
+class MessageCatalogTarget(Target):
     """A Message Catalog, with message groups and messages only."""
 
-    def __init__(self, client: Client) -> None:
-        self.root = client.url
-        self.identity = client.url
-        self.software = "Message Catalog"
-        self.client = client
-
     @classmethod
-    async def open(cls, client: Client) -> MessageCatalogTarget | None:
+    async def open(cls, context: Context, client: Client, mark: str) -> MessageCatalogTarget | None:
         """Look whether a server lists the ids of message groups at its root."""
         answer = await client.request("GET", "/", params=[("limit", "1")])
-        ids = _ids_in(answer.body)
-        is_list = ids is not None and all(isinstance(id, str) for id in ids)
-        return cls(client) if is_list else None
+        try:
+            ids = orjson.loads(answer.body)
+        except orjson.JSONDecodeError:
+            return None
+        is_list = isinstance(ids, list) and all(isinstance(id, str) for id in ids)
+        return cls(client, client.url, "Message Catalog") if is_list else None
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
         plan = Translation()
@@ -90,28 +89,25 @@ class MessageCatalogTarget:
         plan.items.append(Item(entity=entity, content=_content_of(shown)))
 
     def path_of(self, item: Item) -> str:
-        path = catalog_path(item.xid)
-        assert path is not None, "it was planned"
-        return path.removeprefix(CATALOG_ROOT)
+        return _path_at_server(item.xid)
 
     async def find(self, holder: Xid) -> Mapping[str, Found]:
-        path = (catalog_path(holder) or "").removeprefix(CATALOG_ROOT)
+        path = _path_at_server(holder)
         if not holder.rid:
-            shown = await get_or_none(self.client, path)
+            shown = await self.get_or_none(path)
             return {} if shown is None else {path: Found(shape=shape_of(_content_of(shown)))}
         found = {}
         for number in await self._numbers(path):
             version = f"{path}/versions/{number}"
-            shown = await get_or_none(self.client, version)
+            shown = await self.get_or_none(version)
             if shown is not None:
                 shape = shape_of(_content_of(shown))
                 found[version] = Found(shape=shape, is_version=True)
         return found
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
-        path = (catalog_path(group) or "").removeprefix(CATALOG_ROOT)
         found = {}
-        for id in await self._ids(f"{path}/messagedefinitions"):
+        for id in await self._ids(f"{_path_at_server(group)}/messagedefinitions"):
             holder = group.child(GROUP_MESSAGES, str(id))
             found[str(holder)] = await self.find(holder)
         return found
@@ -133,11 +129,6 @@ class MessageCatalogTarget:
                 raise
         return found
 
-    async def create(
-        self, items: Sequence[Item], documents: Mapping[str, bytes]
-    ) -> Mapping[str, str] | None:
-        return None
-
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:
@@ -148,7 +139,11 @@ class MessageCatalogTarget:
         definition, _, _ = written.path.partition("/versions/")
         numbers = await self._numbers(definition)
         if int(xid.vid) in numbers:
-            return await self._keep(item, written)
+            # An existing version cannot be changed.
+            shown = await self.get_or_none(written.path)
+            if shown is None or shape_of(_content_of(shown)) != item.shape:
+                raise Unwritable("a Message Catalog changes no version: add a new one instead")
+            return Answered(path=written.path)
         if numbers and max(numbers) > int(xid.vid):
             raise Unwritable("a Message Catalog takes no version before others that it has")
         body = {"id": xid.rid, "version": int(xid.vid), **item.content}
@@ -156,34 +151,23 @@ class MessageCatalogTarget:
         number = object_in(answer).get("version", int(xid.vid))
         return Answered(path=f"{definition}/versions/{number}")
 
-    async def _keep(self, item: Item, written: WrittenEntity) -> Answered:
-        """Check that an existing version has the wanted content, since it cannot be changed."""
-        shown = await get_or_none(self.client, written.path)
-        if shown is None or shape_of(_content_of(shown)) != item.shape:
-            raise Unwritable("a Message Catalog changes no version: add a new one instead")
-        return Answered(path=written.path)
-
-    async def read_document(self, path: str) -> bytes:
-        raise BadAnswer(self.root + path, "a document")
-
     async def remove(
         self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        path = (catalog_path(holder) or "").removeprefix(CATALOG_ROOT)
+        path = _path_at_server(holder)
         if not holder.rid:
             if await self._ids(f"{path}/messagedefinitions"):
                 raise Unwritable("it stays, since it has definitions that this link did not bring")
-            await delete(self.client, path)
+            await self.delete(path)
             return True
         there = {f"{path}/versions/{number}" for number in await self._numbers(path)}
-        if there <= {*paths}:
-            await delete(self.client, path)
-            return True
-        for version in sorted(there & {*paths}):
-            await delete(self.client, version)
-        if is_whole and there - {*paths, *adopted}:
-            raise Unwritable("it stays, since it has versions that this link did not bring")
-        return False
+        return await self.remove_versions(path, there, paths, adopted, is_whole=is_whole)
+
+
+def _path_at_server(xid: Xid) -> str:
+    path = catalog_path(xid)
+    assert path is not None, "it was planned"
+    return path.removeprefix(CATALOG_ROOT)
 
 
 def _content_of(shown: Mapping[str, Any]) -> JsonObject:
@@ -193,11 +177,3 @@ def _content_of(shown: Mapping[str, Any]) -> JsonObject:
 def _by_number(item: Item) -> tuple[bool, str, int]:
     vid = item.xid.vid
     return bool(vid), item.holder if vid else "", int(vid) if vid else 0
-
-
-def _ids_in(body: bytes) -> list[Any] | None:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, list) else None

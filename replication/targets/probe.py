@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import aiohttp
 import structlog
@@ -14,8 +14,8 @@ from catalog.model.concorderrors import TargetUnusable
 from catalog.model.linkterms import Dialect
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
-from replication.peers.handshake import cause_of, describe, may_pass
-from replication.peers.linkerrors import state_of
+from replication.peers.handshake import FORCE, PROBE_SECONDS
+from replication.peers.linkerrors import cause_of, describe, may_pass, state_of
 from replication.readers.walkedcatalogs import DIALECT_ROOTS
 from replication.targets.discovery import DiscoveryTarget
 from replication.targets.messagecatalog import MessageCatalogTarget
@@ -26,41 +26,17 @@ from replication.targets.xregistry import XRegistryTarget
 _log = structlog.get_logger(__name__)
 
 _LARGEST_ANSWER = 32 * 1024 * 1024
-_PROBE_SECONDS = 10.0
-_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 
-Opener = Callable[[Context, Client, str], Awaitable[Target | None]]
+_TARGETS: Mapping[Dialect, type[Target]] = {
+    "xregistry": XRegistryTarget,
+    "registry04": Registry04Target,
+    "messagecatalog": MessageCatalogTarget,
+    "discovery": DiscoveryTarget,
+}
 
 
 class UnknownApi(ClientError):
     """The server has no API that a link can write to."""
-
-
-async def _open_xregistry(context: Context, client: Client, mark: str) -> Target | None:
-    root = await client.get("/")
-    if not (str(root.get("specversion", "")).startswith("1.") and "registryid" in root):
-        return None
-    return await XRegistryTarget.open(client, root, mark)
-
-
-async def _open_registry04(context: Context, client: Client, mark: str) -> Target | None:
-    return await Registry04Target.open(context, client, mark)
-
-
-async def _open_messagecatalog(context: Context, client: Client, mark: str) -> Target | None:
-    return await MessageCatalogTarget.open(client)
-
-
-async def _open_discovery(context: Context, client: Client, mark: str) -> Target | None:
-    return await DiscoveryTarget.open(context, client)
-
-
-_OPENERS: Mapping[Dialect, Opener] = {
-    "xregistry": _open_xregistry,
-    "registry04": _open_registry04,
-    "messagecatalog": _open_messagecatalog,
-    "discovery": _open_discovery,
-}
 
 
 async def open_target(
@@ -81,7 +57,7 @@ async def open_target(
     Raises:
         ClientError: the server does not answer, or has no suitable API.
     """
-    chosen = [definition.dialect] if definition.dialect else [*_OPENERS]
+    chosen = [definition.dialect] if definition.dialect else [*_TARGETS]
     last: ClientError | None = None
     refusal: ClientError | None = None
     for dialect in chosen:
@@ -95,7 +71,7 @@ async def open_target(
                 credential=credential,
             )
             try:
-                found = await _OPENERS[dialect](context, client, mark)
+                found = await _TARGETS[dialect].open(context, client, mark)
             except ClientError as error:
                 if may_pass(error):
                     raise
@@ -131,7 +107,7 @@ async def probe_server(
     Raises:
         TargetUnusable: the server does not answer, or has no API that a link can write to.
     """
-    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         try:
             found = await open_target(context, session, definition, "", seconds, credential)
@@ -139,9 +115,6 @@ async def probe_server(
             _log.info("a server cannot be written to", cause=cause_of(error))
             detail = describe(error, definition.target).rstrip(".")
             raise TargetUnusable(
-                subject, target=definition.target, error_detail=detail, detail=_FORCE
+                subject, target=definition.target, error_detail=detail, detail=FORCE
             ) from error
-    return FoundCatalog(
-        authority=found.root,
-        software=found.software,
-    )
+    return FoundCatalog(authority=found.root, software=found.software)

@@ -26,33 +26,32 @@ from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from replication.deciding.provenance import Copy
 from replication.store.writtenentities import WrittenEntity
-from replication.targets.requests import delete, get_or_none, members_of, object_in
 from replication.targets.target import (
+    MARK,
     Answered,
     Found,
     Item,
+    Target,
     Translation,
     Unwritable,
     in_order,
-    shape_of,
+    object_in,
+    tag_of,
 )
-from replication.targets.xregistryforms import MARK, tag_of
 
 _META = [("meta", "")]
 _ANY = "application/octet-stream"
 
 
-class Registry04Target:
+class Registry04Target(Target):
     """A CloudEvents Registry 0.4, which shows a resource as its latest version."""
 
     def __init__(
         self, context: Context, client: Client, root: Mapping[str, Any], mark: str
     ) -> None:
-        self.root = client.url
-        self.identity = str(root.get("id"))[:200]
-        self.software = f"CloudEvents Registry {root.get('specVersion')}"[:64]
+        software = f"CloudEvents Registry {root.get('specVersion')}"[:64]
+        super().__init__(client, str(root.get("id"))[:200], software)
         self._context = context
-        self.client = client
         self._mark = mark
 
     @classmethod
@@ -62,22 +61,23 @@ class Registry04Target:
         is_known = str(root.get("specVersion", "")).startswith("0.4")
         return cls(context, client, root, mark) if is_known else None
 
-    def _types(self, xid: Xid) -> Types | None:
+    def _types_or_none(self, xid: Xid) -> Types | None:
         for types in types_in(self._context.model):
             is_named = types.group.native == xid.groups
             if is_named and xid.resources in ("", types.resource.native):
                 return types
         return None
 
-    def _layout(self, entity: Entity) -> Layout:
-        base = self._context.public_base
-        return Layout(self._context.model, base=base, authority=entity.authority)
+    def _types(self, xid: Xid) -> Types:
+        types = self._types_or_none(xid)
+        assert types is not None, "it was planned"
+        return types
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
         plan = Translation()
         for copy in copies:
             xid = Xid.parse(copy.xid)
-            types = self._types(xid)
+            types = self._types_or_none(xid)
             if types is None:
                 plan.faults += [(copy, "edition 0.4 has no such type")] * isinstance(copy, Entity)
             elif not isinstance(copy, Entity):
@@ -88,13 +88,13 @@ class Registry04Target:
         return plan
 
     def _add(self, plan: Translation, entity: Entity, types: Types) -> None:
-        layout = self._layout(entity)
+        base = self._context.public_base
+        layout = Layout(self._context.model, base=base, authority=entity.authority)
         try:
-            shown = (
-                layout.version(entity, types)
-                if entity.kind == "version"
-                else layout.group(entity, types, 0)
-            )
+            if entity.kind == "version":
+                shown = layout.version(entity, types)
+            else:
+                shown = layout.group(entity, types, 0)
         except XRegistryError as error:
             plan.faults.append((entity, error.title))
             return
@@ -105,43 +105,33 @@ class Registry04Target:
 
     async def find(self, holder: Xid) -> Mapping[str, Found]:
         path, types = path_of(holder), self._types(holder)
-        assert types is not None, "it was planned"
         if not holder.rid:
-            shown = await get_or_none(self.client, path)
+            shown = await self.get_or_none(path)
             return {} if shown is None else {path: _found(shown, types)}
         return {
             f"{path}/versions/{id}": _found(shown, types, is_version=True)
-            async for id, shown in members_of(self.client, f"{path}/versions")
+            async for id, shown in self.members(f"{path}/versions")
         }
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
-        types = self._types(group)
-        assert types is not None, "it was planned"
-        found = {}
-        async for id, _ in members_of(self.client, f"{path_of(group)}/{types.resource.plural}"):
+        types, found = self._types(group), {}
+        async for id, _ in self.members(f"{path_of(group)}/{types.resource.plural}"):
             holder = group.child(types.resource.native, id)
             found[str(holder)] = await self.find(holder)
         return found
 
-    async def create(
-        self, items: Sequence[Item], documents: Mapping[str, bytes]
-    ) -> Mapping[str, str] | None:
-        return None
-
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:
-        types = self._types(item.xid)
-        assert types is not None, "it was planned"
         body = {**item.content, "tags": {**(item.content.get("tags") or {}), MARK: self._mark}}
         if not item.xid.rid:
             return await self._write_group(item, body, written)
         path = await self._place_version(item, body, document, written, is_new=is_new)
-        return Answered(path=path, tag=await self._complete(path, item, body, types))
+        return Answered(path=path, tag=await self._complete(path, item, body))
 
     async def _write_group(self, item: Item, body: JsonObject, written: WrittenEntity) -> Answered:
         body["createdOn"] = format_time(item.entity.createdat)
-        if await get_or_none(self.client, written.path) is None:
+        if await self.get_or_none(written.path) is None:
             collection, _, id = written.path.rpartition("/")
             answer = await self.client.request("POST", collection, body={"id": id, **body})
         else:
@@ -188,19 +178,18 @@ class Registry04Target:
         self, method: str, path: str, body: JsonObject, item: Item, document: bytes | None
     ) -> Answer:
         """Send a definition as JSON, or a document with its scalar metadata in headers."""
-        types = self._types(item.xid)
-        if types is None or not types.has_document:
+        if not self._types(item.xid).has_document:
             return await self.client.request(method, path, body=body)
         media_type = str(item.entity.attributes.get("contenttype") or _ANY)
         headers = {**headers_of(body), "Content-Type": encode_url(media_type)}
         return await self.client.request(method, path, body=document or b"", headers=headers)
 
-    async def _complete(self, path: str, item: Item, body: JsonObject, types: Types) -> str:
+    async def _complete(self, path: str, item: Item, body: JsonObject) -> str:
         """Write the metadata of a version where it differs; return the tag.
 
         A new version inherits metadata from the version before.
         """
-        shown = await self.client.get(path, _META)
+        types, shown = self._types(item.xid), await self.client.get(path, _META)
         found = _found(shown, types)
         if found.shape == item.shape and found.owner == self._mark:
             return found.tag
@@ -209,30 +198,19 @@ class Registry04Target:
         answer = await self.client.request("PUT", path, params=_META, body={**gone, **body})
         return tag_of(object_in(answer))
 
-    async def read_document(self, path: str) -> bytes:
-        return (await self.client.request("GET", path)).body
-
     async def remove(
         self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
-        path, types = path_of(holder), self._types(holder)
+        path, types = path_of(holder), self._types_or_none(holder)
         if not holder.rid:
             if types is not None:
-                async for _ in members_of(self.client, f"{path}/{types.resource.plural}"):
+                async for _ in self.members(f"{path}/{types.resource.plural}"):
                     detail = f'it stays, since it has "{types.resource.plural}" of others'
                     raise Unwritable(detail)
-            await delete(self.client, path)
+            await self.delete(path)
             return True
-        members = members_of(self.client, f"{path}/versions")
-        there = {f"{path}/versions/{id}" async for id, _ in members}
-        if there <= {*paths}:
-            await delete(self.client, path)
-            return True
-        for version in sorted(there & {*paths}):
-            await delete(self.client, version)
-        if is_whole and there - {*paths, *adopted}:
-            raise Unwritable("it stays, since it has versions that this link did not bring")
-        return False
+        there = {f"{path}/versions/{id}" async for id, _ in self.members(f"{path}/versions")}
+        return await self.remove_versions(path, there, paths, adopted, is_whole=is_whole)
 
 
 def _content_of(shown: Mapping[str, Any], types: Types) -> JsonObject:
@@ -245,14 +223,8 @@ def _content_of(shown: Mapping[str, Any], types: Types) -> JsonObject:
 
 
 def _found(shown: Mapping[str, Any], types: Types, *, is_version: bool = False) -> Found:
-    tags = shown.get("tags")
-    owner = tags.get(MARK) if isinstance(tags, dict) else None
-    return Found(
-        shape=shape_of(_content_of(shown, types)),
-        tag=tag_of(shown),
-        owner=owner if isinstance(owner, str) else "",
-        is_version=is_version,
-    )
+    content = _content_of(shown, types)
+    return Found.marked(shown, content, shown.get("tags"), is_version=is_version)
 
 
 def _by_number(item: Item) -> tuple[bool, str, bool, int]:

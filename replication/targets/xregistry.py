@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from catalog.client import Client, JsonObject, Params, Refused
+from catalog.client import BadAnswer, Client, JsonObject, Params, Refused
+from catalog.context import Context
 from catalog.load.longwork import aside
 from catalog.model.entity import Entity
+from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from replication.deciding.provenance import Copy
+from replication.readers.walkedregistry import ServerGroupType, ServerResourceType
 from replication.store.writtenentities import WrittenEntity
-from replication.targets.requests import delete, get_or_none, members_of, object_in
-from replication.targets.target import Answered, Found, Item, Translation, Unwritable, in_order
-from replication.targets.xregistryforms import (
-    GroupNames,
-    ResourceNames,
-    body_of,
-    check_types,
-    content_of,
-    found_in,
-    read_model,
+from replication.targets.target import (
+    MARK,
+    Answered,
+    Found,
+    Item,
+    Target,
+    Translation,
+    Unwritable,
+    in_order,
+    object_in,
     tag_of,
 )
 
+# Attributes that a server sets, or that do not belong to the content.
+_SET_BY_SERVER = frozenset(
+    {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "readonly", "isdefault"}
+    | {"formatvalidated", "formatvalidatedreason", "authority", "origin"}
+    | {"compatibilityvalidated", "compatibilityvalidatedreason", "defaultversionurl"}
+    | {"metaurl", "meta", "versionsurl", "versionscount", "versions", "versionid"}
+)
+_DEFAULT, _STICKY = "defaultversionid", "defaultversionsticky"
 _INLINED = [("inline", "versions"), ("inline", "meta")]
 
+ServerModel = Mapping[str, ServerGroupType]
+"""The types of groups of a server's model, by their plurals."""
 
-class XRegistryTarget:
+
+class XRegistryTarget(Target):
     """An xRegistry server, with its model.
 
     Args:
@@ -37,20 +52,19 @@ class XRegistryTarget:
     """
 
     def __init__(
-        self, client: Client, root: Mapping[str, Any], model: Mapping[str, GroupNames], mark: str
+        self, client: Client, root: Mapping[str, Any], model: ServerModel, mark: str
     ) -> None:
-        self.root = client.url
-        self.identity = f"{root.get('registryid')} {root.get('createdat')}"[:200]
-        self.software = f"xRegistry {root.get('specversion')}"[:64]
-        self.client = client
+        identity = f"{root.get('registryid')} {root.get('createdat')}"[:200]
+        super().__init__(client, identity, f"xRegistry {root.get('specversion')}"[:64])
         self._model = model
         self._mark = mark
 
     @classmethod
-    async def open(cls, client: Client, root: Mapping[str, Any], mark: str) -> XRegistryTarget:
-        """Read the model of a server after its root."""
-        model = read_model(await client.get("/model"), f"{client.url}/model")
-        return cls(client, root, model, mark)
+    async def open(cls, context: Context, client: Client, mark: str) -> XRegistryTarget | None:
+        root = await client.get("/")
+        if not (str(root.get("specversion", "")).startswith("1.") and "registryid" in root):
+            return None
+        return cls(client, root, await _read_model(client), mark)
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
         return await aside(len(copies), self._plan, copies)
@@ -62,8 +76,8 @@ class XRegistryTarget:
                 plan.gone.append(copy)
                 continue
             try:
-                kind = check_types(copy.path, self._model)
-                plan.items.append(Item(entity=copy, content=content_of(copy, kind)))
+                content = _content_of(copy, self._kind(copy.path))
+                plan.items.append(Item(entity=copy, content=content))
             except Unwritable as error:
                 plan.faults.append((copy, str(error)))
         plan.items = in_order(plan.items)
@@ -75,46 +89,44 @@ class XRegistryTarget:
     async def find(self, holder: Xid) -> Mapping[str, Found]:
         xid = str(holder)
         if not holder.rid:
-            shown = await get_or_none(self.client, xid)
-            return {} if shown is None else {xid: self._group(holder, shown)}
-        meta = await get_or_none(self.client, f"{xid}/meta")
+            shown = await self.get_or_none(xid)
+            if shown is None:
+                return {}
+            kind = self._model[holder.groups]
+            links = {f"{name}{end}" for name in kind.resources for end in ("", "url", "count")}
+            return {xid: _found_in(shown, {f"{kind.singular}id", *links})}
+        meta = await self.get_or_none(f"{xid}/meta")
         if meta is None:
             return {}
         versions: JsonObject = {}
         if "xref" not in meta:
-            versions = dict([each async for each in members_of(self.client, f"{xid}/versions")])
+            versions = dict([each async for each in self.members(f"{xid}/versions")])
         return self._resource(holder, meta, versions)
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
         found: dict[str, Mapping[str, Found]] = {}
         for plural in self._model[group.groups].resources:
-            async for rid, shown in members_of(self.client, f"{group}/{plural}", _INLINED):
+            async for rid, shown in self.members(f"{group}/{plural}", _INLINED):
                 holder = group.child(plural, rid)
                 meta, versions = shown.get("meta"), shown.get("versions")
-                is_whole = isinstance(meta, dict) and (isinstance(versions, dict) or "xref" in meta)
-                found[str(holder)] = (
-                    self._resource(holder, meta, versions or {})
-                    if is_whole and isinstance(meta, dict)
-                    else await self.find(holder)
-                )
+                if isinstance(meta, dict) and (isinstance(versions, dict) or "xref" in meta):
+                    found[str(holder)] = self._resource(holder, meta, versions or {})
+                else:
+                    found[str(holder)] = await self.find(holder)
         return found
-
-    def _group(self, holder: Xid, shown: Mapping[str, Any]) -> Found:
-        names = self._model[holder.groups]
-        return found_in(shown, names.links | {f"{names.singular}id"})
 
     def _resource(
         self, holder: Xid, meta: Mapping[str, Any], versions: Mapping[str, Any]
     ) -> dict[str, Found]:
-        kind = self._kind(holder)
-        value, encoded, _ = kind.document_names
-        hidden = frozenset({f"{kind.singular}id"})
-        found = {str(holder): found_in(meta, hidden)}
+        kind = self._model[holder.groups].resources[holder.resources]
+        hidden = {f"{kind.singular}id"}
+        found = {str(holder): _found_in(meta, hidden)}
         if "xref" not in meta:
-            hidden |= {value, encoded} if kind.has_document else set()
+            if kind.has_document:
+                hidden |= {kind.singular, f"{kind.singular}base64"}
             for vid, shown in versions.items():
                 shown = shown if isinstance(shown, dict) else {}
-                found[f"{holder}/versions/{vid}"] = found_in(shown, hidden, is_version=True)
+                found[f"{holder}/versions/{vid}"] = _found_in(shown, hidden, is_version=True)
         return found
 
     async def create(
@@ -122,8 +134,7 @@ class XRegistryTarget:
     ) -> Mapping[str, str] | None:
         body: dict[str, JsonObject] = {}
         for item in items:
-            xid, kind = item.entity.xid, self._kind(item.xid)
-            own = body_of(item.entity, item.content, documents.get(xid), kind, self._mark)
+            own = self._body(item, documents.get(item.entity.xid), self._kind(item.xid))
             resource = body.setdefault(item.xid.rid, {})
             if item.xid.vid:
                 resource.setdefault("versions", {})[item.xid.vid] = own
@@ -138,17 +149,17 @@ class XRegistryTarget:
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:
-        entity, xid = item.entity, item.entity.xid
-        kind = check_types(item.xid, self._model)
-        body = body_of(entity, item.content, document, kind, self._mark)
+        xid, kind = item.entity.xid, self._kind(item.xid)
+        body = self._body(item, document, kind)
+        metadata = f"{xid}$details" if kind is not None and kind.has_document else xid
         path = xid
-        if entity.kind == "version":
-            path = self._metadata(xid, kind)
-        elif entity.kind == "resource":
+        if item.xid.kind == "version":
+            path = metadata
+        elif item.xid.kind == "resource":
             # The versions were written before, so the resource exists.
             path, is_new = f"{xid}/meta", False
             if "xref" in body:
-                path, body = self._metadata(xid, kind), {"meta": body}
+                path, body = metadata, {"meta": body}
         # The condition keeps a delayed request from creating an entity again after its deletion.
         condition = "If-None-Match" if is_new else "If-Match"
         try:
@@ -160,58 +171,136 @@ class XRegistryTarget:
             answer = await self.client.request("PUT", path, body=body)
         return Answered(path=xid, tag="" if "xref" in item.content else tag_of(object_in(answer)))
 
-    def _metadata(self, xid: str, kind: ResourceNames | None) -> str:
-        return f"{xid}$details" if kind is not None and kind.has_document else xid
-
-    def _kind(self, holder: Xid) -> ResourceNames:
-        return self._model[holder.groups].resources[holder.resources]
-
-    async def read_document(self, path: str) -> bytes:
-        return (await self.client.request("GET", path)).body
-
     async def remove(
         self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
     ) -> bool:
+        xid = str(holder)
         if holder.rid:
-            return await self._remove_resource(holder, paths, adopted, is_whole=is_whole)
-        shown = await get_or_none(self.client, str(holder))
+            meta = await self.get_or_none(f"{xid}/meta")
+            if meta is None:
+                return True
+            there: set[str] = set()
+            if "xref" not in meta:
+                there = {
+                    f"{xid}/versions/{vid}" async for vid, _ in self.members(f"{xid}/versions")
+                }
+            elif not is_whole:
+                return False
+            return await self.remove_versions(
+                xid, there, paths, adopted, is_whole=is_whole, params=_at_epoch(meta)
+            )
+        shown = await self.get_or_none(xid)
         if shown is None:
             return True
         for plural in self._model[holder.groups].resources if holder.groups in self._model else ():
-            if await self._has_members(shown, f"{holder}/{plural}", plural):
+            if await self._has_members(shown, f"{xid}/{plural}", plural):
                 raise Unwritable(f'it stays, since it has "{plural}" that this link did not bring')
-        await delete(self.client, str(holder), _at_epoch(shown))
+        await self.delete(xid, _at_epoch(shown))
         return True
 
     async def _has_members(self, shown: Mapping[str, Any], path: str, plural: str) -> bool:
         count = shown.get(f"{plural}count")
         if type(count) is int:
             return count > 0
-        async for _ in members_of(self.client, path):
+        async for _ in self.members(path):
             return True
         return False
 
-    async def _remove_resource(
-        self, holder: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
-    ) -> bool:
-        xid = str(holder)
-        meta = await get_or_none(self.client, f"{xid}/meta")
-        if meta is None:
-            return True
-        there: set[str] = set()
-        if "xref" not in meta:
-            members = members_of(self.client, f"{xid}/versions")
-            there = {f"{xid}/versions/{vid}" async for vid, _ in members}
-        elif not is_whole:
-            return False
-        if there <= {*paths}:
-            await delete(self.client, xid, _at_epoch(meta))
-            return True
-        for path in sorted(there & {*paths}):
-            await delete(self.client, path)
-        if is_whole and there - {*paths, *adopted}:
-            raise Unwritable("it stays, since it has versions that this link did not bring")
-        return False
+    def _kind(self, xid: Xid) -> ServerResourceType | None:
+        """The type of a resource or version at the server; `None` for a group.
+
+        Raises:
+            Unwritable: the type is not in the server's model.
+        """
+        group = self._model.get(xid.groups)
+        if group is None:
+            raise Unwritable(f'the model of the server has no groups "{xid.groups}"')
+        if not xid.rid:
+            return None
+        kind = group.resources.get(xid.resources)
+        if kind is None:
+            raise Unwritable(f'the model of the server has no "{xid.resources}" in "{xid.groups}"')
+        return kind
+
+    def _body(
+        self, item: Item, document: bytes | None, kind: ServerResourceType | None
+    ) -> JsonObject:
+        """The body of a request with the content of an item, its times and the mark of the link."""
+        entity, content = item.entity, item.content
+        if "xref" in content:
+            return dict(content)
+        body = {
+            **content,
+            "createdat": format_time(entity.createdat),
+            "modifiedat": format_time(entity.modifiedat),
+            "labels": {**(content.get("labels") or {}), MARK: self._mark},
+        }
+        if entity.kind == "version" and kind is not None and kind.has_document:
+            if document is not None:
+                body[f"{kind.singular}base64"] = base64.b64encode(document).decode()
+            elif f"{kind.singular}url" not in content:
+                body[kind.singular] = None
+        return body
+
+
+async def _read_model(client: Client) -> ServerModel:
+    """Read the model of a server.
+
+    Raises:
+        BadAnswer
+    """
+    data = await client.get("/model")
+    try:
+        return {
+            str(plural): ServerGroupType(
+                singular=str(group["singular"]),
+                resources={
+                    str(name): ServerResourceType(
+                        singular=str(kind["singular"]),
+                        has_document=kind.get("hasdocument", True) is not False,
+                    )
+                    for name, kind in (group.get("resources") or {}).items()
+                },
+            )
+            for plural, group in (data.get("groups") or {}).items()
+        }
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadAnswer(f"{client.url}/model", "something else than a model") from error
+
+
+def _content_of(entity: Entity, kind: ServerResourceType | None) -> JsonObject:
+    """The content of an entity; for a resource, the content of its meta entity.
+
+    Raises:
+        Unwritable: the entity has a document, and the type in the server's model has none.
+    """
+    if kind is not None and not kind.has_document and entity.document_sha256 is not None:
+        raise Unwritable("it has a document, and the model of the server has none for it")
+    return _settled({n: v for n, v in entity.attributes.items() if n not in _SET_BY_SERVER})
+
+
+def _settled(attributes: JsonObject) -> JsonObject:
+    """Attributes without a default version that the server derives itself, and without the mark."""
+    if "xref" in attributes:
+        return {"xref": attributes["xref"]}
+    if not attributes.get(_STICKY):
+        attributes = {n: v for n, v in attributes.items() if n not in (_DEFAULT, _STICKY)}
+    labels = attributes.get("labels")
+    if not isinstance(labels, dict):
+        return attributes
+    kept = {name: value for name, value in labels.items() if name != MARK}
+    rest = {name: value for name, value in attributes.items() if name != "labels"}
+    return {**rest, "labels": kept} if kept else rest
+
+
+def _found_in(shown: Mapping[str, Any], names: set[str], *, is_version: bool = False) -> Found:
+    """An entity as a server shows it.
+
+    Args:
+        names: the names of collections, documents and ids, which are not content.
+    """
+    kept = {n: v for n, v in shown.items() if n not in _SET_BY_SERVER and n not in names}
+    return Found.marked(shown, _settled(kept), shown.get("labels"), is_version=is_version)
 
 
 def _at_epoch(shown: Mapping[str, Any]) -> Params:

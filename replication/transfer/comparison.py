@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -15,28 +15,89 @@ from catalog.context import Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
+from catalog.model.xid import depth
 from catalog.operations.feed import MOST_RANGES
 from replication.peers.linkbounds import Allowance
 from replication.store import digests
 from replication.store.digests import DigestSelection
-from replication.transfer.bucketcomparison import (
-    EVERYWHERE,
-    LEVELS,
-    BucketDifference,
-    BucketRanges,
-    Buckets,
-    as_text,
-    divided,
-    find_difference,
-)
 
+Buckets = Mapping[int, tuple[int, int]]
+"""The number of rows and the fingerprint of each merged bucket that is not empty."""
+BucketRanges = Sequence[tuple[int, int]]
+"""Ranges of buckets in order, each with its first bucket and the bucket after its last."""
+
+LEVELS = (8, 12, 16)
+"""The bits by which buckets are merged, level by level."""
+EVERYWHERE: BucketRanges = ((0, BUCKETS),)
+_FEW_ROWS = 1000
 DIGESTS = "/replication/digests"
 _MOST_DIFFERING = 100_000
 # The most merged buckets of one answer.
 _MOST_MERGED = 1 << 14
-MOST_LISTED = 1 << 11
-"""The most buckets of a list of rows."""
+# The most buckets of a list of rows.
+_MOST_LISTED = 1 << 11
 _MOST_EPOCH = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketDifference:
+    """The ranges of buckets that differ, with the greater number of rows of the two sides."""
+
+    ranges: BucketRanges
+    rows: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a list of the rows costs no more than a finer comparison."""
+        return self.rows <= _FEW_ROWS
+
+
+def find_difference(here: Buckets, there: Buckets, bits: int) -> BucketDifference:
+    """Find the buckets, merged by their first bits, that differ between two catalogs."""
+    nothing = (0, 0)
+    differing = [
+        number
+        for number in sorted({*here, *there})
+        if here.get(number, nothing) != there.get(number, nothing)
+    ]
+    rows = sum(max(here.get(n, nothing)[0], there.get(n, nothing)[0]) for n in differing)
+    width = BUCKETS >> bits
+    return BucketDifference(
+        ranges=_joined((n * width, (n + 1) * width) for n in differing), rows=rows
+    )
+
+
+def divided(ranges: BucketRanges, most_ranges: int, most_buckets: int) -> Iterator[BucketRanges]:
+    """Divide ranges into parts of at most `most_ranges` ranges and `most_buckets` buckets."""
+    part: list[tuple[int, int]] = []
+    rest = most_buckets
+    for begin, stop in ranges:
+        start = begin
+        while start < stop:
+            end = min(stop, start + rest)
+            part.append((start, end))
+            rest -= end - start
+            start = end
+            if not rest or len(part) == most_ranges:
+                yield part
+                part, rest = [], most_buckets
+    if part:
+        yield part
+
+
+def as_text(ranges: BucketRanges) -> str:
+    """The parameter `ranges` of a request."""
+    return ",".join(f"{start}-{stop}" for start, stop in ranges)
+
+
+def _joined(ranges: Iterator[tuple[int, int]]) -> BucketRanges:
+    joined: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((start, stop))
+    return joined
 
 
 class LinkEnds(Protocol):
@@ -107,6 +168,21 @@ def _is_unsettled(each: DifferingOrigin, authority: str, *, sends: bool) -> bool
     return sent is not None and (held is None or held.epoch <= sent.epoch)
 
 
+def in_copy_order(states: Mapping[Origin, OriginState | None]) -> list[Origin]:
+    """Origins in the order of their copies: deletions first, the deepest first, then parents first.
+
+    Args:
+        states: the states at the sender.
+    """
+
+    def order(origin: Origin) -> tuple[bool, int, str]:
+        state, level = states[origin], depth(origin.xid)
+        is_deleted = state is None or state.is_deleted
+        return not is_deleted, -level if is_deleted else level, origin.xid
+
+    return sorted(states, key=order)
+
+
 async def find_differences(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
 ) -> DigestComparison | None:
@@ -125,9 +201,11 @@ async def find_differences(
     found = await descend(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
-    differing = await _list_differing(flow, wanted, found.difference)
-    if differing is None:
-        return None
+    differing: list[DifferingOrigin] = []
+    async for part in list_differing(flow, wanted, found.difference):
+        differing += part
+        if len(differing) > _MOST_DIFFERING:
+            return None
     return DigestComparison(cursor=found.cursor, rows=found.rows, differing=differing)
 
 
@@ -194,28 +272,23 @@ async def _merged_there(
     return found, cursor
 
 
-async def _list_differing(
+async def list_differing(
     flow: LinkEnds, wanted: DigestSelection, difference: BucketDifference
-) -> list[DifferingOrigin] | None:
-    """The origins that differ in ranges of buckets; `None` if they are too many."""
+) -> AsyncIterator[list[DifferingOrigin]]:
+    """The origins that differ in ranges of buckets, in parts."""
     allowance = Allowance.of(flow.context.settings)
-    differing: list[DifferingOrigin] = []
-    most = BUCKETS if difference.is_small else MOST_LISTED
+    most = BUCKETS if difference.is_small else _MOST_LISTED
     for part in divided(difference.ranges, MOST_RANGES, most):
-        here = await rows_here(flow, replace(wanted, ranges=part))
-        there = await rows_there(flow, wanted, part, allowance)
-        differing += [
+        here = await _rows_here(flow, replace(wanted, ranges=part))
+        there = await _rows_there(flow, wanted, part, allowance)
+        yield [
             DifferingOrigin(origin, here.get(origin), there.get(origin))
             for origin in {**here, **there}
             if here.get(origin) != there.get(origin)
         ]
-        if len(differing) > _MOST_DIFFERING:
-            return None
-    return differing
 
 
-async def rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, OriginState]:
-    """The rows of this node."""
+async def _rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, OriginState]:
     async with flow.context.database.snapshot() as connection:
         rows = await digests.load_rows_within(connection, selection)
     return {
@@ -224,7 +297,7 @@ async def rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, 
     }
 
 
-async def rows_there(
+async def _rows_there(
     flow: LinkEnds, wanted: DigestSelection, ranges: BucketRanges, allowance: Allowance
 ) -> dict[Origin, OriginState]:
     """The rows of the source.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import structlog
 
@@ -29,9 +29,25 @@ from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict
 from replication.transfer.linkresources import LinkResources
 
+T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 CursorT = TypeVar("CursorT")
+
+
+async def until_woken(work: Coroutine[Any, Any, T], wakeup: asyncio.Event) -> T | None:
+    """Return the result of `work`, or cancel it and return `None` when `wakeup` is set."""
+    working, waiting = asyncio.create_task(work), asyncio.create_task(wakeup.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        # Read before the cancellation, after which both tasks are done.
+        is_done = working.done()
+        for task in (working, waiting):
+            task.cancel()
+        await asyncio.wait((working, waiting))
+    wakeup.clear()
+    return working.result() if is_done else None
 
 
 class BeginAgain(ClientError):

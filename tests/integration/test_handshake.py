@@ -18,7 +18,8 @@ from catalog.client import BadAnswer, Client, ClientError, CursorExpired, Refuse
 from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.model.connectionfailure import UNREACHABLE
-from replication.peers.handshake import cause_of, describe, may_pass, peer_at, shake_hands
+from replication.peers.handshake import peer_at, shake_hands
+from replication.peers.linkerrors import cause_of, describe, may_pass
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Request = Callable[[Client], Awaitable[object]]

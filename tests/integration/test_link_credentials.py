@@ -21,8 +21,7 @@ from catalog.client import ONCE, Client, CredentialUnusable
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.peercredential import OAuthClient, PeerCredential
-from replication.peers.clientcertificate import read_certificate
-from replication.peers.peeraccess import PeerAccess
+from replication.peers.peeraccess import PeerAccess, read_certificate
 from replication.routes import routes
 from tests.brokers.certificates import CertificateAuthority
 from tests.brokers.oidcprovider import AUDIENCE, run_providers

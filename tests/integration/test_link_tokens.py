@@ -13,7 +13,7 @@ from catalog.cli import app
 from catalog.client import Problem
 from catalog.model.roles import Grant, Role
 from catalog.store.accesstokens import list_tokens, remove_token
-from replication.peers.accessadvice import NO_LINK, access_advice
+from replication.peers.linkerrors import NO_LINK, access_advice
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import databases, eventually, running, start_member
 

@@ -18,10 +18,9 @@ from catalog.config import Settings
 from catalog.model.timestamps import format_time
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
-from replication.sources.topic import Topic, open_topic
-from replication.sources.topiccheckpoints import newest_checkpoint
-from replication.sources.topicrecords import CHECKPOINT_KEY, read_checkpoint
+from replication.transfer.topic import Topic, open_topic
 from replication.transfer.topicaddress import TopicUnusable, address_of
+from replication.transfer.topicrecords import CHECKPOINT_KEY, newest_checkpoint, read_checkpoint
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (

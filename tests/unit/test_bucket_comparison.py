@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model.digest import BUCKETS
-from replication.transfer.bucketcomparison import (
+from replication.transfer.comparison import (
     EVERYWHERE,
     LEVELS,
     BucketRanges,

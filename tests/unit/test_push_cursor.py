@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
-from replication.sinks.pushcursor import read_push_cursor, write_push_cursor
+from replication.sources.ownlog import read_push_cursor, write_push_cursor
 
 _LAST = 2**63 - 1
 _INSTANCES = st.uuids()

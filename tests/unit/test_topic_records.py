@@ -19,18 +19,19 @@ from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
 from replication.deciding.copychecks import MalformedCopy
 from replication.feed.feedlines import write_copy, write_end
-from replication.sources.topiccursor import TopicOffsets, Written
-from replication.sources.topicrecords import (
+from replication.transfer.topicaddress import TopicUnusable, address_of
+from replication.transfer.topicrecords import (
     CHECKPOINT_KEY,
     LARGEST_RECORD,
     Checkpoint,
+    TopicOffsets,
+    Written,
     key_of,
     place_of,
     read_checkpoint,
     read_record,
     write_checkpoint,
 )
-from replication.transfer.topicaddress import TopicUnusable, address_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 INSTANCE = uuid.UUID(int=1)

@@ -15,8 +15,8 @@ from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from replication.deciding.decide import LocalState, decide
 from replication.deciding.provenance import MOST_LEAP, Policy
-from replication.readers.walkedentities import read_group, read_resource, read_version, sealed_copy
-from replication.sources.walkedcopies import end_of
+from replication.readers.walkedentities import read_group, read_resource, read_version
+from replication.sources.walkedcopies import end_of, sealed_copy
 
 AUTHORITY = "https://registry.example.com"
 POLICY = Policy(own="urn:here", sender=AUTHORITY, authorities=frozenset({AUTHORITY}))

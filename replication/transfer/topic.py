@@ -1,32 +1,20 @@
-"""A Kafka topic of copies, read without a consumer group."""
+"""A Kafka topic of copies: its settings, its reader without a consumer group, and its writer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import (
-    ClusterAuthorizationFailedError,
-    CorruptRecordException,
-    InvalidReplicationFactorError,
-    InvalidTimestampError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    OffsetOutOfRangeError,
-    PolicyViolationError,
-    SaslAuthenticationFailed,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from aiokafka import AIOKafkaConsumer, TopicPartition, errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
 
+from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.model.connectionfailure import why_unreachable
 from catalog.subscriptions.sinks.kafkaconnection import (
@@ -35,8 +23,10 @@ from catalog.subscriptions.sinks.kafkaconnection import (
     create_no_topics,
     with_global,
 )
-from replication.sources.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
+from catalog.subscriptions.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
+from catalog.subscriptions.sinks.kafkarecords import KafkaRecord, batches_of
 from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnusable
+from replication.transfer.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
 
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024
@@ -44,21 +34,36 @@ _RECORDS_AT_ONCE = 1000
 # A broker answers the requests of a connection in turn, so a long fetch delays later requests.
 _LONGEST_FETCH_MS = 100
 _PATIENCE_SECONDS = 1.0
-ROOM = 64 * 1024
-"""The bytes of a record beside its value."""
+# The bytes of a record beside its value.
+_ROOM = 64 * 1024
 _NO_TOPIC = "the cluster has no topic of this name"
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-    ((UnknownTopicOrPartitionError,), _NO_TOPIC),
+    ((errors.UnknownTopicOrPartitionError,), _NO_TOPIC),
     (
-        (TopicAuthorizationFailedError, ClusterAuthorizationFailedError),
+        (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError),
         "the cluster does not permit it to this node",
     ),
-    ((SaslAuthenticationFailed,), "the cluster refused the credential"),
-    ((MessageSizeTooLargeError,), "the cluster takes no batch of records as large as this"),
-    ((InvalidReplicationFactorError, PolicyViolationError), "the cluster does not create it so"),
-    ((CorruptRecordException,), "it has a record that is damaged"),
-    ((InvalidTimestampError,), "the cluster refuses the time of this node's clock"),
+    ((errors.SaslAuthenticationFailed,), "the cluster refused the credential"),
+    ((errors.MessageSizeTooLargeError,), "the cluster takes no batch of records as large as this"),
+    (
+        (errors.InvalidReplicationFactorError, errors.PolicyViolationError),
+        "the cluster does not create it so",
+    ),
+    ((errors.CorruptRecordException,), "it has a record that is damaged"),
+    ((errors.InvalidTimestampError,), "the cluster refuses the time of this node's clock"),
 )
+# Brokers learn of a new topic with a delay.
+_LOOKS, _BETWEEN_LOOKS = 100, 0.05
+_SETTINGS = {
+    "cleanup.policy": "compact",
+    "max.message.bytes": str(LARGEST_RECORD + _ROOM),
+    # The broker stores every record uncompressed, so that a small record cannot exhaust a reader.
+    "compression.type": "uncompressed",
+    # Brokers refuse producer timestamps that are an hour ahead.
+    "message.timestamp.type": "LogAppendTime",
+}
+_UNCOMPRESSED = ("uncompressed", "producer", "none")
+_RECORD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +97,7 @@ class Topic:
     def __init__(self, address: TopicAddress, settings: Settings) -> None:
         self.address = address
         self._settings = settings
-        self._guard = ConnectionGuard(settings, _FETCH_BYTES + LARGEST_RECORD + ROOM)
+        self._guard = ConnectionGuard(settings, _FETCH_BYTES + LARGEST_RECORD + _ROOM)
         milliseconds = max(1, int(settings.request_timeout_seconds * 1000))
         self._options = {
             "request_timeout_ms": milliseconds,
@@ -138,9 +143,9 @@ class Topic:
         """
         try:
             yield
-        except OffsetOutOfRangeError as error:
+        except errors.OffsetOutOfRangeError as error:
             raise TopicLost("it has none of the offsets that come next") from error
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (errors.KafkaError, OSError, TimeoutError) as error:
             cause = (guard or self._guard).failure or error
             reasons = (text for types, text in _REASONS if isinstance(cause, types))
             reason = next(reasons, f"{self.address.brokers} {why_unreachable(cause)}")
@@ -157,8 +162,8 @@ class Topic:
             request = MetadataRequest([name], allow_auto_topic_creation=False)
             answer = await client.send(client.get_random_node(), request)
             [topic] = answer.to_object()["topics"]
-            fault = for_code(topic["error_code"])
-            if issubclass(fault, UnknownTopicOrPartitionError):
+            fault = errors.for_code(topic["error_code"])
+            if issubclass(fault, errors.UnknownTopicOrPartitionError):
                 return 0
             if topic["error_code"]:
                 raise fault(name)
@@ -313,3 +318,143 @@ class _PlainRecords:
                 "Set its compression.type to uncompressed.",
             )
         return batch
+
+
+async def _create_topic(topic: Topic) -> None:
+    """Create the topic, compacted.
+
+    Raises:
+        TopicUnusable
+    """
+    async with topic.administration() as admin:
+        # -1 means the cluster's default number of replicas.
+        wanted = NewTopic(
+            topic.address.name, 1, -1, replica_assignments={}, topic_configs=_SETTINGS
+        )
+        answer: Any = await admin.create_topics([wanted])
+        for _, code, *_ in answer.topic_errors:
+            fault = errors.for_code(code)
+            if code and not issubclass(fault, errors.TopicAlreadyExistsError):
+                raise fault(topic.address.name)
+    for _ in range(_LOOKS):
+        if await topic.partitions():
+            return
+        await asyncio.sleep(_BETWEEN_LOOKS)
+    raise TopicUnusable(f'The topic "{topic.address.name}" was created, and is not there.')
+
+
+async def _read_settings(topic: Topic) -> dict[str, str]:
+    """The relevant settings of the topic; none if the cluster does not show them."""
+    async with topic.administration() as admin:
+        wanted = ConfigResource(
+            ConfigResourceType.TOPIC, topic.address.name, dict.fromkeys(_SETTINGS)
+        )
+        answer: Any = (await admin.describe_configs([wanted]))[0]
+        [(code, _, _, _, entries)] = answer.resources
+        if code and issubclass(errors.for_code(code), errors.TopicAuthorizationFailedError):
+            return {}
+        if code:
+            raise errors.for_code(code)(topic.address.name)
+        return {name: value for name, value, *_ in entries}
+
+
+async def _set_up_topic(topic: Topic) -> None:
+    """Give the topic, which is empty, the settings of a new topic of copies."""
+    async with topic.administration() as admin:
+        wanted = ConfigResource(ConfigResourceType.TOPIC, topic.address.name, _SETTINGS)
+        answer: Any = (await admin.alter_configs([wanted]))[0]
+        for code, *_ in answer.resources:
+            if code:
+                raise errors.for_code(code)(topic.address.name)
+
+
+def _why_unfit(settings: Mapping[str, str]) -> str:
+    """The reason why a topic with these settings does not keep copies; "" for a suitable topic."""
+    policy = settings.get("cleanup.policy", "compact")
+    if policy != "compact":
+        return f'its cleanup.policy is "{policy}", so that Kafka deletes what new readers need'
+    compression = settings.get("compression.type", "producer")
+    if compression not in _UNCOMPRESSED:
+        return f'its compression.type is "{compression}", and readers take none'
+    return ""
+
+
+def _largest_in(settings: Mapping[str, str]) -> int:
+    """The most bytes of the value of a record."""
+    text = settings.get("max.message.bytes", "")
+    most = int(text) if text.isdigit() else 1024 * 1024
+    return max(0, min(most - _ROOM, LARGEST_RECORD)) if most > 2 * _ROOM else most // 2
+
+
+class TopicWriter:
+    """Appends records to a topic by an idempotent producer."""
+
+    def __init__(self, topic: Topic, producer: KafkaProducer, *, seconds: float) -> None:
+        self._topic = topic
+        self._seconds = seconds
+        self._name = topic.address.name
+        self._producer = producer
+
+    def partition_of(self, place: bytes, partitions: int) -> int:
+        return partition_of(place, range(partitions))
+
+    async def append(
+        self, partition: int, records: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[int, int]:
+        """Append records with keys; return the offset of the first, and the offset after the last.
+
+        Raises:
+            TopicUnusable: the number of appended records is unknown.
+        """
+        first, after = -1, 0
+        with self._topic.told():
+            try:
+                for batch in batches_of([_record_of(*each) for each in records], BATCH_BYTES):
+                    # The producer itself would retry for ever.
+                    async with asyncio.timeout(self._seconds):
+                        offset = await self._producer.append(self._name, partition, batch)
+                    first, after = (offset if first < 0 else first), offset + len(batch)
+            except (errors.KafkaError, OSError) as error:
+                raise self._producer.cause_of(error) from None
+        return first, after
+
+
+@asynccontextmanager
+async def open_writer(topic: Topic, settings: Settings) -> AsyncIterator[TopicWriter]:
+    """Connect a producer."""
+    with topic.told():
+        producer = await KafkaProducer.connect(topic.address.cluster, settings)
+    # A topic that a broker creates by default does not keep every copy.
+    producer.create_no_topics()
+    try:
+        yield TopicWriter(topic, producer, seconds=settings.delivery_timeout_seconds)
+    finally:
+        await producer.close()
+
+
+def _record_of(key: bytes, value: bytes) -> KafkaRecord:
+    size = len(key) + len(value) + _RECORD_BYTES
+    return KafkaRecord(number=0, interaction="", key=key, value=value, headers=[], size=size)
+
+
+async def prepare(topic: Topic) -> int:
+    """Create a missing topic; return the most bytes that the topic takes for a copy.
+
+    Raises:
+        TopicUnusable: the topic cannot be created or read.
+        ClientError: the topic exists, but does not keep copies.
+    """
+    partitions = await topic.partitions()
+    if not partitions:
+        await _create_topic(topic)
+        partitions = await topic.partitions()
+    settings = await _read_settings(topic)
+    if _why_unfit(settings) and (await topic.bounds(partitions)).is_empty:
+        await _set_up_topic(topic)
+        settings = await _read_settings(topic)
+    if fault := _why_unfit(settings):
+        raise ClientError(
+            f"The topic cannot hold copies: {fault}.",
+            "Change its settings, delete it, or name another topic.",
+        )
+    return _largest_in(settings)

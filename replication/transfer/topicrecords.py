@@ -1,4 +1,4 @@
-"""The records of a topic of copies: their keys, and the checkpoints of the source.
+"""The records of a topic of copies: keys, checkpoints of the source, and cursors of links.
 
 A copy is a line of the feed, under the key of its origin. A checkpoint states the progress of the
 source and the publication of the copies: a complete copy, and every change after it.
@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
@@ -23,6 +23,10 @@ from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.feed.feedlines import FeedEnd, read_line
+
+if TYPE_CHECKING:
+    from replication.transfer.topic import Topic, TopicBounds
+
 
 CHECKPOINT_KEY = b"mark"
 """The key of checkpoints. The keys of copies have a newline."""
@@ -36,6 +40,8 @@ _LONGEST_KEY = 4096
 _MOST_OFFSET = 2**63 - 1
 _OFFSETS = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 _PLACES = 4096
+_NONE = "-"
+_FIRST_STEP, _FACTOR, _MOST_OFFSETS = 1000, 4, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,3 +197,119 @@ def _origin_in(key: bytes | None) -> Origin | None:
 def _malformed(origin: Origin | None, reason: str) -> MalformedCopy:
     authority, xid = ("", "") if origin is None else (origin.authority[:500], origin.xid[:500])
     return MalformedCopy(authority=authority, origin=xid, xid=xid, epoch=0, reason=reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOffsets:
+    """The cursor of a target: the offset of the next record of each partition.
+
+    `position` is `None` until the target has read the complete copy.
+    """
+
+    publication: uuid.UUID
+    offsets: tuple[int, ...]
+    position: LogCursor | None = None
+
+    def __str__(self) -> str:
+        return f"{_text(self.position)}@{self.publication.hex}/{write_offsets(self.offsets)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the text that `str` returns.
+
+        Raises:
+            ValueError: `text` is not a place.
+        """
+        position, publication, offsets = _parts(text, 3)
+        return cls(
+            publication=uuid.UUID(hex=publication),
+            offsets=read_offsets(offsets),
+            position=_position(position),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The end of a source's writes: everything up to a position of its log.
+
+    Args:
+        publication: the id of the complete copy with every change after it.
+        begins: for each partition, the offset where the publication begins.
+        ends: for each partition, the offset after the last record of the source.
+        position: the position in the source's log.
+    """
+
+    publication: uuid.UUID
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    position: LogCursor
+
+    def __str__(self) -> str:
+        offsets = f"{write_offsets(self.begins)}/{write_offsets(self.ends)}"
+        return f"{self.position}@{self.publication.hex}/{offsets}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the text that `str` returns.
+
+        Raises:
+            ValueError: `text` is something else.
+        """
+        position, publication, begins, ends = _parts(text, 4)
+        return cls(
+            publication=uuid.UUID(hex=publication),
+            begins=read_offsets(begins),
+            ends=read_offsets(ends),
+            position=LogCursor.parse(position),
+        )
+
+
+def _parts(text: str, count: int) -> list[str]:
+    position, _, rest = text.partition("@")
+    parts = [position, *rest.split("/")]
+    if len(parts) != count:
+        raise ValueError(f"{text!r} is not a cursor of a topic")
+    return parts
+
+
+def _text(position: LogCursor | None) -> str:
+    return _NONE if position is None else str(position)
+
+
+def _position(text: str) -> LogCursor | None:
+    return None if text == _NONE else LogCursor.parse(text)
+
+
+async def newest_checkpoint(
+    topic: Topic, bounds: TopicBounds, authority: str | None = None
+) -> tuple[Checkpoint, int] | None:
+    """Read a topic back from its end to the newest checkpoint; return it with its offset.
+
+    Args:
+        authority: skip the checkpoints of other authorities, unless the topic has no checkpoint of
+            this authority.
+    """
+    begin, end = bounds.begins[CHECKPOINT_PARTITION], bounds.ends[CHECKPOINT_PARTITION]
+    # A topic with other contents may be endless.
+    begin, step = max(begin, end - _MOST_OFFSETS), _FIRST_STEP
+    other: tuple[Checkpoint, int] | None = None
+    while end > begin:
+        start = max(begin, end - step)
+        found: tuple[Checkpoint, int] | None = None
+        foreign: tuple[Checkpoint, int] | None = None
+        async for records in topic.read_range(
+            {CHECKPOINT_PARTITION: start}, {CHECKPOINT_PARTITION: end}
+        ):
+            for record in records:
+                checkpoint = read_checkpoint(record.value) if record.key == CHECKPOINT_KEY else None
+                if checkpoint is None:
+                    continue
+                if authority in (None, checkpoint.authority):
+                    found = checkpoint, record.offset
+                else:
+                    foreign = checkpoint, record.offset
+        if found is not None:
+            return found
+        other = other or foreign
+        end, step = start, step * _FACTOR
+    return other
