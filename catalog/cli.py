@@ -42,7 +42,16 @@ from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
-from replication.commands import accept, handover, links, reconcile, recover, signing, trust
+from replication.commands import (
+    accept,
+    handover,
+    links,
+    reconcile,
+    recover,
+    signing,
+    snapshot,
+    trust,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -76,7 +85,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
-    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, reconcile.app),
+    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, reconcile.app, snapshot.app),
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)

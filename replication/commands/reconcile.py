@@ -39,7 +39,11 @@ def _seconds(text: str) -> float:
 def reconcile(
     catalog: Annotated[
         list[str],
-        typer.Option(help="The name and URL of a catalog; give two or more.", metavar="NAME=URL"),
+        typer.Option(
+            help="The name and address of a catalog; give two or more. The address is the URL of a "
+            "node, of its database (postgresql://…), or a snapshot (a path, or s3://…).",
+            metavar="NAME=ADDRESS",
+        ),
     ],
     token: catalogtokens.Token = None,
     token_from: catalogtokens.TokenFrom = None,
@@ -95,6 +99,14 @@ def reconcile(
             metavar="NAME",
         ),
     ] = None,
+    lag: Annotated[
+        float | None,
+        typer.Option(
+            help="How long a change may take to a replica that was read from a snapshot; else 60s.",
+            metavar="30s|15m|1h",
+            parser=_seconds,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare catalogs, and name every difference.
@@ -115,12 +127,12 @@ def reconcile(
         spark = f"Install it with: {install_command('spark')}"
         fail("Spark is not installed.", spark, code=_FAILED)
     from replication.reconcile.errors import ReconcileError
-    from replication.reconcile.job import run_reconcile
-    from replication.reconcile.remotecatalog import parse_catalogs
+    from replication.reconcile.inputs.input import parse_inputs
+    from replication.reconcile.job import LAG_SECONDS, run_reconcile
 
     try:
         known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
-        catalogs = parse_catalogs(catalog, known)
+        inputs = parse_inputs(catalog, known)
     except ReconcileError as error:
         fail(error.message, error.hint, code=_FAILED)
     except typer.Exit:
@@ -131,7 +143,7 @@ def reconcile(
         """Compare once; return the exit code."""
         try:
             summary = run_reconcile(
-                catalogs,
+                inputs,
                 report=report,
                 repair=repair,
                 master=master,
@@ -140,6 +152,7 @@ def reconcile(
                 settle_seconds=settle,
                 progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
                 smaller=frozenset(allow_smaller or ()),
+                lag_seconds=LAG_SECONDS if lag is None else lag,
             )
         except ReconcileError as error:
             show_error(error.message, error.hint)
@@ -179,6 +192,9 @@ def _show(summary: ReconcileSummary) -> None:
         out.print(f"  {cell(signed.authority)}: {numbers}; {cell(keys)}")
     for shrunk in summary.shrunk:
         out.print(f"  [bold red]{cell(shrunk.text)}[/] {cell(shrunk.advice)}")
+    if summary.in_flight:
+        later = counted(summary.in_flight, "differences")
+        out.print(f"  in flight: {later} by changes later than the rows of a catalog")
     for left in summary.uncompared:
         count = "entities" if left.entities is None else counted(left.entities, "entities")
         whose = cell(left.authority or "several authorities")

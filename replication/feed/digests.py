@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from aiohttp import hdrs, web
@@ -17,15 +15,13 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestsQuery
 from catalog.operations.peers import MOST_NAMED
 from catalog.store.changes import read_head
-from catalog.store.database import Connection
 from replication.feed.feed import check_complete, cursor_at
 from replication.store import digests
 from replication.store.digests import Bucket, DigestSelection
 
 MOST_AUTHORITIES = MOST_NAMED + 1
 """The limit of named authorities: one more than a filter may name."""
-_COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
-_SIGNED_COLUMNS = (*_COLUMNS, "signature", "signedby")
+_NARROWED_COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 
 
 async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamResponse:
@@ -123,9 +119,9 @@ async def _send_rows(
             return response
         write = partial(write_piece, request, response)
         async with while_permitted(request):
-            await write(",".join(_SIGNED_COLUMNS if is_signed else _COLUMNS).encode() + b"\n")
+            await write(",".join(_columns(query)).encode() + b"\n")
             if query.verify:
-                lines = _computed_lines(connection, start, stop, is_signed=is_signed)
+                lines = digests.compute_rows(connection, start, stop, is_signed=is_signed)
                 async for piece in in_pieces(lines):
                     await write(piece)
             elif selection is not None:
@@ -137,16 +133,10 @@ async def _send_rows(
     return response
 
 
-async def _computed_lines(
-    connection: Connection, start: int, stop: int, *, is_signed: bool
-) -> AsyncGenerator[bytes]:
-    async for row in digests.stream_computed(connection, start, stop):
-        flag, digest = "true" if row.deleted else "false", row.digest.hex()
-        signed = ((row.signature or b"").hex(), row.signedby or "") if is_signed else ()
-        values = (row.authority, row.origin, row.xid, row.epoch, flag, digest, row.bucket, *signed)
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(values)
-        yield text.getvalue().encode()
+def _columns(query: DigestsQuery) -> Sequence[str]:
+    if query.is_narrowed:
+        return _NARROWED_COLUMNS
+    return digests.SIGNED_COLUMNS if query.signatures else digests.COLUMNS
 
 
 routes: Sequence[Route] = (Route(READ_DIGESTS, get_digests),)

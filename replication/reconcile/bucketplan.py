@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, zip_longest
 
-from catalog.model.digest import BUCKETS
 from replication.reconcile.catalogs import Fingerprints, SurveyedCatalog
+from replication.reconcile.digestrows import ALL_BUCKETS, BucketRange
 from replication.reconcile.signaturekeys import AuthorityKeys
 from replication.reconcile.topology import Topology, topology_of
 
@@ -16,16 +15,6 @@ ROWS_PER_READ = 200_000
 """The most rows of one answer; a worker holds the rows in memory, about 50 MB."""
 SLACK_ROWS = 10_000
 """The most rows in a gap between two buckets: reading the gap costs less than another request."""
-
-
-class BucketRange(NamedTuple):
-    """Buckets from `start` up to and excluding `stop`."""
-
-    start: int
-    stop: int
-
-
-ALL_BUCKETS = BucketRange(0, BUCKETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +34,15 @@ class BucketPlan:
     @property
     def reads(self) -> list[list[BucketRange]]:
         return [split(self.ranges, c.fingerprints, ROWS_PER_READ) for c in self.catalogs]
+
+    @property
+    def requests(self) -> list[tuple[int, BucketRange]]:
+        """The position of a catalog and a range to read, in turns.
+
+        Requests to the catalogs alternate, so that the catalogs serve requests at the same time.
+        """
+        turns = zip_longest(*([(c, part) for part in parts] for c, parts in enumerate(self.reads)))
+        return [request for turn in turns for request in turn if request is not None]
 
     @property
     def buckets(self) -> int:
@@ -67,6 +65,11 @@ class BucketPlan:
         """The number of live entities in the catalogs, in every bucket, read or not."""
         return sum(catalog.entities for catalog in self.catalogs)
 
+    def again(self, buckets: Iterable[int]) -> BucketPlan:
+        """The plan to read only `buckets`, as they are now."""
+        now = [replace(each, input=each.input.again()) for each in self.catalogs]
+        return replace(self.narrowed(buckets), catalogs=now)
+
     def narrowed(self, buckets: Iterable[int]) -> BucketPlan:
         """The plan to read only `buckets`, and small gaps between buckets to save requests."""
         return replace(self, ranges=cover(buckets, _largest(self.catalogs), SLACK_ROWS))
@@ -77,6 +80,7 @@ def plan_of(
     *,
     verify: bool,
     keys: Sequence[AuthorityKeys] | None = None,
+    lag_seconds: float = 0,
 ) -> BucketPlan:
     """Plan to read every bucket or, without `verify` and `keys`, the buckets that differ.
 
@@ -85,7 +89,7 @@ def plan_of(
     """
     plan = BucketPlan(
         catalogs=catalogs,
-        topology=topology_of(catalogs),
+        topology=topology_of(catalogs, lag_seconds),
         ranges=[ALL_BUCKETS],
         verify=verify,
         keys=keys,

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
 
-import orjson
-
-from catalog.client import Answer, Client
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.timestamps import format_time
 from catalog.operations.links import LinkAnswer
-from catalog.operations.peers import Handshake
 from catalog.operations.reconciliations import Reconciliation
 from replication.reconcile.errors import CatalogUnread, ReconcileError
-from replication.reconcile.remotecatalog import RemoteCatalog
+
+if TYPE_CHECKING:
+    from replication.reconcile.inputs.input import Input
+    from replication.reconcile.inputs.nodeinput import NodeInput
 
 MOST_CATALOGS = 62
 """The most catalogs of a comparison: a signed 64-bit mask has a bit for each catalog that should
@@ -25,6 +26,23 @@ _NOTHING = ("/-",)
 
 Fingerprints = Mapping[int, tuple[int, int]]
 """For each non-empty bucket: the number of live entities, and the xor of the fingerprints."""
+
+
+def expected_paths(
+    scope: Sequence[str], types: Sequence[str], labels: Sequence[str]
+) -> tuple[str, ...]:
+    """The paths at and below which a link has to bring everything; an empty tuple is no limit.
+
+    For a type of resources, a link has to bring the whole type of groups: `messagegroups/messages`
+    gives `/messagegroups`. The entities that labels select are unknown to the comparison, so a link
+    with labels gets a path without entities, and no entity counts as missing.
+    """
+    by_type = {f"/{type.partition('/')[0]}" for type in types}
+    if labels:
+        return _NOTHING
+    if not (scope and types):
+        return (*scope, *sorted(by_type))
+    return tuple(path for path in scope if f"/{path.split('/')[1]}" in by_type) or _NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +71,41 @@ class ReportedLink:
     currentat: str | None = None
     params: tuple[tuple[str, str], ...] = ()
 
+    @classmethod
+    def of(cls, link: LinkAnswer, listed_by: str) -> ReportedLink:
+        """The link as a catalog shows it; `listed_by` is the URL of the catalog."""
+        source = link.source or listed_by
+        if link.mode == "accept":
+            # An accepting catalog knows no URL of the catalog that pushes, only the authority.
+            source = link.authority or ""
+        selectors = (("scope", link.scope), ("type", link.types), ("label", link.labels))
+        selected = [(name, each) for name, given in selectors for each in given]
+        return cls(
+            source=source,
+            target=link.target or listed_by,
+            authorities=tuple(link.authorities),
+            scope=expected_paths(link.scope, link.types, link.labels),
+            id=link.id,
+            mode=link.mode,
+            reporter=listed_by,
+            pinned=link.authority,
+            state=link.state,
+            currentat=None if link.currentat is None else format_time(link.currentat),
+            params=tuple(selected),
+        )
+
     @property
     def sends(self) -> bool:
         """Whether the source of the link reports the link."""
         return self.reporter == self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The times between which all rows of a catalog were read."""
+
+    since: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +115,10 @@ class SurveyedCatalog:
     Args:
         as_of: the cursor of the catalog, if the catalog reported a cursor.
         told: the reports of earlier comparisons, as the catalog keeps them.
+        moment: the time that the rows show, if that is not the time of the comparison.
     """
 
-    remote: RemoteCatalog
+    input: Input
     authority: str
     instance: str
     links: tuple[ReportedLink, ...]
@@ -76,10 +126,18 @@ class SurveyedCatalog:
     as_of: str | None = None
     offers: frozenset[str] = frozenset()
     told: Sequence[Reconciliation] = ()
+    moment: Moment | None = None
 
     @property
     def name(self) -> str:
-        return self.remote.name
+        return self.input.name
+
+    @property
+    def node(self) -> NodeInput | None:
+        """The running node of the catalog, which takes repairs and reports; `None` if unknown."""
+        from replication.reconcile.inputs.nodeinput import NodeInput
+
+        return self.input if isinstance(self.input, NodeInput) else None
 
     @property
     def entities(self) -> int:
@@ -87,8 +145,23 @@ class SurveyedCatalog:
         return sum(count for count, _ in self.fingerprints.values())
 
 
+def check_digest_version(name: str, version: object) -> None:
+    """Check that a catalog computes digests as this job compares them.
+
+    Raises:
+        CatalogUnread
+    """
+    if version != DIGEST_VERSION:
+        raise CatalogUnread(
+            f"Catalog {name} computes digests of version {version}, "
+            f"this job compares version {DIGEST_VERSION}.",
+            "Bring both to the same version of Concord first.",
+            name,
+        )
+
+
 def survey(
-    remotes: Sequence[RemoteCatalog], unread: list[CatalogUnread] | None = None
+    inputs: Sequence[Input], unread: list[CatalogUnread] | None = None
 ) -> list[SurveyedCatalog]:
     """Ask the catalogs in parallel for identity, links and fingerprints; keep the order.
 
@@ -99,9 +172,9 @@ def survey(
     Raises:
         ReconcileError: fewer than two catalogs can be read, or the catalogs can't be compared.
     """
-    _check_given(remotes)
-    with ThreadPoolExecutor(max_workers=min(16, len(remotes))) as pool:
-        found = list(pool.map(_survey_one, remotes))
+    _check_given(inputs)
+    with ThreadPoolExecutor(max_workers=min(16, len(inputs))) as pool:
+        found = list(pool.map(_survey_one, inputs))
     catalogs = [each for each in found if isinstance(each, SurveyedCatalog)]
     faults = [each for each in found if isinstance(each, CatalogUnread)]
     if faults and (unread is None or len(catalogs) < 2):
@@ -112,99 +185,22 @@ def survey(
     return catalogs
 
 
-def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog | CatalogUnread:
+def _survey_one(input: Input) -> SurveyedCatalog | CatalogUnread:
     try:
-        return _asked(remote)
+        return input.survey()
     except CatalogUnread as fault:
         return fault
 
 
-def _asked(remote: RemoteCatalog) -> SurveyedCatalog:
-    try:
-        handshake, links, digests, told = remote.call(_ask)
-        buckets = orjson.loads(digests.body)
-        for version in (handshake.digestversion, buckets["digestversion"]):
-            if version != DIGEST_VERSION:
-                raise CatalogUnread(
-                    f"Catalog {remote.name} computes digests of version {version}, "
-                    f"this job compares version {DIGEST_VERSION}.",
-                    "Bring both to the same version of Concord first.",
-                    remote.name,
-                )
-        return SurveyedCatalog(
-            remote=remote,
-            authority=handshake.authority,
-            instance=str(handshake.instance),
-            links=tuple(_link(link, remote.url) for link in links),
-            fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
-            as_of=digests.headers.get("Concord-Cursor"),
-            offers=frozenset(handshake.offers),
-            told=told,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CatalogUnread(
-            f"Catalog {remote.name} describes itself in a way that this job can't read: {error!r}.",
-            "Check that the versions of Concord of both belong together.",
-            remote.name,
-        ) from error
-
-
-async def _ask(
-    client: Client,
-) -> tuple[Handshake, list[LinkAnswer], Answer, list[Reconciliation]]:
-    digests = await client.request("GET", "/replication/digests")
-    told = await client.reconciliations()
-    return await client.handshake(), await client.links(), digests, told
-
-
-def _link(link: LinkAnswer, listed_by: str) -> ReportedLink:
-    source = link.source or listed_by
-    if link.mode == "accept":
-        # An accepting catalog knows no URL of the catalog that pushes, only the authority.
-        source = link.authority or ""
-    selectors = (("scope", link.scope), ("type", link.types), ("label", link.labels))
-    selected = [(name, each) for name, given in selectors for each in given]
-    return ReportedLink(
-        source=source,
-        target=link.target or listed_by,
-        authorities=tuple(link.authorities),
-        scope=expected_paths(link.scope, link.types, link.labels),
-        id=link.id,
-        mode=link.mode,
-        reporter=listed_by,
-        pinned=link.authority,
-        state=link.state,
-        currentat=None if link.currentat is None else format_time(link.currentat),
-        params=tuple(selected),
-    )
-
-
-def expected_paths(
-    scope: Sequence[str], types: Sequence[str], labels: Sequence[str]
-) -> tuple[str, ...]:
-    """The paths at and below which a link has to bring everything; an empty tuple is no limit.
-
-    For a type of resources, a link has to bring the whole type of groups: `messagegroups/messages`
-    gives `/messagegroups`. The entities that labels select are unknown to the comparison, so a link
-    with labels gets a path without entities, and no entity counts as missing.
-    """
-    by_type = {f"/{type.partition('/')[0]}" for type in types}
-    if labels:
-        return _NOTHING
-    if not (scope and types):
-        return (*scope, *sorted(by_type))
-    return tuple(path for path in scope if f"/{path.split('/')[1]}" in by_type) or _NOTHING
-
-
-def _check_given(remotes: Sequence[RemoteCatalog]) -> None:
-    names = [remote.name for remote in remotes]
+def _check_given(inputs: Sequence[Input]) -> None:
+    names = [each.name for each in inputs]
     if len(set(names)) < len(names):
         raise ReconcileError(
             f"Two catalogs have the same name: {', '.join(names)}.", "Give each its own name."
         )
-    if not 2 <= len(remotes) <= MOST_CATALOGS:
+    if not 2 <= len(inputs) <= MOST_CATALOGS:
         hint = f"Give at least two and at most {MOST_CATALOGS}."
-        raise ReconcileError(f"{len(remotes)} catalogs were given.", hint)
+        raise ReconcileError(f"{len(inputs)} catalogs were given.", hint)
 
 
 def _check_identities(catalogs: Sequence[SurveyedCatalog]) -> None:

@@ -62,7 +62,8 @@ class CatalogComparison:
 
     `signatures` are the numbers of copies by authority and code, empty if signatures were not
     checked. `unverifiable` origins belong to authorities that were not compared. `vanished`
-    differences were gone at the second reading. `is_confirmed` is false if the differences were too
+    differences were gone at the second reading, and `in_flight` differences are by changes that a
+    catalog's rows are too old to show. `is_confirmed` is false if the differences were too
     many for a second reading.
     """
 
@@ -71,6 +72,7 @@ class CatalogComparison:
     origins: int = 0
     unverifiable: int = 0
     vanished: int = 0
+    in_flight: int = 0
     is_confirmed: bool = True
     signatures: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
@@ -88,7 +90,7 @@ def compare(
         ReconcileError: a catalog can't be read, sends malformed rows, or lists an origin twice.
     """
     topology = plan.topology
-    requests = sum(map(len, plan.reads))
+    requests = len(plan.requests)
     with engine.read(plan) as rows:
         with stages.stage("read", f"reading {plan.buckets:,} buckets in {requests} requests"):
             counts = _count_by_catalog(engine, rows, len(plan.catalogs))
@@ -106,6 +108,7 @@ def compare(
                 origins=found.totals["origins"],
                 unverifiable=found.totals["unverifiable"],
                 signatures=signatures,
+                in_flight=found.number - len(first) if is_few else 0,
             )
             if not is_few:
                 # The findings are computed from frames that live as long as the open contexts.
@@ -170,7 +173,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
     }
     buckets = {bucket(one.authority, one.xid) for one in origins | rivals}
     with (
-        engine.read(plan.narrowed(buckets)) as rows,
+        engine.read(plan.again(buckets)) as rows,
         find_differences(engine, rows, plan.topology) as found,
     ):
         again = _differences(engine, found.described(is_few=True))

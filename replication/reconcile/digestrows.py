@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,22 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
 from catalog.model.authoritykey import SIGNATURE_BYTES
-from replication.reconcile.bucketplan import BucketPlan, BucketRange
+from catalog.model.digest import BUCKETS
 from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
 from replication.reconcile.errors import CatalogUnread
-from replication.reconcile.remotecatalog import RemoteCatalog
+
+if TYPE_CHECKING:
+    from replication.reconcile.inputs.input import Input
+
+
+class BucketRange(NamedTuple):
+    """Buckets from `start` up to and excluding `stop`."""
+
+    start: int
+    stop: int
+
+
+ALL_BUCKETS = BucketRange(0, BUCKETS)
 
 CSV_COLUMNS = {
     "authority": pa.string(),
@@ -24,10 +36,12 @@ CSV_COLUMNS = {
     "deleted": pa.bool_(),
     "digest": pa.string(),
     "bucket": pa.int32(),
+    "changedat": pa.int64(),
 }
-_SENT = {**{name: CSV_COLUMNS[name] for name in list(CSV_COLUMNS)[:-1]}, "fp": pa.int64()}
+_SENT = {name: type for name, type in CSV_COLUMNS.items() if name != "bucket"} | {"fp": pa.int64()}
 ROWS = pa.schema({"catalog": pa.int32(), **_SENT, "signature": pa.int8()})
-"""The columns that the rule compares; `catalog` is a position, `fp` the digest's fingerprint."""
+"""The columns of the rows: `catalog` is a position, `fp` the digest's fingerprint, and `changedat`
+the time of the last change at the authority, in microseconds since 1970."""
 SIGNED_COLUMNS = {**CSV_COLUMNS, "signature": pa.string(), "signedby": pa.string()}
 DIGEST_CHARACTERS = 64
 
@@ -36,17 +50,8 @@ _NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
 _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
 
-def reads_of(plan: BucketPlan) -> list[tuple[int, int, int]]:
-    """The requests of a plan: the position of a catalog, and the start and stop of a range.
-
-    Requests to the catalogs alternate, so that the catalogs serve requests at the same time.
-    """
-    turns = zip_longest(*([(c, *part) for part in parts] for c, parts in enumerate(plan.reads)))
-    return [part for turn in turns for part in turn if part is not None]
-
-
 def rows_within(
-    remote: RemoteCatalog,
+    given: Input,
     catalog: int,
     buckets: BucketRange,
     *,
@@ -63,7 +68,7 @@ def rows_within(
     Raises:
         ReconcileError: the catalog could not be read, or sent malformed rows.
     """
-    for batch in read_rows(remote, buckets, verify=verify, is_signed=check is not None):
+    for batch in given.read(buckets, verify=verify, is_signed=check is not None):
         positions = pa.array([catalog] * len(batch), pa.int32())
         codes = (
             pa.array([UNCHECKED] * len(batch), pa.int8()) if check is None else check.codes(batch)
@@ -72,41 +77,36 @@ def rows_within(
         yield pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
 
-def read_rows(
-    remote: RemoteCatalog, buckets: BucketRange, *, verify: bool, is_signed: bool = False
+def parse_rows(
+    body: bytes, buckets: BucketRange, *, catalog: str, is_signed: bool
 ) -> list[pa.RecordBatch]:
-    """The rows of a range of buckets, tombstones included, with the digest's fingerprint as `fp`.
+    """Parse the CSV rows of a range of buckets; adds the digest's fingerprint as `fp`.
 
     The row of the registry entity is left out, because registry entities are not replicated.
 
     Args:
-        verify: have the catalog compute the digests anew.
-        is_signed: ask for signatures, too.
+        catalog: the name of the catalog.
+        is_signed: whether the rows have the columns of signatures.
 
     Raises:
-        ReconcileError: the catalog could not be read, or sent malformed rows.
+        CatalogUnread: the rows are malformed.
     """
-    params = {
-        "format": "csv",
-        "from": str(buckets.start),
-        "to": str(buckets.stop),
-        "verify": "true" if verify else "false",
-        **({"signatures": "true"} if is_signed else {}),
-    }
-    answer = remote.call(
-        lambda client: client.request("GET", "/replication/digests", params=params, largest=None)
-    )
     columns = SIGNED_COLUMNS if is_signed else CSV_COLUMNS
     try:
-        return [_checked(batch, buckets) for batch in _batches(answer.body, columns)]
+        return [checked(batch, buckets) for batch in _batches(body, columns)]
     except (pa.ArrowInvalid, ValueError) as error:
-        reason = " ".join(str(error).split())[:300].rstrip(".")
-        raise CatalogUnread(
-            f"Catalog {remote.name} sent malformed rows for the buckets "
-            f"{buckets.start} to {buckets.stop}: {reason}.",
-            "Check that its version of Concord and this job's belong together.",
-            remote.name,
-        ) from error
+        raise malformed(error, buckets, catalog) from error
+
+
+def malformed(error: Exception, buckets: BucketRange, catalog: str) -> CatalogUnread:
+    """The error of a catalog that sent malformed rows."""
+    reason = " ".join(str(error).split())[:300].rstrip(".")
+    return CatalogUnread(
+        f"Catalog {catalog} sent malformed rows for the buckets "
+        f"{buckets.start} to {buckets.stop}: {reason}.",
+        "Check that its version of Concord and this job's belong together.",
+        catalog,
+    )
 
 
 def _batches(body: bytes, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -120,7 +120,12 @@ def _batches(body: bytes, columns: Mapping[str, pa.DataType]) -> Iterator[pa.Rec
     yield from reader
 
 
-def _checked(batch: pa.RecordBatch, buckets: BucketRange) -> pa.RecordBatch:
+def checked(batch: pa.RecordBatch, buckets: BucketRange) -> pa.RecordBatch:
+    """Check the rows of a range of buckets, and add the digest's fingerprint as `fp`.
+
+    Raises:
+        ValueError: a row is malformed.
+    """
     if any(column.null_count for column in batch.columns):
         raise ValueError("a value is missing")
     sent = batch.column("bucket").to_numpy()

@@ -12,9 +12,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from replication.reconcile.bucketplan import BucketPlan, BucketRange
+from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.copysignatures import SignatureCheck
-from replication.reconcile.digestrows import ROWS, reads_of, rows_within
+from replication.reconcile.digestrows import ROWS, BucketRange, rows_within
 from replication.reconcile.findings import Difference, Findings, FindingsList
 from replication.reconcile.rule import Statement
 
@@ -42,13 +42,13 @@ class DuckdbEngine:
     def read(self, plan: BucketPlan) -> Iterator[str]:
         check = None if plan.keys is None else SignatureCheck.of(plan.keys)
 
-        def read(part: tuple[int, int, int]) -> list[pa.RecordBatch]:
-            catalog, buckets = part[0], BucketRange(*part[1:])
-            remote = plan.catalogs[catalog].remote
-            return list(rows_within(remote, catalog, buckets, verify=plan.verify, check=check))
+        def read(request: tuple[int, BucketRange]) -> list[pa.RecordBatch]:
+            catalog, buckets = request
+            given = plan.catalogs[catalog].input
+            return list(rows_within(given, catalog, buckets, verify=plan.verify, check=check))
 
         with ThreadPoolExecutor(max_workers=_READS_AT_ONCE) as pool:
-            batches = [batch for part in pool.map(read, reads_of(plan)) for batch in part]
+            batches = [batch for part in pool.map(read, plan.requests) for batch in part]
         with self.hashed(pa.Table.from_batches(batches, ROWS)) as rows:
             yield rows
 

@@ -28,7 +28,7 @@ REPAIRABLE: frozenset[FindingName] = frozenset(
 Counts = Mapping[FindingName, Mapping[str, int]]
 """The number of differences by finding and catalog, without zeros."""
 
-_INTEGERS = frozenset({"epoch", "reference_epoch"})
+_INTEGERS = frozenset({"epoch", "reference_epoch", "changedat", "reference_changedat"})
 _FLAGS = frozenset({"deleted", "reference_deleted"})
 
 
@@ -39,7 +39,8 @@ class Difference:
     The reference is the copy at the authority's own catalog or, if that catalog is not compared,
     the copy with the greatest epoch. Unsigned and forged copies are references only if the origin
     has no sound copy. The rival of a collided copy is the entity of another authority with the
-    same xid. The detail of a finding about a signature is the fault of the signature.
+    same xid. The detail of a finding about a signature is the fault of the signature. The times
+    of changes are those at the authority, in microseconds since 1970.
     """
 
     finding: FindingName
@@ -50,10 +51,12 @@ class Difference:
     epoch: int | None = None
     deleted: bool | None = None
     digest: str | None = None
+    changedat: int | None = None
     reference: str | None = None
     reference_epoch: int | None = None
     reference_deleted: bool | None = None
     reference_digest: str | None = None
+    reference_changedat: int | None = None
     rival_authority: str | None = None
     rival_origin: str | None = None
     detail: str | None = None

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from replication.reconcile.bucketplan import BucketPlan, plan_of
@@ -18,8 +19,8 @@ from replication.reconcile.duckdbengine import MOST_ROWS, DuckdbEngine
 from replication.reconcile.engine import Engine, is_submitted
 from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.findings import FindingsList
+from replication.reconcile.inputs.input import Input
 from replication.reconcile.keysurvey import survey_keys
-from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.repairrequests import RepairOutcome
 from replication.reconcile.repairrequests import repair as repair_catalogs
 from replication.reconcile.report import (
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLES = 20
+LAG_SECONDS = 60.0
 
 
 def run_reconcile(
-    catalogs: Sequence[RemoteCatalog],
+    inputs: Sequence[Input],
     *,
     report: Path | None,
     repair: bool,
@@ -53,11 +55,12 @@ def run_reconcile(
     sleep: Callable[[float], None] = time.sleep,
     spark: SparkSession | None = None,
     smaller: frozenset[str] = frozenset(),
+    lag_seconds: float = LAG_SECONDS,
 ) -> ReconcileSummary:
     """Compare catalogs, name every difference, and report to each catalog the findings about it.
 
     Args:
-        catalogs: two or more catalogs with distinct names.
+        inputs: two or more catalogs with distinct names.
         report: directory for `findings.parquet`, `summary.json`, `report.html` and, last,
             `_SUCCESS`; `None` writes nothing.
         repair: have catalogs fetch again entities that are missing, stale or diverged.
@@ -72,6 +75,8 @@ def run_reconcile(
         sleep: waits for a number of seconds.
         spark: the session to use; `None` lets the job open and close a session.
         smaller: the names of catalogs that may have far fewer entities than before.
+        lag_seconds: how long a change may take to a replica. Of a replica that was read before
+            the comparison, differences by later changes are in flight.
 
     A catalog that can't be read is left out, and the remaining catalogs are compared.
 
@@ -79,40 +84,61 @@ def run_reconcile(
         ReconcileError: fewer than two catalogs can be read, a catalog refuses a repair, or Spark
             fails; no report was written.
     """
-    reporter = ResultReporter(catalogs, progress)
+    reporter = ResultReporter(inputs, progress)
     unread: list[CatalogUnread] = []
-    # Each round leaves out at least one more catalog, so the loop ends.
-    while True:
-        try:
-            summary = _reconcile(
-                catalogs,
-                unread,
-                report=report,
-                repair=repair,
-                master=master,
-                verify=verify,
-                signatures=signatures,
-                settle=lambda: sleep(settle_seconds),
-                progress=progress,
-                spark=spark,
-                smaller=smaller,
-            )
-            break
-        except CatalogUnread as fault:
-            unread.append(fault)
-            if len(catalogs) - len(unread) < 2:
-                reporter.tell_failure(fault)
+    with ExitStack() as stack:
+        catalogs = _opened(inputs, unread, stack, progress)
+        # Each round leaves out at least one more catalog, so the loop ends.
+        while True:
+            try:
+                summary = _reconcile(
+                    catalogs,
+                    unread,
+                    report=report,
+                    repair=repair,
+                    master=master,
+                    verify=verify,
+                    signatures=signatures,
+                    settle=lambda: sleep(settle_seconds),
+                    progress=progress,
+                    spark=spark,
+                    smaller=smaller,
+                    lag_seconds=lag_seconds,
+                )
+                break
+            except CatalogUnread as fault:
+                unread.append(fault)
+                if len(catalogs) - len(unread) < 2:
+                    reporter.tell_failure(fault)
+                    raise
+                progress(f"{fault.message} The others are compared again, without it.")
+            except ReconcileError as error:
+                reporter.tell_failure(error)
                 raise
-            progress(f"{fault.message} The others are compared again, without it.")
-        except ReconcileError as error:
-            reporter.tell_failure(error)
-            raise
     reporter.tell(summary)
     return summary
 
 
+def _opened(
+    inputs: Sequence[Input],
+    unread: list[CatalogUnread],
+    stack: ExitStack,
+    progress: Callable[[str], None],
+) -> list[Input]:
+    """The inputs, each opened until `stack` closes unless it is `unread`."""
+    work = Path(stack.enter_context(TemporaryDirectory(prefix="concord-reconcile-")))
+    found = []
+    for each in inputs:
+        try:
+            found.append(stack.enter_context(each.opened(work, progress)))
+        except CatalogUnread as fault:
+            unread.append(fault)
+            found.append(each)
+    return found
+
+
 def _reconcile(
-    catalogs: Sequence[RemoteCatalog],
+    catalogs: Sequence[Input],
     unread: list[CatalogUnread],
     *,
     report: Path | None,
@@ -124,6 +150,7 @@ def _reconcile(
     progress: Callable[[str], None],
     spark: SparkSession | None,
     smaller: frozenset[str],
+    lag_seconds: float,
 ) -> ReconcileSummary:
     startedat = datetime.now(UTC)
     stages = Stages(progress)
@@ -131,7 +158,7 @@ def _reconcile(
     with stages.stage("survey", f"asking {len(asked)} catalogs for their fingerprints"):
         surveyed = survey(asked, unread)
         keys = survey_keys(surveyed) if signatures else None
-        plan = plan_of(surveyed, verify=verify, keys=keys)
+        plan = plan_of(surveyed, verify=verify, keys=keys, lag_seconds=lag_seconds)
         shrunk = find_shrunk(surveyed, smaller)
         read = {each.name for each in surveyed}
         uncompared = find_uncompared(surveyed, [each for each in catalogs if each.name not in read])
@@ -155,16 +182,12 @@ def _reconcile(
     return summary
 
 
-def _without(
-    catalogs: Sequence[RemoteCatalog], unread: Sequence[CatalogUnread]
-) -> list[RemoteCatalog]:
+def _without(catalogs: Sequence[Input], unread: Sequence[CatalogUnread]) -> list[Input]:
     names = {each.catalog for each in unread}
     return [each for each in catalogs if each.name not in names]
 
 
-def _told(
-    catalogs: Sequence[RemoteCatalog], unread: Sequence[CatalogUnread]
-) -> tuple[UnreadCatalog, ...]:
+def _told(catalogs: Sequence[Input], unread: Sequence[CatalogUnread]) -> tuple[UnreadCatalog, ...]:
     urls = {each.name: each.url for each in catalogs}
     return tuple(
         UnreadCatalog(
@@ -240,11 +263,12 @@ def _summary(
         catalogs=tuple(
             CatalogSummary(
                 name=catalog.name,
-                url=catalog.remote.url,
+                url=catalog.input.url,
                 authority=catalog.authority,
                 entities=catalog.entities,
                 rows=rows,
                 as_of=catalog.as_of,
+                moment=catalog.moment,
             )
             for catalog, rows in zip(plan.catalogs, compared.rows, strict=True)
         ),
@@ -253,6 +277,7 @@ def _summary(
         unverifiable=compared.unverifiable,
         signatures=_signatures(plan, compared),
         vanished=compared.vanished,
+        in_flight=compared.in_flight,
         is_confirmed=compared.is_confirmed,
         counts=compared.findings.counts(),
         samples=compared.findings.samples(SAMPLES),

@@ -21,6 +21,7 @@ from replication.deciding.keytrust import is_consistent, key_changes
 from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
+from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.signaturekeys import REVOKED, AuthorityKeys
 
 OFFER = "signatures"
@@ -44,27 +45,28 @@ class _ToldKeys:
 
 
 def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
-    """Ask the catalogs for keys, and check the answers; authorities without keys are left out.
+    """Ask the nodes for keys, and check the answers; authorities without keys are left out.
 
     Raises:
         ReconcileError: a catalog can't be read, or does not offer signatures.
     """
     for catalog in catalogs:
-        if OFFER not in catalog.offers:
+        if catalog.node is not None and OFFER not in catalog.offers:
             raise ReconcileError(
                 f"Catalog {catalog.name} does not show signatures.",
                 "Bring it to the version of this job, or leave out --verify-signatures.",
             )
     with ThreadPoolExecutor(max_workers=min(16, len(catalogs))) as pool:
-        told = list(pool.map(_ask_one, catalogs))
+        asked = pool.map(lambda each: each.node and _ask_one(each, each.node), catalogs)
+        told = [each for each in asked if each is not None]
     authorities = {name for each in told for name in each.pinned}
     authorities |= {history.authority for each in told for history in each.histories}
     checked = (_check(authority, told) for authority in sorted(authorities))
     return [each for each in checked if each is not None]
 
 
-def _ask_one(catalog: SurveyedCatalog) -> _ToldKeys:
-    signing, trusted, histories = catalog.remote.call(_ask)
+def _ask_one(catalog: SurveyedCatalog, node: NodeInput) -> _ToldKeys:
+    signing, trusted, histories = node.call(_ask)
     return _ToldKeys(
         catalog=catalog.name,
         authority=catalog.authority,

@@ -84,21 +84,25 @@ def repair(
     outcomes = {catalog.name: RepairOutcome(catalog=catalog.name) for catalog in catalogs}
     missed: dict[str, set[str]] = {catalog.name: set() for catalog in catalogs}
     for position, authorities in _in_order(findings, topology, len(catalogs)):
-        remote, sources = catalogs[position].remote, topology.sources[position]
+        node, sources = catalogs[position].node, topology.sources[position]
+        name = topology.names[position]
+        if node is None:
+            progress(f"{name} is not repaired, as it was not read from a running node")
+            continue
         if doubtful := sorted({*shrunk} & {*sources}):
             names = " and ".join(doubtful)
-            progress(f"{remote.name} is not repaired, as it fetches from {names}")
+            progress(f"{name} is not repaired, as it fetches from {names}")
             continue
-        origins = findings.repairs(remote.name, authorities, sources)
+        origins = findings.repairs(name, authorities, sources)
         while batch := list(islice(origins, MOST_ORIGINS)):
-            progress(f"{remote.name} fetches {len(batch)} origins again")
-            repairs = remote.call(partial(_ask, origins=batch))
-            missed[remote.name] |= {each.authority for each in repairs.unresolved}
+            progress(f"{name} fetches {len(batch)} origins again")
+            repairs = node.call(partial(_ask, origins=batch))
+            missed[name] |= {each.authority for each in repairs.unresolved}
             shown = [*map(_text, repairs.unresolved)]
-            outcomes[remote.name] = outcomes[remote.name].plus(len(batch), repairs.verdicts, shown)
-        withheld = findings.withheld(remote.name, authorities, sources)
-        outcome = outcomes[remote.name]
-        outcomes[remote.name] = replace(outcome, withheld=outcome.withheld + withheld)
+            outcomes[name] = outcomes[name].plus(len(batch), repairs.verdicts, shown)
+        withheld = findings.withheld(name, authorities, sources)
+        outcome = outcomes[name]
+        outcomes[name] = replace(outcome, withheld=outcome.withheld + withheld)
     suspects = {
         **dict.fromkeys(_spoilt_catalogs(findings), "has unsigned or forged copies"),
         **dict.fromkeys(shrunk, "has far fewer entities than before"),
@@ -160,6 +164,8 @@ def _reset_links(
     """
     places = Places(catalogs)
     for reporter in catalogs:
+        if (node := reporter.node) is None:
+            continue
         for link in reporter.links:
             target, source = places.target(link), places.source(link)
             if link.mode not in _RESETTABLE or target is None or catalogs[target] != catalog:
@@ -173,7 +179,7 @@ def _reset_links(
                 continue
             progress(f"resetting {place}")
             reset = partial(_reset, id=link.id, is_full=link.mode == "walk")
-            yield f"{place} {reporter.remote.call(reset)}"
+            yield f"{place} {node.call(reset)}"
 
 
 def _brings(link: ReportedLink, source: SurveyedCatalog | None, authority: str) -> bool:

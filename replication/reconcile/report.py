@@ -12,6 +12,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from catalog.operations.reconciliations import FindingName
+from replication.reconcile.catalogs import Moment
 from replication.reconcile.findings import (
     FINDINGS,
     REPAIRABLE,
@@ -43,7 +44,10 @@ MEANINGS: Mapping[FindingName, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSummary:
-    """A catalog, the numbers of live entities and of rows read, and the catalog's cursor."""
+    """A catalog, the numbers of live entities and of rows read, and the catalog's cursor.
+
+    `moment` is the time of the rows, if they were read before the comparison.
+    """
 
     name: str
     url: str
@@ -51,6 +55,7 @@ class CatalogSummary:
     entities: int
     rows: int
     as_of: str | None
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +92,10 @@ class ReconcileSummary:
     `samples` are the first differences of each finding. `unverifiable` origins belong to
     authorities that were not compared, and are no differences; `uncompared` gives the reasons.
     `signatures` is `None` if signatures were not verified. `vanished` differences were gone at the
-    second reading; `is_confirmed` is false if the differences were too many for a second reading.
-    `unread` catalogs were left out, and `shrunk` catalogs have far fewer entities than before.
-    `repair` is `None` if no repair was requested. `elapsed` is in seconds by stage. `paths` are the
-    written files.
+    second reading, and `in_flight` ones are by changes that a catalog's rows are too old to show;
+    `is_confirmed` is false if the differences were too many for a second reading. `unread` catalogs
+    were left out, and `shrunk` catalogs have far fewer entities than before. `repair` is `None` if
+    no repair was requested. `elapsed` is in seconds by stage. `paths` are the written files.
     """
 
     startedat: datetime
@@ -100,6 +105,7 @@ class ReconcileSummary:
     origins: int
     unverifiable: int
     vanished: int
+    in_flight: int
     is_confirmed: bool
     counts: Counts
     samples: Mapping[FindingName, tuple[Difference, ...]]
@@ -169,6 +175,7 @@ class ReconcileSummary:
             "shrunk": [asdict(one) for one in self.shrunk],
             "signatures": self.signatures and [asdict(one) for one in self.signatures],
             "vanished": self.vanished,
+            "inflight": self.in_flight,
             "counts": {finding: dict(counts) for finding, counts in self.counts.items()},
             "samples": {f: [asdict(one) for one in found] for f, found in self.samples.items()},
             "repair": None if self.repair is None else [asdict(one) for one in self.repair],

@@ -13,7 +13,8 @@ from catalog.operations.peers import MOST_NAMED
 from catalog.operations.reconciliations import NewReconciliation, Outcome
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import FINDINGS
-from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.inputs.input import Input
+from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.report import ReconcileSummary
 
 _SECONDS = 10.0
@@ -21,14 +22,16 @@ _LONGEST_ERROR = 500
 
 
 class ResultReporter:
-    """Reports to each catalog of a run the findings about the catalog.
+    """Reports to each node of a run the findings about the catalog of the node.
 
     If a report fails, the job names the catalog in its progress, and goes on.
     """
 
-    def __init__(self, catalogs: Sequence[RemoteCatalog], progress: Callable[[str], None]) -> None:
+    def __init__(self, inputs: Sequence[Input], progress: Callable[[str], None]) -> None:
         # One attempt only: an unreachable catalog misses its report, and does not delay the job.
-        self._catalogs = [replace(each, retry=ONCE) for each in catalogs]
+        nodes = (each for each in inputs if isinstance(each, NodeInput))
+        self._nodes = [replace(each, retry=ONCE) for each in nodes]
+        self._names = [each.name for each in inputs]
         self._progress = progress
         self._run = uuid4()
         self._startedat = datetime.now(UTC)
@@ -43,7 +46,7 @@ class ResultReporter:
         numbers = [(one.authority, before.get(one.name, one.entities)) for one in summary.catalogs]
         entities = dict(numbers[:MOST_NAMED])
         unread = {each.name: each.reason for each in summary.unread}
-        for catalog in self._catalogs:
+        for catalog in self._nodes:
             if catalog.name in unread:
                 results.append(self._failed(catalog, unread[catalog.name]))
                 continue
@@ -65,34 +68,33 @@ class ResultReporter:
 
     def tell_failure(self, error: ReconcileError) -> None:
         """Report the failure of the comparison."""
-        self._post([self._failed(each, error.message) for each in self._catalogs])
+        self._post([self._failed(each, error.message) for each in self._nodes])
 
-    def _failed(self, catalog: RemoteCatalog, error: str) -> NewReconciliation:
+    def _failed(self, catalog: NodeInput, error: str) -> NewReconciliation:
         result = self._result("failed", catalog)
         return result.model_copy(update={"error": error[:_LONGEST_ERROR]})
 
-    def _result(self, outcome: Outcome, catalog: RemoteCatalog) -> NewReconciliation:
-        names = [each.name for each in self._catalogs]
+    def _result(self, outcome: Outcome, catalog: NodeInput) -> NewReconciliation:
         return NewReconciliation(
             run=self._run,
             startedat=self._startedat,
             endedat=datetime.now(UTC),
             outcome=outcome,
             name=catalog.name,
-            catalogs=names[:MOST_NAMED],
+            catalogs=self._names[:MOST_NAMED],
         )
 
     def _post(self, results: Sequence[NewReconciliation]) -> None:
-        with ThreadPoolExecutor(max_workers=min(16, len(results))) as pool:
+        with ThreadPoolExecutor(max_workers=min(16, max(1, len(results)))) as pool:
             for result, line in zip(
-                results, pool.map(_post_one, self._catalogs, results), strict=True
+                results, pool.map(_post_one, self._nodes, results), strict=True
             ):
                 # The run itself tells why it failed, or why a catalog could not be read.
                 if line and result.outcome != "failed":
                     self._progress(line)
 
 
-def _post_one(catalog: RemoteCatalog, result: NewReconciliation) -> str:
+def _post_one(catalog: NodeInput, result: NewReconciliation) -> str:
     """Report to a catalog; return the reason of a failure, or an empty text."""
     try:
         catalog.call(lambda client: client.tell_reconciliation(result), seconds=_SECONDS)

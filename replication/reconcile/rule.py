@@ -28,9 +28,10 @@ from replication.reconcile.topology import Coverage, Topology
 _CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
 _NO_FINDING = 0
 _NO_OWNER = -1
+_NEVER = 2**63 - 1
 _COMPARED = ("epoch", "deleted", "fp")
 _PER_CATALOG = (*_COMPARED, "contested")
-_SHOWN = ("authority", "origin", "xid", "epoch", "deleted", "digest")
+_SHOWN = ("authority", "origin", "xid", "epoch", "deleted", "digest", "changedat")
 _BIT = "(CAST(1 AS BIGINT) << {})"
 
 TOTALS: Mapping[str, str] = {
@@ -231,8 +232,9 @@ WITH wanted AS (
 SELECT f.h1, f.h2, f.catalog, f.reference, f.code, c.signature,
     coalesce(c.authority, o.authority) AS authority, coalesce(c.origin, o.origin) AS origin,
     coalesce(c.xid, c.origin, o.origin) AS path,
-    c.xid, c.epoch, c.deleted, c.digest, o.epoch AS reference_epoch,
-    o.deleted AS reference_deleted, o.digest AS reference_digest
+    c.xid, c.epoch, c.deleted, c.digest, c.changedat, o.epoch AS reference_epoch,
+    o.deleted AS reference_deleted, o.digest AS reference_digest,
+    o.changedat AS reference_changedat
 FROM {{found}} AS f
 LEFT JOIN held AS o ON o.h1 = f.h1 AND o.h2 = f.h2 AND o.catalog = f.reference
 LEFT JOIN held AS c ON c.h1 = f.h1 AND c.h2 = f.h2 AND c.catalog = f.catalog"""
@@ -246,7 +248,9 @@ def _broadcast(relation: str, *, is_few: bool) -> str:
 def described(topology: Topology, *, is_few: bool) -> Statement:
     """The differences `{copies}` of `copies_of`, with the columns of `Difference`.
 
-    A missing copy counts as collided if the xid belongs to another authority in `{rows}`.
+    A missing copy counts as collided if the xid belongs to another authority in `{rows}`. A
+    difference by a change that is later than the moment of the reference, or could not have
+    arrived at the moment of the copy, is left out: the change was in flight.
 
     Args:
         is_few: send the differences to every worker, so that Spark need not shuffle the rows.
@@ -292,15 +296,29 @@ WITH asked AS (
     WHERE r.authority <> a.authority
 ), done AS (
     SELECT w.signature, w.catalog, w.reference, w.authority, w.origin, w.xid, w.epoch,
-        w.deleted, w.digest, w.reference_epoch, w.reference_deleted, w.reference_digest,
-        r.rival_authority, r.rival_origin,
+        w.deleted, w.digest, w.changedat, w.reference_epoch, w.reference_deleted,
+        w.reference_digest, w.reference_changedat, r.rival_authority, r.rival_origin,
         CASE WHEN w.code = {_CODES["missing"]} AND r.place IS NOT NULL
             THEN {_CODES["collided"]} ELSE w.code END AS code
     FROM {{copies}} AS w LEFT JOIN rivals AS r
         ON r.h1 = w.h1 AND r.h2 = w.h2 AND r.catalog = w.catalog AND r.place = 1
 )
-SELECT {selected} FROM done AS d"""
+SELECT {selected} FROM done AS d{_settled(topology)}"""
     return Statement(text, catalogs | details)
+
+
+def _settled(topology: Topology) -> str:
+    """SQL for the condition that both catalogs of a difference show its last change."""
+    if not topology.moments:
+        return ""
+    changed = "greatest(coalesce(d.changedat, 0), coalesce(d.reference_changedat, 0))"
+    return "\nWHERE " + " AND ".join(
+        f"{changed} < coalesce({_chosen(position, moments)}, {_NEVER})"
+        for position, moments in (
+            ("d.catalog", [(str(n), str(at - topology.lag)) for n, at in topology.moments.items()]),
+            ("d.reference", [(str(n), str(at)) for n, at in topology.moments.items()]),
+        )
+    )
 
 
 def _chosen(expression: str, cases: Iterable[tuple[str, str]]) -> str:

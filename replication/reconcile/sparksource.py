@@ -5,6 +5,8 @@ Each partition of the data source is a range of buckets of one catalog.
 
 from __future__ import annotations
 
+import pickle
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,27 +16,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from replication.reconcile.bucketplan import BucketPlan, BucketRange
+from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.copysignatures import SignatureCheck
-from replication.reconcile.digestrows import reads_of, rows_within
-from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.digestrows import BucketRange, rows_within
+from replication.reconcile.inputs.input import Input
 
 FORMAT = "concord_digests"
 SCHEMA = (
     "catalog int, authority string, origin string, xid string, "
-    "epoch bigint, deleted boolean, digest string, fp bigint, signature tinyint"
+    "epoch bigint, deleted boolean, digest string, changedat bigint, fp bigint, signature tinyint"
 )
 
 
 def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
     """The rows of the plan's catalogs in one lazy frame: an action of Spark reads the rows."""
     spark.dataSource.register(DigestSource)
-    remotes = [catalog.remote for catalog in plan.catalogs]
+    inputs = pickle.dumps([catalog.input for catalog in plan.catalogs])
     return (
         spark.read.format(FORMAT)
-        .option("catalogs", _json([[remote.name, remote.url] for remote in remotes]))
-        .option("tokens", _json([remote.token for remote in remotes]))
-        .option("reads", _json(reads_of(plan)))
+        .option("secretinputs", b64encode(inputs).decode())
+        .option("requests", _json([(catalog, *part) for catalog, part in plan.requests]))
         .option("verify", _json(plan.verify))
         .option(
             "keys", _json(None if plan.keys is None else SignatureCheck.of(plan.keys).written())
@@ -58,9 +59,9 @@ class _BucketsOfCatalog(InputPartition):
 class DigestSource(DataSource):
     """`spark.read.format("concord_digests")`: the digest rows of several catalogs.
 
-    Options, as JSON: `catalogs` [[name, URL], …], `tokens` [token or null, …] (Spark's logs
-    mask an option with the name `tokens`), `reads` [[catalog, from, to], …], `verify`, and `keys`,
-    the keys for checking signatures; null checks no signatures.
+    Options: `secretinputs`, the pickled inputs in base64 (Spark's logs mask an option with that
+    name, and the inputs have tokens), and as JSON `requests` [[catalog, from, to], …], `verify`,
+    and `keys`, the keys for checking signatures; null checks no signatures.
     """
 
     @classmethod
@@ -76,12 +77,9 @@ class DigestSource(DataSource):
 
 class _DigestReader(DataSourceReader):
     def __init__(self, options: dict[str, str]) -> None:
-        catalogs, tokens = orjson.loads(options["catalogs"]), orjson.loads(options["tokens"])
-        self._remotes = [
-            RemoteCatalog(name=name, url=url, token=token)
-            for (name, url), token in zip(catalogs, tokens, strict=True)
-        ]
-        self._reads = orjson.loads(options["reads"])
+        # The driver of this job has pickled the inputs.
+        self._inputs: list[Input] = pickle.loads(b64decode(options["secretinputs"]))
+        self._requests = orjson.loads(options["requests"])
         self._verify = orjson.loads(options["verify"])
         keys = orjson.loads(options["keys"])
         self._check = None if keys is None else SignatureCheck.read(keys)
@@ -89,12 +87,12 @@ class _DigestReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         return [
             _BucketsOfCatalog(catalog, BucketRange(start, stop))
-            for catalog, start, stop in self._reads
+            for catalog, start, stop in self._requests
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _BucketsOfCatalog)
-        remote = self._remotes[partition.catalog]
+        given = self._inputs[partition.catalog]
         return rows_within(
-            remote, partition.catalog, partition.buckets, verify=self._verify, check=self._check
+            given, partition.catalog, partition.buckets, verify=self._verify, check=self._check
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
@@ -32,13 +32,16 @@ class Topology:
 
     Subtrees are compared with origins, so where a relay renames entities, the names at the
     authority count. `sources` are, for each catalog, the names of the catalogs from which links
-    lead to the catalog.
+    lead to the catalog. `moments` are the times of the rows of catalogs that were read before the
+    comparison, in microseconds since 1970; a change takes `lag` microseconds to a replica at most.
     """
 
     names: tuple[str, ...]
     authorities: tuple[str, ...]
     coverage: tuple[Mapping[str, Coverage], ...]
     sources: tuple[frozenset[str], ...] = ()
+    moments: Mapping[int, int] = field(default_factory=dict)
+    lag: int = 0
 
     def hops(self, catalog: int, authority: str) -> int:
         """The number of links from the authority to the catalog; without a path, a large number."""
@@ -66,7 +69,7 @@ class Places:
         return self._of(link.pinned) if found is None and link.mode == "push" else found
 
     def _at(self, url: str) -> int | None:
-        urls = [normal_url(c.remote.url) for c in self.catalogs]
+        urls = [normal_url(c.input.url) for c in self.catalogs]
         # Operators may give a catalog by a URL that differs from its authority, and links may use
         # either.
         for known in (urls, [normal_url(c.authority) for c in self.catalogs]):
@@ -79,7 +82,7 @@ class Places:
         return authorities.index(authority) if authority in authorities else None
 
 
-def topology_of(catalogs: Sequence[SurveyedCatalog]) -> Topology:
+def topology_of(catalogs: Sequence[SurveyedCatalog], lag_seconds: float = 0) -> Topology:
     """The topology of the links that the catalogs report, relays included."""
     places = Places(catalogs)
     coverage: list[dict[str, Coverage]] = [
@@ -100,6 +103,12 @@ def topology_of(catalogs: Sequence[SurveyedCatalog]) -> Topology:
             frozenset(names[s] for s, t in ends if t == position and s is not None)
             for position in range(len(names))
         ),
+        moments={
+            position: int(each.moment.since.timestamp() * 1_000_000)
+            for position, each in enumerate(catalogs)
+            if each.moment is not None
+        },
+        lag=int(lag_seconds * 1_000_000),
     )
 
 

@@ -18,7 +18,8 @@ from catalog.client import Client
 from replication.feed.digests import MOST_AUTHORITIES
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.errors import CatalogUnread
-from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.inputs.input import Input
+from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.topology import Places, normal_url
 
 _PATH = "/replication/digests"
@@ -84,9 +85,9 @@ class Uncompared:
 
 
 def find_uncompared(
-    catalogs: Sequence[SurveyedCatalog], unread: Sequence[RemoteCatalog] = ()
+    catalogs: Sequence[SurveyedCatalog], unread: Sequence[Input] = ()
 ) -> list[Uncompared]:
-    """Ask the catalogs in parallel for the entities that the comparison leaves out.
+    """Ask the nodes in parallel for the entities that the comparison leaves out.
 
     Args:
         unread: the given catalogs that could not be read.
@@ -96,7 +97,9 @@ def find_uncompared(
     """
     places = Places(catalogs)
     with ThreadPoolExecutor(max_workers=min(16, len(catalogs))) as pool:
-        found = pool.map(lambda catalog: _of_catalog(catalog, places), catalogs)
+        found = pool.map(
+            lambda each: [] if each.node is None else _of_catalog(each, each.node, places), catalogs
+        )
     names = {normal_url(each.url): each.name for each in unread}
     return [_because_unread(one, names) for each in found for one in each]
 
@@ -111,7 +114,7 @@ def _because_unread(found: Uncompared, names: Mapping[str, str]) -> Uncompared:
     )
 
 
-def _of_catalog(catalog: SurveyedCatalog, places: Places) -> list[Uncompared]:
+def _of_catalog(catalog: SurveyedCatalog, node: NodeInput, places: Places) -> list[Uncompared]:
     given = {each.authority for each in places.catalogs}
 
     async def ask(client: Client) -> list[Uncompared]:
@@ -130,7 +133,7 @@ def _of_catalog(catalog: SurveyedCatalog, places: Places) -> list[Uncompared]:
         return found
 
     try:
-        return catalog.remote.call(ask)
+        return node.call(ask)
     except (KeyError, TypeError, ValueError) as error:
         raise CatalogUnread(
             f"Catalog {catalog.name} counts its entities in a way that this job can't read: "
@@ -214,7 +217,7 @@ def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompare
 def _told(catalog: SurveyedCatalog, link: ReportedLink) -> dict[str, Any]:
     return {
         "id": link.id,
-        "url": catalog.remote.url,
+        "url": catalog.input.url,
         "source": link.source,
         "target": link.target,
         "state": link.state,

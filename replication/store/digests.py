@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import csv
+import io
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from catalog.load.longwork import aside
@@ -16,6 +19,12 @@ from catalog.store.queries import Queries
 _queries = Queries("digests", package=__package__)
 _PREFETCH = 500
 _NO_DIGEST = bytes(32)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat")
+"""The columns of the rows of buckets; `changedat` is the time of the last change at the authority,
+in microseconds since 1970."""
+SIGNED_COLUMNS = (*COLUMNS, "signature", "signedby")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +47,6 @@ class StoredDigest:
     deleted: bool
     digest: bytes
     bucket: int
-    signature: bytes | None = None
-    signedby: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +123,15 @@ async def load_rows_within(
 ) -> list[StoredDigest]:
     """Read the stored digests of a selection."""
     return [
-        _row(row, deleted=row["deleted"] == "true", digest=bytes.fromhex(row["digest"]))
+        StoredDigest(
+            authority=row["authority"],
+            origin=row["origin"],
+            xid=row["xid"],
+            epoch=row["epoch"],
+            deleted=row["deleted"] == "true",
+            digest=bytes.fromhex(row["digest"]),
+            bucket=row["bucket"],
+        )
         for row in await connection.fetch(_queries.rows_within, *selection.arguments)
     ]
 
@@ -134,10 +149,10 @@ async def copy_rows(
     *,
     is_signed: bool = False,
 ) -> None:
-    """Write the stored digests of buckets from `start` up to and excluding `stop`, as CSV.
+    """Write the rows of buckets from `start` up to and excluding `stop`, as CSV without a header.
 
     Args:
-        is_signed: write the signatures, too.
+        is_signed: write `SIGNED_COLUMNS` instead of `COLUMNS`.
     """
     query = _queries.signed_rows if is_signed else _queries.rows
     await connection.copy_from_query(query, start, stop, output=write, format="csv", timeout=3600)
@@ -157,31 +172,31 @@ async def page_ends(connection: Connection, after: Origin, limit: int) -> list[T
     return [tombstone_from(row) for row in rows]
 
 
-async def stream_computed(
-    connection: Connection, start: int, stop: int
-) -> AsyncIterator[StoredDigest]:
-    """Compute the digests of buckets from `start` up to and excluding `stop`.
+async def compute_rows(
+    connection: Connection, start: int, stop: int, *, is_signed: bool = False
+) -> AsyncGenerator[bytes]:
+    """The rows of `copy_rows` with computed digests, as lines of CSV. Needs a transaction.
 
-    Stored digests and hashes of documents are not trusted. Needs a transaction.
+    Stored digests and hashes of documents are not trusted.
     """
     async for row in connection.cursor(_queries.entities, start, stop, prefetch=_PREFETCH):
-        yield _row(row, deleted=False, digest=_computed(row))
+        yield _line(row, _computed(row), row["modifiedat"], deleted=False, is_signed=is_signed)
     async for row in connection.cursor(_queries.tombstones, start, stop, prefetch=_PREFETCH):
-        yield _row(row, deleted=True, digest=tombstone_from(row).digest)
+        digest = tombstone_from(row).digest
+        yield _line(row, digest, row["deletedat"], deleted=True, is_signed=is_signed)
 
 
-def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> StoredDigest:
-    return StoredDigest(
-        authority=row["authority"],
-        origin=row["origin"],
-        xid=row["xid"],
-        epoch=row["epoch"],
-        deleted=deleted,
-        digest=digest,
-        bucket=row["bucket"],
-        signature=row.get("signature"),
-        signedby=row.get("signedby"),
-    )
+def _line(
+    row: Mapping[str, Any], digest: bytes, changedat: datetime, *, deleted: bool, is_signed: bool
+) -> bytes:
+    values = [row["authority"], row["origin"], row["xid"], row["epoch"]]
+    values += ["true" if deleted else "false", digest.hex(), row["bucket"]]
+    values.append((changedat - _EPOCH) // timedelta(microseconds=1))
+    if is_signed:
+        values += [(row["signature"] or b"").hex(), row["signedby"] or ""]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue().encode()
 
 
 def _computed(row: Mapping[str, Any]) -> bytes:

@@ -66,6 +66,7 @@ def copy(
         epoch=epoch,
         deleted=deleted,
         digest=hashlib.sha256(text.encode()).hexdigest(),
+        changedat=1000 * epoch + catalog,
         signature=signature,
     )
 

@@ -18,11 +18,12 @@ from aiohttp import web
 from catalog.keys.entitysignature import EntitySigner, new_seed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
 from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombstone, fingerprint
-from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.inputs.nodeinput import NodeInput
 from tests.integration.federation import LINK
 
-HEADER = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
+HEADER = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat")
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
+CHANGED_AT = int(_TIME.timestamp()) * 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,8 @@ class Node:
     takes_results: bool = True
 
     @property
-    def given(self) -> RemoteCatalog:
-        return RemoteCatalog(name=self.name, url=self.url, token=self.token)
+    def given(self) -> NodeInput:
+        return NodeInput(name=self.name, url=self.url, token=self.token)
 
     def hold(self, authority: str, origin: str, epoch: int = 1, **more: Any) -> Row:
         """Add a row, and remove that of the same origin."""
@@ -156,6 +157,7 @@ class Node:
                         "true" if row.deleted else "false",
                         row.shown(verify).hex(),
                         row.bucket,
+                        CHANGED_AT,
                         *([row.signature.hex(), row.signedby] if signatures else ()),
                     ]
                 )
@@ -189,7 +191,7 @@ class Federation:
         self.nodes[name] = Node(name, url, authority or f"https://{name}.example.com")
         return self.nodes[name]
 
-    def inputs(self, *names: str) -> list[RemoteCatalog]:
+    def inputs(self, *names: str) -> list[NodeInput]:
         return [self.nodes[name].given for name in names or self.nodes]
 
 

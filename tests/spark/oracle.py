@@ -23,6 +23,7 @@ class Copy:
     epoch: int
     deleted: bool
     digest: str
+    changedat: int = 0
     signature: int = UNCHECKED
 
 
@@ -79,10 +80,12 @@ def _differences(
                 epoch=copy.epoch if copy else None,
                 deleted=copy.deleted if copy else None,
                 digest=copy.digest if copy else None,
+                changedat=copy.changedat if copy else None,
                 reference=topology.names[reference.catalog] if reference else None,
                 reference_epoch=reference.epoch if reference else None,
                 reference_deleted=reference.deleted if reference else None,
                 reference_digest=reference.digest if reference else None,
+                reference_changedat=reference.changedat if reference else None,
                 rival_authority=shown.authority if shown else None,
                 rival_origin=shown.origin if shown else None,
                 detail=DETAILS[copy.signature - UNSIGNED]

@@ -10,10 +10,10 @@ from aiohttp import web
 from catalog.client import Backoff, Retry
 from replication.reconcile.bucketplan import ALL_BUCKETS, BucketRange, plan_of
 from replication.reconcile.catalogs import survey
-from replication.reconcile.digestrows import read_rows
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.remotecatalog import RemoteCatalog
-from tests.spark.federation import HEADER, Federation, Node, three_catalogs
+from replication.reconcile.inputs.input import parse_inputs
+from replication.reconcile.inputs.nodeinput import NodeInput
+from tests.spark.federation import CHANGED_AT, HEADER, Federation, Node, three_catalogs
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def node(federation: Federation) -> Node:
     return eu
 
 
-def remote(node: Node, slept: list[float] | None = None) -> RemoteCatalog:
+def remote(node: Node, slept: list[float] | None = None) -> NodeInput:
     async def sleep(seconds: float) -> None:
         if slept is not None:
             slept.append(seconds)
@@ -41,7 +41,7 @@ def rows_of(node: Node, *ranges: BucketRange, **more: object) -> list[dict[str, 
     return [
         row
         for part in ranges or (ALL_BUCKETS,)
-        for batch in read_rows(client, part, verify=True)
+        for batch in client.read(part, verify=True, is_signed=False)
         for row in batch.to_pylist()
     ]
 
@@ -59,6 +59,7 @@ def test_all_rows_arrive_as_they_are_save_the_root(node: Node) -> None:
         "deleted": False,
         "digest": held.computed.hex(),
         "bucket": held.bucket,
+        "changedat": CHANGED_AT,
         "fp": int.from_bytes(held.computed[:8], "big", signed=True),
     }
     assert rows["/messagegroups/g7"]["deleted"] is True
@@ -87,7 +88,7 @@ def test_a_busy_catalog_is_given_the_time_that_it_asks_for(node: Node) -> None:
     ]
     slept: list[float] = []
 
-    read_rows(remote(node, slept), ALL_BUCKETS, verify=True)
+    remote(node, slept).read(ALL_BUCKETS, verify=True, is_signed=False)
 
     assert slept == [7.0, 2.0]
 
@@ -106,7 +107,7 @@ def test_a_refusal_is_not_repeated_and_has_a_hint(node: Node) -> None:
 
     stranger = replace(remote(node), token=None)
     with pytest.raises(ReconcileError, match="answered 401") as caught:
-        read_rows(stranger, ALL_BUCKETS, verify=True)
+        stranger.read(ALL_BUCKETS, verify=True, is_signed=False)
 
     assert "token" in caught.value.hint
     assert len(node.requests) == 1
@@ -122,12 +123,12 @@ def test_a_catalog_that_is_not_there_is_named(federation: Federation) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("https://eu,/g,/g,many,false,{digest},1", "int64"),
-        ("https://eu,/g,/g,,false,{digest},1", "missing"),
-        ("https://eu,/g,/g,1,perhaps,{digest},1", "bool"),
-        ("https://eu,/g,/g,1,false,abc,1", "64 characters"),
-        ("https://eu,/g,/g,1,false,{nodigest},1", "hexadecimal"),
-        ("https://eu,/g,/g,1,false,{digest},70000", "not asked for"),
+        ("https://eu,/g,/g,many,false,{digest},1,0", "int64"),
+        ("https://eu,/g,/g,,false,{digest},1,0", "missing"),
+        ("https://eu,/g,/g,1,perhaps,{digest},1,0", "bool"),
+        ("https://eu,/g,/g,1,false,abc,1,0", "64 characters"),
+        ("https://eu,/g,/g,1,false,{nodigest},1,0", "hexadecimal"),
+        ("https://eu,/g,/g,1,false,{digest},70000,0", "not asked for"),
         ("https://eu,/g", "column"),
     ],
 )
@@ -161,7 +162,7 @@ def test_digests_of_another_version_are_not_compared(federation: Federation) -> 
 
 def test_one_catalog_given_twice_is_refused(federation: Federation) -> None:
     node = federation.add("eu")
-    again = RemoteCatalog(name="again", url=node.url)
+    again = NodeInput(name="again", url=node.url)
 
     with pytest.raises(ReconcileError, match="eu and again are both"):
         survey([node.given, again])
@@ -173,9 +174,9 @@ def test_one_catalog_alone_is_refused(federation: Federation) -> None:
 
 
 @pytest.mark.parametrize("text", ["eu", "=http://eu", "eu=ftp://eu", "eu="])
-def test_a_catalog_is_named_with_a_url_of_http(text: str) -> None:
+def test_a_catalog_is_named_with_an_address_of_a_known_kind(text: str) -> None:
     with pytest.raises(ReconcileError, match="does not name a catalog"):
-        RemoteCatalog.parse(text)
+        parse_inputs([text], {})
 
 
 def test_fast_reads_the_same_differing_buckets_of_all_catalogs(federation: Federation) -> None:

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from catalog.cli import app
+from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.job import run_reconcile
-from replication.reconcile.remotecatalog import RemoteCatalog
 from tests.integration.federation import databases, start_member
 from tests.integration.test_link_tokens import as_admin, token
 
@@ -58,7 +58,7 @@ async def test_each_catalog_is_shown_its_own_token_and_nobody_keeps_it(
         summary = await asyncio.to_thread(
             run_reconcile,
             [
-                RemoteCatalog(name=name, url=node.url, token=shown[node.url])
+                NodeInput(name=name, url=node.url, token=shown[node.url])
                 for name, node in (("eu", eu), ("us", us))
             ],
             report=tmp_path / "report",

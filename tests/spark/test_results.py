@@ -27,6 +27,7 @@ def summary(**more: Any) -> ReconcileSummary:
         "origins": 9,
         "unverifiable": 4,
         "vanished": 0,
+        "in_flight": 0,
         "is_confirmed": True,
         "counts": {},
         "samples": {},

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog, expected_paths
-from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.topology import Topology, covers, topology_of
 
 GROUP = "/messagegroups/g"
@@ -11,7 +11,7 @@ GROUP = "/messagegroups/g"
 
 def catalog(name: str, *links: ReportedLink) -> SurveyedCatalog:
     return SurveyedCatalog(
-        remote=RemoteCatalog(name=name, url=f"http://{name}:8080"),
+        input=NodeInput(name=name, url=f"http://{name}:8080"),
         authority=f"https://{name}.example.com",
         instance=name,
         links=links,

@@ -1,0 +1,1 @@
+"""The inputs of a comparison: where the rows of each catalog come from."""
