@@ -30,9 +30,15 @@ app = typer.Typer()
 
 def _seconds(text: str) -> float:
     found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None or not int(found[1]):
+    if found is None:
         raise typer.BadParameter("It is a number with a unit, as 30s, 15m, 1h or 1d.")
     return int(found[1]) * _UNITS[found[2]]
+
+
+def _period(text: str) -> float:
+    if not (seconds := _seconds(text)):
+        raise typer.BadParameter("It is longer than nothing.")
+    return seconds
 
 
 @app.command()
@@ -89,7 +95,7 @@ def reconcile(
         typer.Option(
             help="Compare again and again, so long after each comparison, until Ctrl-C.",
             metavar="30s|15m|1h",
-            parser=_seconds,
+            parser=_period,
         ),
     ] = None,
     allow_smaller: Annotated[

@@ -15,7 +15,7 @@ from catalog.operations.reconciliations import Reconciliation
 from replication.reconcile.errors import CatalogUnread, ReconcileError
 
 if TYPE_CHECKING:
-    from replication.reconcile.inputs.input import Input
+    from replication.reconcile.inputs.input import Input, OpenedInput
     from replication.reconcile.inputs.nodeinput import NodeInput
 
 MOST_CATALOGS = 62
@@ -118,7 +118,7 @@ class SurveyedCatalog:
         moment: the time that the rows show, if that is not the time of the comparison.
     """
 
-    input: Input
+    input: OpenedInput
     authority: str
     instance: str
     links: tuple[ReportedLink, ...]
@@ -161,7 +161,7 @@ def check_digest_version(name: str, version: object) -> None:
 
 
 def survey(
-    inputs: Sequence[Input], unread: list[CatalogUnread] | None = None
+    inputs: Sequence[OpenedInput], unread: list[CatalogUnread] | None = None
 ) -> list[SurveyedCatalog]:
     """Ask the catalogs in parallel for identity, links and fingerprints; keep the order.
 
@@ -172,7 +172,7 @@ def survey(
     Raises:
         ReconcileError: fewer than two catalogs can be read, or the catalogs can't be compared.
     """
-    _check_given(inputs)
+    check_given(inputs)
     with ThreadPoolExecutor(max_workers=min(16, len(inputs))) as pool:
         found = list(pool.map(_survey_one, inputs))
     catalogs = [each for each in found if isinstance(each, SurveyedCatalog)]
@@ -185,14 +185,19 @@ def survey(
     return catalogs
 
 
-def _survey_one(input: Input) -> SurveyedCatalog | CatalogUnread:
+def _survey_one(input: OpenedInput) -> SurveyedCatalog | CatalogUnread:
     try:
         return input.survey()
     except CatalogUnread as fault:
         return fault
 
 
-def _check_given(inputs: Sequence[Input]) -> None:
+def check_given(inputs: Sequence[Input | OpenedInput]) -> None:
+    """Check the names and the number of the given catalogs.
+
+    Raises:
+        ReconcileError
+    """
     names = [each.name for each in inputs]
     if len(set(names)) < len(names):
         raise ReconcileError(

@@ -16,7 +16,7 @@ from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
 from replication.reconcile.errors import CatalogUnread
 
 if TYPE_CHECKING:
-    from replication.reconcile.inputs.input import Input
+    from replication.reconcile.inputs.input import OpenedInput
 
 
 class BucketRange(NamedTuple):
@@ -51,7 +51,7 @@ _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
 
 def rows_within(
-    given: Input,
+    given: OpenedInput,
     catalog: int,
     buckets: BucketRange,
     *,

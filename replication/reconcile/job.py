@@ -12,14 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from replication.reconcile.bucketplan import BucketPlan, plan_of
-from replication.reconcile.catalogs import survey
+from replication.reconcile.catalogs import check_given, survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.copysignatures import UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.duckdbengine import MOST_ROWS, DuckdbEngine
 from replication.reconcile.engine import Engine, is_submitted
 from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.findings import FindingsList
-from replication.reconcile.inputs.input import Input
+from replication.reconcile.inputs.input import Input, OpenedInput
 from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.repairrequests import RepairOutcome
 from replication.reconcile.repairrequests import repair as repair_catalogs
@@ -84,15 +84,20 @@ def run_reconcile(
         ReconcileError: fewer than two catalogs can be read, a catalog refuses a repair, or Spark
             fails; no report was written.
     """
+    check_given(inputs)
     reporter = ResultReporter(inputs, progress)
     unread: list[CatalogUnread] = []
     with ExitStack() as stack:
-        catalogs = _opened(inputs, unread, stack, progress)
+        opened = _opened(inputs, unread, stack, progress)
+        if len(opened) < 2:
+            reporter.tell_failure(unread[0])
+            raise unread[0]
         # Each round leaves out at least one more catalog, so the loop ends.
         while True:
             try:
                 summary = _reconcile(
-                    catalogs,
+                    inputs,
+                    opened,
                     unread,
                     report=report,
                     repair=repair,
@@ -108,7 +113,7 @@ def run_reconcile(
                 break
             except CatalogUnread as fault:
                 unread.append(fault)
-                if len(catalogs) - len(unread) < 2:
+                if len(inputs) - len(unread) < 2:
                     reporter.tell_failure(fault)
                     raise
                 progress(f"{fault.message} The others are compared again, without it.")
@@ -124,21 +129,21 @@ def _opened(
     unread: list[CatalogUnread],
     stack: ExitStack,
     progress: Callable[[str], None],
-) -> list[Input]:
-    """The inputs, each opened until `stack` closes unless it is `unread`."""
+) -> list[OpenedInput]:
+    """The inputs that can be read, opened until `stack` closes; the faults go to `unread`."""
     work = Path(stack.enter_context(TemporaryDirectory(prefix="concord-reconcile-")))
-    found = []
+    opened = []
     for each in inputs:
         try:
-            found.append(stack.enter_context(each.opened(work, progress)))
+            opened.append(stack.enter_context(each.opened(work, progress)))
         except CatalogUnread as fault:
             unread.append(fault)
-            found.append(each)
-    return found
+    return opened
 
 
 def _reconcile(
-    catalogs: Sequence[Input],
+    inputs: Sequence[Input],
+    opened: Sequence[OpenedInput],
     unread: list[CatalogUnread],
     *,
     report: Path | None,
@@ -154,14 +159,15 @@ def _reconcile(
 ) -> ReconcileSummary:
     startedat = datetime.now(UTC)
     stages = Stages(progress)
-    asked = _without(catalogs, unread)
+    left_out = {each.catalog for each in unread}
+    asked = [each for each in opened if each.name not in left_out]
     with stages.stage("survey", f"asking {len(asked)} catalogs for their fingerprints"):
         surveyed = survey(asked, unread)
         keys = survey_keys(surveyed) if signatures else None
         plan = plan_of(surveyed, verify=verify, keys=keys, lag_seconds=lag_seconds)
         shrunk = find_shrunk(surveyed, smaller)
         read = {each.name for each in surveyed}
-        uncompared = find_uncompared(surveyed, [each for each in catalogs if each.name not in read])
+        uncompared = find_uncompared(surveyed, [each for each in inputs if each.name not in read])
     with (
         _engine(spark, master, plan, stages) as engine,
         _compared(engine, plan, settle, stages) as compared,
@@ -174,7 +180,7 @@ def _reconcile(
         summary = replace(
             summary,
             uncompared=tuple(uncompared),
-            unread=_told(catalogs, unread),
+            unread=_told(inputs, unread),
             shrunk=shrunk,
         )
         if report:
@@ -182,13 +188,8 @@ def _reconcile(
     return summary
 
 
-def _without(catalogs: Sequence[Input], unread: Sequence[CatalogUnread]) -> list[Input]:
-    names = {each.catalog for each in unread}
-    return [each for each in catalogs if each.name not in names]
-
-
-def _told(catalogs: Sequence[Input], unread: Sequence[CatalogUnread]) -> tuple[UnreadCatalog, ...]:
-    urls = {each.name: each.url for each in catalogs}
+def _told(inputs: Sequence[Input], unread: Sequence[CatalogUnread]) -> tuple[UnreadCatalog, ...]:
+    urls = {each.name: each.url for each in inputs}
     return tuple(
         UnreadCatalog(
             name=each.catalog, url=urls[each.catalog], reason=each.message, advice=each.hint

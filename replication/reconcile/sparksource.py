@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.copysignatures import SignatureCheck
 from replication.reconcile.digestrows import BucketRange, rows_within
-from replication.reconcile.inputs.input import Input
+from replication.reconcile.inputs.input import OpenedInput
 
 FORMAT = "concord_digests"
 SCHEMA = (
@@ -78,7 +78,7 @@ class DigestSource(DataSource):
 class _DigestReader(DataSourceReader):
     def __init__(self, options: dict[str, str]) -> None:
         # The driver of this job has pickled the inputs.
-        self._inputs: list[Input] = pickle.loads(b64decode(options["secretinputs"]))
+        self._inputs: list[OpenedInput] = pickle.loads(b64decode(options["secretinputs"]))
         self._requests = orjson.loads(options["requests"])
         self._verify = orjson.loads(options["verify"])
         keys = orjson.loads(options["keys"])

@@ -59,8 +59,10 @@ class Places:
         """The position of the source of a link; `None` if the source is not compared."""
         if link.mode == "push":
             return self._at(link.source)
-        # A walk brings entities of the pinned authority, not of the node whose API the walk reads.
-        by_url = None if link.mode == "walk" else self._at(link.source)
+        # A walk brings entities of the pinned authority, not of the node whose API the walk reads,
+        # and the URL of a topic is not the URL of the catalog that publishes there.
+        is_other = link.mode in ("walk", "kafka")
+        by_url = None if is_other else self._at(link.source)
         return self._of(link.pinned) if by_url is None else by_url
 
     def target(self, link: ReportedLink) -> int | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -20,6 +22,7 @@ from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.databaseinput import DatabaseInput
 from replication.reconcile.inputs.input import Input, parse_inputs
 from replication.reconcile.inputs.nodeinput import NodeInput
+from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -27,12 +30,16 @@ from tests.integration.federation import (
     digest_rows,
     eventually,
     link,
+    link_is,
     running,
     start_member,
 )
+from tests.integration.foreignserver import fill, foreign_server
+from tests.integration.test_topic_links import follow, publish
 
 pytestmark = pytest.mark.slow
 
+OLD = "2026-01-01T00:00:00Z"
 Pair = tuple[Node, Node, str, str]
 
 
@@ -157,7 +164,7 @@ async def test_changes_that_a_snapshot_is_too_old_to_show_are_no_differences(
     assert (await compared(f"--catalog={live_eu}", f"--catalog={live_us}"))[0] > 1
     # The loss at us is younger than the snapshot of us, but older changes show it in the live node.
     assert await compared(f"--catalog={old_eu}", f"--catalog={live_us}") == (1, 0)
-    lagless = ("--lag=1s", f"--catalog={live_eu}", f"--catalog={old_us}")
+    lagless = ("--lag=0s", f"--catalog={live_eu}", f"--catalog={old_us}")
     differences, in_flight = await compared(*lagless)
     assert (differences, in_flight > 3) == (0, True)
     async with running(us):
@@ -241,3 +248,84 @@ async def test_an_incomplete_or_damaged_snapshot_is_not_compared(
     assert "could not be read" in await refusal()
     (directory / "_SUCCESS").unlink()
     assert "incomplete" in await refusal()
+
+
+@pytest.mark.xdist_group("sinks")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_five_inputs_of_five_kinds_show_exactly_the_damage_done_to_them(
+    postgres_url: str, template: str, kafka: KafkaBroker, tmp_path: Path, seed: int
+) -> None:
+    random = Random(seed)
+    topic, own = f"copies-{secrets.token_hex(4)}", "/schemagroups/s0/schemas/x0"
+    quick = {"pull_interval_seconds": 0.5}
+    async with (
+        foreign_server() as foreign,
+        databases(postgres_url, template, 3) as [first, second, third],
+        start_member(first, **quick) as eu,
+        start_member(second, **quick) as us,
+        start_member(third, **quick) as asia,
+    ):
+        fill(foreign)
+        for number in range(20):
+            path = f"/messagegroups/g{number}"
+            await eu.put(path, {})
+            await eu.put(f"{path}/messages/m", {"name": f"Message {number}", "modifiedat": OLD})
+        assert (await eu.send("DELETE", "/messagegroups/g3")).status == 204
+        await publish(eu, kafka, topic)
+        # Either us is a relay between eu and asia, or asia follows the topic and us follows asia.
+        through_topic = random.random() < 0.5
+        await link(us, eu)
+        if through_topic:
+            await follow(asia, kafka, topic)
+        else:
+            await link(asia, us, authorities=[eu.database.node.authority])
+        walk = {"source": foreign.url, "mode": "walk"}
+        assert (await us.send("POST", "/replication/links", walk)).status == 201
+        async with running(eu, us, asia):
+            await eventually(lambda: carries(asia, eu))
+            await eventually(lambda: holds(us, foreign.url, own))
+            await link_is(eu, "out", "current")
+        inputs = {
+            "eu": eu.url,
+            "us": second,
+            "asia": str(tmp_path / "asia"),
+            "topic": f"kafka://{kafka.address}/{topic}",
+            "foreign": f"xregistry+{foreign.url}",
+        }
+        damage = {
+            path: f"/messagegroups/g{n}"
+            for path, n in zip(
+                ("lost", "stale", "altered"), random.sample(range(4, 20), 3), strict=True
+            )
+        }
+        for dsn in (second, third):
+            await execute(dsn, f"DELETE FROM entities WHERE xid = '{damage['lost']}/messages/m'")
+        await execute(
+            second, f"UPDATE entities SET epoch = epoch - 1 WHERE xid = '{damage['stale']}'"
+        )
+        await execute(
+            third,
+            'UPDATE entities SET attributes = attributes || \'{"name": "x"}\' '
+            f"WHERE xid = '{damage['altered']}/messages/m/versions/1'",
+        )
+        written = await concord(
+            "snapshot", "--of", third, "--to", inputs["asia"], "--verify", "--json"
+        )
+        assert written.exit_code == 0, written.stderr
+        foreign.put_version(own, "1", b"changed at the server", description="new")
+        named = [f"--catalog={name}={address}" for name, address in inputs.items()]
+        done = await concord("reconcile", *named, "--settle=0", "--lag=0s", "--json")
+        assert done.exit_code == 1, done.stderr
+        samples = json.loads(done.stdout)["samples"]
+        found = {(f, one["catalog"], one["origin"]) for f, all in samples.items() for one in all}
+        assert found == {
+            ("missing", "us", f"{damage['lost']}/messages/m"),
+            ("missing", "asia", f"{damage['lost']}/messages/m"),
+            ("stale", "us", damage["stale"]),
+            ("diverged", "asia", f"{damage['altered']}/messages/m/versions/1"),
+            ("stale", "us", f"{own}/versions/1"),
+        }, done.stderr + done.stdout
+
+
+async def holds(node: Node, authority: str, origin: str) -> bool:
+    return (authority, origin) in await digest_rows(node)

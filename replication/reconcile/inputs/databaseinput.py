@@ -52,7 +52,7 @@ class DatabaseInput:
     def url(self) -> str:
         parts = urlsplit(self.dsn)
         host = parts.netloc.rpartition("@")[2]
-        return parts._replace(netloc=host, query="", fragment="").geturl()
+        return f"{parts.scheme}://{host}{parts.path}"
 
     @contextmanager
     def opened(self, work: Path, progress: Callable[[str], None]) -> Iterator[DatabaseInput]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Input(Protocol):
-    """A catalog as an operator gives it. Instances can be pickled: Spark's workers read rows."""
+    """A catalog as an operator gives it."""
 
     @property
     def name(self) -> str:
@@ -28,8 +28,10 @@ class Input(Protocol):
     def url(self) -> str:
         """The address, without secrets."""
 
-    def opened(self, work: Path, progress: Callable[[str], None]) -> AbstractContextManager[Input]:
-        """The input whose rows `survey` and `read` show: of one moment, where the kind can.
+    def opened(
+        self, work: Path, progress: Callable[[str], None]
+    ) -> AbstractContextManager[OpenedInput]:
+        """The rows of the catalog: of one moment, where the kind of the input can.
 
         Args:
             work: a directory for files that live as long as the context.
@@ -37,6 +39,18 @@ class Input(Protocol):
         Raises:
             CatalogUnread
         """
+
+
+class OpenedInput(Protocol):
+    """The rows of a catalog. Instances can be pickled: Spark's workers read rows."""
+
+    @property
+    def name(self) -> str:
+        """The name in the comparison, without white space."""
+
+    @property
+    def url(self) -> str:
+        """The address, without secrets."""
 
     def survey(self) -> SurveyedCatalog:
         """The identity, the links and the fingerprints of the catalog.
@@ -56,8 +70,8 @@ class Input(Protocol):
             CatalogUnread
         """
 
-    def again(self) -> Input:
-        """The input as it is now, for a second reading of differences."""
+    def again(self) -> OpenedInput:
+        """The rows as they are now, for a second reading of differences."""
 
 
 def parse_inputs(catalogs: Iterable[str], tokens: Mapping[str, str]) -> list[Input]:
@@ -75,7 +89,9 @@ def parse_inputs(catalogs: Iterable[str], tokens: Mapping[str, str]) -> list[Inp
 def _parse(text: str, tokens: Mapping[str, str]) -> Input:
     from replication.reconcile.inputs.databaseinput import DatabaseInput
     from replication.reconcile.inputs.nodeinput import NodeInput
+    from replication.reconcile.inputs.serverinput import ServerInput
     from replication.reconcile.inputs.snapshotinput import SnapshotInput
+    from replication.reconcile.inputs.topicinput import TopicInput
 
     name, _, address = text.partition("=")
     # White space ends a name in the text of `CatalogUnread`, which `error_in` parses.
@@ -86,9 +102,15 @@ def _parse(text: str, tokens: Mapping[str, str]) -> Input:
             case "postgresql" | "postgres":
                 return DatabaseInput(name=name, dsn=address)
             case "" | "file" | "s3" | "gs" | "abfs":
-                return SnapshotInput(name=name, url=address.rstrip("/"))
+                return SnapshotInput(name=name, directory=address.rstrip("/"), url=address)
+            case "xregistry+http" | "xregistry+https":
+                url = address.removeprefix("xregistry+").rstrip("/")
+                return ServerInput(name=name, url=url, token=tokens.get(name))
+            case "kafka" | "kafkas":
+                return TopicInput(name=name, url=address)
     raise ReconcileError(
         f"{text!r} does not name a catalog.",
         "Write NAME=ADDRESS: the URL of a node (eu=https://eu.example.com), of its database "
-        "(eu=postgresql://reader@db/concord), or of a snapshot (eu=s3://backups/eu, or a path).",
+        "(eu=postgresql://reader@db/concord), of a snapshot (eu=s3://backups/eu, or a path), of "
+        "another xRegistry server (old=xregistry+https://…), or a topic (eu=kafka://broker/topic).",
     )

@@ -7,7 +7,7 @@ their order, so that a reader of a few buckets reads few row groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -45,13 +45,21 @@ FORMAT = 1
 MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
 _MOST_MANIFEST_BYTES = 1 << 26
 _ROWS_PER_GROUP = 50_000
+_ORDER = [("bucket", "ascending"), ("origin", "ascending")]
+SIGNED_ROWS = pa.schema(SIGNED_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotInput:
-    """A snapshot at a path or URL, such as `s3://bucket/path`; its manifest has the moment."""
+    """A snapshot at a path or URL, such as `s3://bucket/path`; its manifest has the moment.
+
+    Args:
+        directory: the path or URL of the snapshot.
+        url: the address of what the snapshot shows.
+    """
 
     name: str
+    directory: str
     url: str
 
     @contextmanager
@@ -106,18 +114,18 @@ class SnapshotInput:
             for each in files.get_file_info(pafs.FileSelector(path))
             if each.path.endswith(".parquet")
         ]
-        return ds.dataset(sorted(parts), pa.schema(SIGNED_COLUMNS), "parquet", files)
+        return ds.dataset(sorted(parts), SIGNED_ROWS, "parquet", files)
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[pafs.FileSystem, str]]:
         """The file system and the path of the snapshot; turns failures into `CatalogUnread`."""
         try:
-            yield _located(self.url)
+            yield _located(self.directory)
         except (OSError, KeyError, TypeError, ValueError) as error:
             # Arrow's errors of files are OSError, and of contents ValueError.
             reason = " ".join(str(error).split())[:300].rstrip(".")
             raise CatalogUnread(
-                f"Catalog {self.name} could not be read in {self.url}: {reason}.",
+                f"Catalog {self.name} could not be read in {self.directory}: {reason}.",
                 "Write the snapshot anew: `concord snapshot --to …`.",
                 self.name,
             ) from error
@@ -142,27 +150,45 @@ def write_snapshot(
         ReconcileError: the catalog can't be read, or the directory can't be written.
     """
     startedat = datetime.now(UTC)
+    with given.opened(work, progress) as opened:
+        surveyed = opened.survey()
+        parts = split([ALL_BUCKETS], surveyed.fingerprints, ROWS_PER_READ)
+
+        def read() -> Iterator[pa.Table]:
+            for buckets in parts:
+                batches = opened.read(buckets, verify=verify, is_signed=True)
+                yield pa.Table.from_batches(batches, None if batches else SIGNED_ROWS)
+                progress(f"{buckets.stop / ALL_BUCKETS.stop:4.0%} of the buckets are written")
+
+        return write_files(directory, surveyed, read(), startedat)
+
+
+def write_files(
+    directory: str, surveyed: SurveyedCatalog, parts: Iterable[pa.Table], startedat: datetime
+) -> int:
+    """Write the files of a snapshot into a new or empty directory; return the number of rows.
+
+    Args:
+        parts: rows with the columns `SIGNED_COLUMNS`, in ranges of buckets.
+        startedat: the time before the first row was read.
+
+    Raises:
+        ReconcileError: the directory is not empty, or can't be written.
+    """
+    rows = 0
     try:
         files, path = _located(directory)
         files.create_dir(path)
         if files.get_file_info(pafs.FileSelector(path)):
             raise ReconcileError(f"{directory} is not empty.", "Give a new directory.")
-        with given.opened(work, progress) as opened:
-            surveyed = opened.survey()
-            parts = split([ALL_BUCKETS], surveyed.fingerprints, ROWS_PER_READ)
-            rows = 0
-            for number, buckets in enumerate(parts):
-                found = _in_order(opened.read(buckets, verify=verify, is_signed=True))
-                rows += len(found)
-                with files.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
-                    pq.write_table(
-                        found, stream, compression="zstd", row_group_size=_ROWS_PER_GROUP
-                    )
-                progress(f"{buckets.stop / ALL_BUCKETS.stop:4.0%}, {rows:,} rows")
+        for number, part in enumerate(parts):
+            ordered = part.select(list(SIGNED_COLUMNS)).sort_by(_ORDER)
+            rows += len(ordered)
+            with files.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
+                pq.write_table(ordered, stream, compression="zstd", row_group_size=_ROWS_PER_GROUP)
         moment = surveyed.moment or Moment(startedat, datetime.now(UTC))
-        manifest = _manifest(surveyed, moment, rows)
         with files.open_output_stream(f"{path}/{MANIFEST}") as stream:
-            stream.write(orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n")
+            stream.write(orjson.dumps(_manifest(surveyed, moment, rows)) + b"\n")
         with files.open_output_stream(f"{path}/{SUCCESS}"):
             pass
     except (OSError, pa.ArrowInvalid) as error:
@@ -172,12 +198,6 @@ def write_snapshot(
             "Check the path, the free space, and the credentials of an object store.",
         ) from error
     return rows
-
-
-def _in_order(batches: list[pa.RecordBatch]) -> pa.Table:
-    names = list(SIGNED_COLUMNS)
-    table = pa.Table.from_batches(batches) if batches else pa.schema(SIGNED_COLUMNS).empty_table()
-    return table.select(names).sort_by([("bucket", "ascending"), ("origin", "ascending")])
 
 
 def _manifest(surveyed: SurveyedCatalog, moment: Moment, rows: int) -> dict[str, Any]:
