@@ -13,6 +13,14 @@ _RFC3339 = re.compile(
 _USUAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII)
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds_of(time: datetime) -> int:
+    """The microseconds from 1970 to a time."""
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 timestamp, to the microsecond; a missing zone means UTC.
 

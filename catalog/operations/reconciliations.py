@@ -13,7 +13,15 @@ from catalog.operations.peers import MOST_NAMED, Count, Storable
 
 Outcome = Literal["equal", "different", "failed"]
 FindingName = Literal[
-    "missing", "stale", "ahead", "orphaned", "diverged", "collided", "unsigned", "forged"
+    "missing",
+    "stale",
+    "ahead",
+    "orphaned",
+    "diverged",
+    "collided",
+    "unsigned",
+    "forged",
+    "damaged",
 ]
 
 

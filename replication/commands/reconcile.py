@@ -218,7 +218,7 @@ def _show(summary: ReconcileSummary) -> None:
         for origin in outcome.unresolved:
             out.print(f"    [red]not repaired:[/] {cell(origin)}")
         if outcome.withheld:
-            out.print(f"    {outcome.withheld} are unsigned or forged at a source, and stay")
+            out.print(f"    {outcome.withheld} are unsound at a source, and stay")
         for reset in outcome.resets:
             out.print(f"    link {cell(reset)}")
     for path in summary.paths:

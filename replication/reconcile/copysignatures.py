@@ -16,15 +16,19 @@ from catalog.model.authoritykey import signed_copy
 from replication.reconcile.signaturekeys import AuthorityKeys
 
 UNCHECKED, VERIFIED, UNSIGNED = 0, 1, 2
-"""Codes of copies: the first two codes are no findings; codes above `UNSIGNED` mean forged."""
+"""Codes of copies: the first two codes are no findings; codes above `UNSIGNED` mean
+forged, and the last code damaged."""
 DETAILS = (
     "it has no signature, and its authority signs everything",
     "it was not signed by the key that it names, or its content was changed since",
     "its authority has revoked the key that signed it",
     "no key that counts as its authority's has signed it",
+    "its stored digest is not that of its content",
 )
 """The reasons of the codes from `UNSIGNED` on, in the order of the codes."""
 _FALSE, _REVOKED, _UNKNOWN = UNSIGNED + 1, UNSIGNED + 2, UNSIGNED + 3
+DAMAGED = UNSIGNED + 4
+"""The code of a copy with content that is not that of its digest, whatever its signature."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pyarrow.csv as pc_csv
 
 from catalog.model.authoritykey import SIGNATURE_BYTES
 from catalog.model.digest import BUCKETS
-from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
+from replication.reconcile.copysignatures import DAMAGED, UNCHECKED, SignatureCheck
 from replication.reconcile.errors import CatalogUnread
 
 if TYPE_CHECKING:
@@ -37,8 +37,11 @@ CSV_COLUMNS = {
     "digest": pa.string(),
     "bucket": pa.int32(),
     "changedat": pa.int64(),
+    "intact": pa.bool_(),
 }
-_SENT = {name: type for name, type in CSV_COLUMNS.items() if name != "bucket"} | {"fp": pa.int64()}
+_LEFT_OUT = ("bucket", "intact")
+_SENT = {name: type for name, type in CSV_COLUMNS.items() if name not in _LEFT_OUT}
+_SENT |= {"fp": pa.int64()}
 ROWS = pa.schema({"catalog": pa.int32(), **_SENT, "signature": pa.int8()})
 """The columns of the rows: `catalog` is a position, `fp` the digest's fingerprint, and `changedat`
 the time of the last change at the authority, in microseconds since 1970."""
@@ -73,6 +76,7 @@ def rows_within(
         codes = (
             pa.array([UNCHECKED] * len(batch), pa.int8()) if check is None else check.codes(batch)
         )
+        codes = pc.if_else(batch.column("intact"), codes, pa.scalar(DAMAGED, pa.int8()))
         columns = [positions, *(batch.column(name) for name in _SENT), codes]
         yield pa.RecordBatch.from_arrays(columns, schema=ROWS)
 

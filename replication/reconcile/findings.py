@@ -19,9 +19,10 @@ from catalog.operations.reconciliations import FindingName
 
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
 SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
+COPY_FINDINGS: frozenset[FindingName] = SIGNATURE_FINDINGS | {"damaged"}
 """The findings about a single copy, independent of the copies at other catalogs."""
 REPAIRABLE: frozenset[FindingName] = frozenset(
-    {"missing", "stale", "diverged", "unsigned", "forged"}
+    {"missing", "stale", "diverged", "unsigned", "forged", "damaged"}
 )
 """The findings that a repeated fetch can settle; the rest need the decision of a person."""
 
@@ -37,9 +38,9 @@ class Difference:
     """An origin whose copy at a catalog is missing or wrong.
 
     The reference is the copy at the authority's own catalog or, if that catalog is not compared,
-    the copy with the greatest epoch. Unsigned and forged copies are references only if the origin
+    the copy with the greatest epoch. Copies with `COPY_FINDINGS` are references only if the origin
     has no sound copy. The rival of a collided copy is the entity of another authority with the
-    same xid. The detail of a finding about a signature is the fault of the signature. The times
+    same xid. The detail of a finding about a single copy is the fault of the copy. The times
     of changes are those at the authority, in microseconds since 1970.
     """
 
@@ -67,7 +68,7 @@ class Difference:
 
         The kind is part of the key, since a copy may be both different and falsely signed.
         """
-        return self.authority, self.origin, self.catalog, self.finding in SIGNATURE_FINDINGS
+        return self.authority, self.origin, self.catalog, self.finding in COPY_FINDINGS
 
 
 class Findings(Protocol):
@@ -88,8 +89,8 @@ class Findings(Protocol):
         """The origins that a catalog should fetch again, parents before their children.
 
         Args:
-            sources: the catalogs from which the catalog fetches. Origins that are unsigned or
-                forged at a source are left out.
+            sources: the catalogs from which the catalog fetches. Origins with `COPY_FINDINGS` at
+                a source are left out.
         """
 
     def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
@@ -145,7 +146,7 @@ class FindingsList:
         return {
             Origin(one.authority, one.origin)
             for one in self.differences
-            if one.catalog in sources and one.finding in SIGNATURE_FINDINGS
+            if one.catalog in sources and one.finding in COPY_FINDINGS
         }
 
     def _repairable(self) -> Iterator[Difference]:

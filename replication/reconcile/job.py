@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import check_given, survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
-from replication.reconcile.copysignatures import UNCHECKED, UNSIGNED, VERIFIED
+from replication.reconcile.copysignatures import DAMAGED, UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.duckdbengine import MOST_ROWS, DuckdbEngine
 from replication.reconcile.engine import Engine, is_submitted
 from replication.reconcile.errors import CatalogUnread, ReconcileError
@@ -300,7 +300,7 @@ def _signatures(
             keys=origins.get(authority),
             verified=codes.get(VERIFIED, 0),
             unsigned=codes.get(UNSIGNED, 0),
-            forged=sum(count for code, count in codes.items() if code > UNSIGNED),
+            forged=sum(n for code, n in codes.items() if UNSIGNED < code < DAMAGED),
             unchecked=codes.get(UNCHECKED, 0),
         )
         for authority, codes in sorted(compared.signatures.items())

@@ -17,7 +17,7 @@ from catalog.model.entity import Origin
 from catalog.operations.links import LinkReset
 from catalog.operations.peers import MOST_ORIGINS, Repairs, UnresolvedOrigin, WantedOrigins
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
-from replication.reconcile.findings import SIGNATURE_FINDINGS, Findings
+from replication.reconcile.findings import COPY_FINDINGS, Findings
 from replication.reconcile.topology import Places, Topology
 
 MOST_UNRESOLVED = 20
@@ -29,7 +29,7 @@ class RepairOutcome:
 
     `verdicts` are the numbers of origins by verdict. `unresolved` are the first
     `MOST_UNRESOLVED` origins that no source could deliver, with reasons. `withheld` origins were
-    not requested, because a source has unsigned or forged copies of the origins. `resets` says
+    not requested, because a source has unsigned, forged or damaged copies of them. `resets` says
     of each link that could bring unresolved origins whether the link was reset, or why not.
     """
 
@@ -104,7 +104,7 @@ def repair(
         outcome = outcomes[name]
         outcomes[name] = replace(outcome, withheld=outcome.withheld + withheld)
     suspects = {
-        **dict.fromkeys(_spoilt_catalogs(findings), "has unsigned or forged copies"),
+        **dict.fromkeys(_spoilt_catalogs(findings), "has unsigned, forged or damaged copies"),
         **dict.fromkeys(shrunk, "has far fewer entities than before"),
     }
     for catalog in catalogs:
@@ -139,9 +139,9 @@ def _text(unresolved: UnresolvedOrigin) -> str:
 
 
 def _spoilt_catalogs(findings: Findings) -> set[str]:
-    """The names of catalogs with unsigned or forged copies."""
+    """The names of catalogs with unsigned, forged or damaged copies."""
     counts = findings.counts()
-    return {name for finding in SIGNATURE_FINDINGS for name in counts.get(finding, ())}
+    return {name for finding in COPY_FINDINGS for name in counts.get(finding, ())}
 
 
 def _reset_links(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.catalogs import Moment
 from replication.reconcile.findings import (
+    COPY_FINDINGS,
     FINDINGS,
     REPAIRABLE,
     SIGNATURE_FINDINGS,
@@ -39,6 +40,7 @@ MEANINGS: Mapping[FindingName, str] = {
     "collided": "An entity of another authority has the same xid at the catalog.",
     "unsigned": "The copy has no signature, and its authority signs everything.",
     "forged": "The signature of the copy is false, or of a key that does not count.",
+    "damaged": "The content of the copy is not that of the digest that its catalog has stored.",
 }
 
 
@@ -133,7 +135,7 @@ class ReconcileSummary:
     def matrix(self) -> list[tuple[FindingName, list[int], int]]:
         """A row for each finding: the finding, the count at each catalog, in order, and the sum.
 
-        Findings about signatures are left out if signatures were not verified.
+        Findings about signatures or damage are left out if the run did not look for them.
         """
         return [
             (
@@ -142,7 +144,8 @@ class ReconcileSummary:
                 self.total(finding),
             )
             for finding in FINDINGS
-            if self.signatures is not None or finding not in SIGNATURE_FINDINGS
+            if (self.signatures is not None or finding not in SIGNATURE_FINDINGS)
+            and (self.verify or finding != "damaged")
         ]
 
     def verdict(self) -> str:
@@ -212,10 +215,17 @@ def render(summary: ReconcileSummary) -> str:
         lstrip_blocks=True,
     )
     environment.filters["short"] = lambda digest: f"{digest[:12]}…" if digest else ""
+    environment.filters["time"] = _shown_time
     template = environment.get_template("report.html.jinja")
     return template.render(
         summary=summary,
         meanings=MEANINGS,
         repairable=REPAIRABLE,
-        about_signatures=SIGNATURE_FINDINGS,
+        about_copies=COPY_FINDINGS,
     )
+
+
+def _shown_time(microseconds: int | None) -> str:
+    if microseconds is None:
+        return ""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -3,8 +3,8 @@
 The reference of an origin is the copy at its authority's own catalog or, if that catalog is not
 compared, the copy with the greatest epoch. `_FINDING` compares the copies at the other catalogs
 with the reference, and `described` explains missing copies whose xid belongs to another authority
-at the catalog. An unsigned or forged copy is an additional finding, and is the reference only if
-the origin has no sound copy.
+at the catalog. A copy that is unsigned, forged or damaged is an additional finding, and is the
+reference only if the origin has no sound copy.
 
 One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand for
 the origin, and each column of each catalog has one flat aggregate. (An aggregate of a struct or a
@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from catalog.operations.reconciliations import FindingName
-from replication.reconcile.copysignatures import DETAILS, UNSIGNED
-from replication.reconcile.findings import FINDINGS, SIGNATURE_FINDINGS, Difference
+from replication.reconcile.copysignatures import DAMAGED, DETAILS, UNSIGNED
+from replication.reconcile.findings import COPY_FINDINGS, FINDINGS, Difference
 from replication.reconcile.topology import Coverage, Topology
 
 _CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
@@ -54,10 +54,12 @@ _FINDING = f"""CASE
     WHEN deleted = 1 AND reference_deleted = 1 THEN {_NO_FINDING}
     WHEN epoch < reference_epoch THEN {_CODES["stale"]}
     WHEN epoch > reference_epoch THEN {_CODES["ahead"]}
+    WHEN (damaged & {_BIT.format("catalog")}) <> 0 THEN {_NO_FINDING}
     WHEN fp <> reference_fp OR deleted <> reference_deleted THEN {_CODES["diverged"]}
     ELSE {_NO_FINDING} END"""
 # Unlike `_FINDING`, these findings also concern the copy at the authority's own catalog.
-_SIGNATURE_FINDING = f"""CASE
+_COPY_FINDING = f"""CASE
+    WHEN (damaged & {_BIT.format("catalog")}) <> 0 THEN {_CODES["damaged"]}
     WHEN (forged & {_BIT.format("catalog")}) <> 0 THEN {_CODES["forged"]}
     WHEN (unsigned & {_BIT.format("catalog")}) <> 0 THEN {_CODES["unsigned"]}
     ELSE {_NO_FINDING} END"""
@@ -106,7 +108,9 @@ SELECT h1, h2,
     count(*) AS copies,
     bit_or(bit) AS present,
     bit_or(CASE WHEN signature = {UNSIGNED} THEN bit ELSE 0 END) AS unsigned,
-    bit_or(CASE WHEN signature > {UNSIGNED} THEN bit ELSE 0 END) AS forged,
+    bit_or(CASE WHEN signature > {UNSIGNED} AND signature < {DAMAGED} THEN bit ELSE 0 END)
+        AS forged,
+    bit_or(CASE WHEN signature = {DAMAGED} THEN bit ELSE 0 END) AS damaged,
     min(epoch) AS least_epoch, max(epoch) AS most_epoch,
     min(fp) AS least_fp, max(fp) AS most_fp,
     max(contested) AS most_contested{per_catalog}
@@ -155,7 +159,7 @@ def differences_in(topology: Topology) -> Statement:
     of catalogs, and the `code` of the finding.
     """
     catalogs = range(len(topology.names))
-    spoilt = "(unsigned | forged)"
+    spoilt = "(unsigned | forged | damaged)"
     sound = (
         f"CASE WHEN ({spoilt} & CAST({1 << n} AS BIGINT)) = 0 THEN epoch_{n} END AS sound_{n}"
         for n in catalogs
@@ -163,7 +167,7 @@ def differences_in(topology: Topology) -> Statement:
     owner_bit = f"CASE WHEN owner = {_NO_OWNER} THEN 0 ELSE {_BIT.format('owner')} END"
     # From `copies` on, a row is about one catalog, so that the code that Spark generates for the
     # rule grows little with the number of catalogs. `k` doubles the rows, since a copy may differ
-    # from the reference and have a faulty signature, too.
+    # from the reference and have a fault of its own, too.
     text = f"""
 WITH suspects AS (
     SELECT *, {owner_bit} AS owner_bit, {", ".join(sound)} FROM {{origins}}
@@ -174,7 +178,7 @@ WITH suspects AS (
 ), ranked AS (
     SELECT *, greatest({_listed("sound", catalogs)}) AS newest_sound FROM suspects
 ), referred AS (
-    -- Copies that are unsigned or forged come after the others, the owner's too.
+    -- Copies that are unsigned, forged or damaged come after the others, the owner's too.
     SELECT *, CASE
         WHEN owner <> {_NO_OWNER} AND ({spoilt} & owner_bit) = 0 THEN owner
         {_first("sound", "newest_sound", catalogs)}
@@ -183,14 +187,14 @@ WITH suspects AS (
         END AS reference
     FROM ranked
 ), copies AS (
-    SELECT h1, h2, owner, expected, unsigned, forged, reference, c.catalog,
+    SELECT h1, h2, owner, expected, unsigned, forged, damaged, reference, c.catalog,
         {", ".join(_at("reference", name, catalogs, f"reference_{name}") for name in _COMPARED)},
         {", ".join(_at("c.catalog", name, catalogs, name) for name in _PER_CATALOG)}
     FROM referred CROSS JOIN ({_values(catalogs)}) AS c(catalog)
 ), judged AS (
     SELECT h1, h2, catalog, reference,
-        CASE WHEN k.is_about_signature = 1 THEN {_SIGNATURE_FINDING} ELSE {_FINDING} END AS code
-    FROM copies CROSS JOIN (VALUES (0), (1)) AS k(is_about_signature)
+        CASE WHEN k.is_about_copy = 1 THEN {_COPY_FINDING} ELSE {_FINDING} END AS code
+    FROM copies CROSS JOIN (VALUES (0), (1)) AS k(is_about_copy)
 )
 SELECT * FROM judged WHERE code <> {_NO_FINDING}"""
     return Statement(text)
@@ -257,7 +261,7 @@ def described(topology: Topology, *, is_few: bool) -> Statement:
     """
     catalogs = {f"catalog{n}": name for n, name in enumerate(topology.names)}
     details = {f"detail{n}": text for n, text in enumerate(DETAILS, UNSIGNED)}
-    signed = ", ".join(str(_CODES[name]) for name in sorted(SIGNATURE_FINDINGS))
+    signed = ", ".join(str(_CODES[name]) for name in sorted(COPY_FINDINGS))
     columns = {
         "finding": _chosen("d.code", ((str(code), f"'{name}'") for name, code in _CODES.items())),
         "catalog": _named("d.catalog", topology.names),

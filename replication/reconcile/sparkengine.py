@@ -17,9 +17,9 @@ from catalog.model.entity import Origin
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.findings import (
+    COPY_FINDINGS,
     FINDINGS,
     REPAIRABLE,
-    SIGNATURE_FINDINGS,
     Counts,
     Difference,
     Findings,
@@ -171,7 +171,7 @@ class FindingsFrame:
 
     def _spoilt(self, sources: Collection[str]) -> DataFrame:
         return self.frame.where(
-            F.col("catalog").isin(*sources) & F.col("finding").isin(*SIGNATURE_FINDINGS)
+            F.col("catalog").isin(*sources) & F.col("finding").isin(*COPY_FINDINGS)
         )
 
     def _repairable(self) -> DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from catalog.model.timestamps import microseconds_of
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 
 Subtrees = frozenset[str]
@@ -106,7 +107,7 @@ def topology_of(catalogs: Sequence[SurveyedCatalog], lag_seconds: float = 0) -> 
             for position in range(len(names))
         ),
         moments={
-            position: int(each.moment.since.timestamp() * 1_000_000)
+            position: microseconds_of(each.moment.since)
             for position, each in enumerate(catalogs)
             if each.moment is not None
         },

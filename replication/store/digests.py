@@ -6,12 +6,13 @@ import csv
 import io
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from catalog.load.longwork import aside
 from catalog.model.digest import BUCKETS
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.timestamps import microseconds_of
 from catalog.store.database import Connection
 from catalog.store.entities import entity_from, tombstone_from
 from catalog.store.queries import Queries
@@ -19,11 +20,13 @@ from catalog.store.queries import Queries
 _queries = Queries("digests", package=__package__)
 _PREFETCH = 500
 _NO_DIGEST = bytes(32)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat")
-"""The columns of the rows of buckets; `changedat` is the time of the last change at the authority,
-in microseconds since 1970."""
+COLUMNS = (
+    *("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat"),
+    "intact",
+)
+"""The columns of the rows of buckets. `changedat` is the time of the last change at the authority,
+in microseconds since 1970; `intact` is false if a computed digest is not the stored digest."""
 SIGNED_COLUMNS = (*COLUMNS, "signature", "signedby")
 
 
@@ -191,7 +194,8 @@ def _line(
 ) -> bytes:
     values = [row["authority"], row["origin"], row["xid"], row["epoch"]]
     values += ["true" if deleted else "false", digest.hex(), row["bucket"]]
-    values.append((changedat - _EPOCH) // timedelta(microseconds=1))
+    values.append(microseconds_of(changedat))
+    values.append("true" if digest == row["digest"] else "false")
     if is_signed:
         values += [(row["signature"] or b"").hex(), row["signedby"] or ""]
     text = io.StringIO()

@@ -96,7 +96,7 @@ async def test_ranges_of_buckets_add_up(pair: tuple[Node, Node]) -> None:
     for verify in ("true", "false"):
         path = f"/replication/digests?format=csv&verify={verify}"
         whole = (await target.send("GET", path)).body.splitlines()
-        assert whole[0] == b"authority,origin,xid,epoch,deleted,digest,bucket,changedat"
+        assert whole[0] == b"authority,origin,xid,epoch,deleted,digest,bucket,changedat,intact"
         parts = [
             line
             for start, stop in ((0, 20000), (20000, 50000), (50000, 65536))

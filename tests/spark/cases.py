@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from replication.reconcile.copysignatures import UNSIGNED, VERIFIED
+from replication.reconcile.copysignatures import DAMAGED, UNSIGNED, VERIFIED
 from replication.reconcile.findings import FindingName
 from replication.reconcile.topology import WHOLE_CATALOG, Coverage, Topology
 from tests.spark.oracle import Copy
@@ -171,6 +171,18 @@ CASES: dict[str, Case] = {
         copy(B, _g("spoilt")),
         copy(C, _g("spoilt")),
         a="forged",
+    ),
+    "another content than that of the stored digest is damaged": _case(
+        copy(A, _g("bitten")),
+        copy(B, _g("bitten"), content="other", signature=DAMAGED),
+        copy(C, _g("bitten")),
+        b="damaged",
+    ),
+    "an authority's own copy may be damaged": _case(
+        copy(A, _g("rotten"), content="other", signature=DAMAGED),
+        copy(B, _g("rotten")),
+        copy(C, _g("rotten")),
+        a="damaged",
     ),
     "a forged copy of an authority that was not given is no reference": Case(
         copies=(

@@ -21,7 +21,10 @@ from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombston
 from replication.reconcile.inputs.nodeinput import NodeInput
 from tests.integration.federation import LINK
 
-HEADER = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat")
+HEADER = (
+    *("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat"),
+    "intact",
+)
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 CHANGED_AT = int(_TIME.timestamp()) * 1_000_000
 
@@ -57,6 +60,10 @@ class Row:
     @property
     def bucket(self) -> int:
         return bucket(self.authority, self.origin)
+
+    @property
+    def is_intact(self) -> bool:
+        return self.stored in (None, self.computed)
 
     def shown(self, verify: bool) -> bytes:
         return self.computed if verify or self.stored is None else self.stored
@@ -158,6 +165,7 @@ class Node:
                         row.shown(verify).hex(),
                         row.bucket,
                         CHANGED_AT,
+                        "true" if not verify or row.is_intact else "false",
                         *([row.signature.hex(), row.signedby] if signatures else ()),
                     ]
                 )

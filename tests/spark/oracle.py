@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.model.entity import Origin
-from replication.reconcile.copysignatures import DETAILS, UNCHECKED, UNSIGNED
-from replication.reconcile.findings import SIGNATURE_FINDINGS, Difference, FindingName
+from replication.reconcile.copysignatures import DAMAGED, DETAILS, UNCHECKED, UNSIGNED
+from replication.reconcile.findings import COPY_FINDINGS, Difference, FindingName
 from replication.reconcile.topology import Topology, covers
 
 
@@ -67,7 +67,7 @@ def _differences(
         rivals = [one for one in holders if one.authority != origin.authority]
         rival = min(rivals, key=lambda one: (one.authority, one.origin), default=None)
         different = None if catalog == owner else _finding(copy, reference, is_expected, rival)
-        for finding in (different, _signature_finding(copy)):
+        for finding in (different, _copy_finding(copy)):
             if finding is None:
                 continue
             shown = rival if finding == "collided" else None
@@ -89,14 +89,16 @@ def _differences(
                 rival_authority=shown.authority if shown else None,
                 rival_origin=shown.origin if shown else None,
                 detail=DETAILS[copy.signature - UNSIGNED]
-                if copy and finding in SIGNATURE_FINDINGS
+                if copy and finding in COPY_FINDINGS
                 else None,
             )
 
 
-def _signature_finding(copy: Copy | None) -> FindingName | None:
+def _copy_finding(copy: Copy | None) -> FindingName | None:
     if copy is None or copy.signature < UNSIGNED:
         return None
+    if copy.signature == DAMAGED:
+        return "damaged"
     return "unsigned" if copy.signature == UNSIGNED else "forged"
 
 
@@ -115,5 +117,7 @@ def _finding(
         return None
     if copy.epoch != reference.epoch:
         return "stale" if copy.epoch < reference.epoch else "ahead"
+    if copy.signature == DAMAGED:
+        return None
     is_same = copy.digest == reference.digest and copy.deleted == reference.deleted
     return None if is_same else "diverged"

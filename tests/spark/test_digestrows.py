@@ -60,6 +60,7 @@ def test_all_rows_arrive_as_they_are_save_the_root(node: Node) -> None:
         "digest": held.computed.hex(),
         "bucket": held.bucket,
         "changedat": CHANGED_AT,
+        "intact": True,
         "fp": int.from_bytes(held.computed[:8], "big", signed=True),
     }
     assert rows["/messagegroups/g7"]["deleted"] is True
@@ -123,12 +124,12 @@ def test_a_catalog_that_is_not_there_is_named(federation: Federation) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("https://eu,/g,/g,many,false,{digest},1,0", "int64"),
-        ("https://eu,/g,/g,,false,{digest},1,0", "missing"),
-        ("https://eu,/g,/g,1,perhaps,{digest},1,0", "bool"),
-        ("https://eu,/g,/g,1,false,abc,1,0", "64 characters"),
-        ("https://eu,/g,/g,1,false,{nodigest},1,0", "hexadecimal"),
-        ("https://eu,/g,/g,1,false,{digest},70000,0", "not asked for"),
+        ("https://eu,/g,/g,many,false,{digest},1,0,true", "int64"),
+        ("https://eu,/g,/g,,false,{digest},1,0,true", "missing"),
+        ("https://eu,/g,/g,1,perhaps,{digest},1,0,true", "bool"),
+        ("https://eu,/g,/g,1,false,abc,1,0,true", "64 characters"),
+        ("https://eu,/g,/g,1,false,{nodigest},1,0,true", "hexadecimal"),
+        ("https://eu,/g,/g,1,false,{digest},70000,0,true", "not asked for"),
         ("https://eu,/g", "column"),
     ],
 )

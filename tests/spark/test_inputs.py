@@ -133,7 +133,7 @@ async def test_catalogs_of_three_kinds_are_compared_and_damage_is_found(
         found = {(f, one["catalog"], one["origin"]) for f, all in samples.items() for one in all}
         assert found == {
             ("missing", "us", "/messagegroups/g7/messages/m"),
-            ("diverged", "us", "/messagegroups/g8/messages/m/versions/1"),
+            ("damaged", "us", "/messagegroups/g8/messages/m/versions/1"),
         }
         assert {one["reference_changedat"] is None for all in samples.values() for one in all} == {
             False
@@ -322,7 +322,8 @@ async def test_five_inputs_of_five_kinds_show_exactly_the_damage_done_to_them(
             ("missing", "us", f"{damage['lost']}/messages/m"),
             ("missing", "asia", f"{damage['lost']}/messages/m"),
             ("stale", "us", damage["stale"]),
-            ("diverged", "asia", f"{damage['altered']}/messages/m/versions/1"),
+            ("damaged", "us", damage["stale"]),
+            ("damaged", "asia", f"{damage['altered']}/messages/m/versions/1"),
             ("stale", "us", f"{own}/versions/1"),
         }, done.stderr + done.stdout
 

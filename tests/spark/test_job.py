@@ -60,6 +60,7 @@ def spoil(eu: Node, us: Node, hub: Node) -> None:
     hub.hold(us.authority, "/messagegroups/nobody", epoch=1)
     forged = eu.rows[hub.authority, "/messagegroups/hub1"]
     eu.rows[hub.authority, "/messagegroups/hub1"] = damaged(forged)
+    hub.hold(eu.authority, "/messagegroups/eu1/messages/m0", epoch=3, content="other")
     del us.rows[eu.authority, "/messagegroups/eu2"]
     us.own("/messagegroups/eu2")
 
@@ -69,7 +70,8 @@ EXPECTED = {
     ("stale", "hub", "/messagegroups/us0/messages/m2"),
     ("ahead", "us", "/messagegroups/eu0/messages/m2"),
     ("orphaned", "hub", "/messagegroups/nobody"),
-    ("diverged", "eu", "/messagegroups/hub1"),
+    ("damaged", "eu", "/messagegroups/hub1"),
+    ("diverged", "hub", "/messagegroups/eu1/messages/m0"),
     ("collided", "us", "/messagegroups/eu2"),
     # The hub relays the entity of us with eu's xid; neither the hub nor eu applies it.
     ("collided", "hub", "/messagegroups/eu2"),
@@ -133,7 +135,7 @@ def test_every_difference_is_reported_with_all_files(
     page = (tmp_path / "report.html").read_text()
     assert all(origin in page for _, _, origin in EXPECTED)
     assert "<script>" not in page
-    assert "8 differences" in page
+    assert "9 differences" in page
     assert "no link brings it any more" in page
 
 
@@ -147,10 +149,10 @@ def test_a_repair_settles_what_fetching_again_can_settle(
 
     assert not first.is_equal
     assert first.repair is not None
-    assert {(one.catalog, one.requested) for one in first.repair} == {("eu", 2), ("hub", 1)}
+    assert {(one.catalog, one.requested) for one in first.repair} == {("eu", 2), ("hub", 2)}
     assert all(one.verdicts["applied"] == one.requested for one in first.repair)
     asked = {origin for node in (eu, us, hub) for batch in node.repairs for _, origin in batch}
-    settled = {"missing", "stale", "diverged"}
+    settled = {"missing", "stale", "diverged", "damaged"}
     assert asked == {origin for finding, _, origin in EXPECTED if finding in settled}
     assert us.repairs == []
 
@@ -204,7 +206,7 @@ def test_damage_behind_a_stored_digest_is_seen_and_only_that_is_read_again(
     key = (us.authority, "/messagegroups/us1")
     eu.rows[key] = damaged(eu.rows[key])
 
-    assert seen(reconcile()) == {("diverged", "eu", key[1])}
+    assert seen(reconcile()) == {("damaged", "eu", key[1])}
     first, again = (path for path in us.requests if "format=csv" in path)
     assert "from=0&to=65536" in first
     assert "from=0&" not in again
@@ -241,7 +243,7 @@ def test_very_many_differences_are_reported_and_repaired_without_a_second_readin
     assert pq.read_table(tmp_path / "findings.parquet").num_rows == len(EXPECTED)
     assert {(one.catalog, one.requested) for one in summary.repair or ()} == {
         ("eu", 2),
-        ("hub", 1),
+        ("hub", 2),
     }
 
 

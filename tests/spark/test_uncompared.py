@@ -95,6 +95,6 @@ def test_links_that_cannot_be_asked_for_an_entity_are_reset_once(federation: Fed
         assert told in repaired()["us"].resets[0]
     spoilt = Difference(finding="forged", catalog="eu", authority="urn:x", origin="/groups/x")
     topic["state"] = "current"
-    assert "unsigned or forged" in repaired(spoilt)["us"].resets[0]
+    assert "unsigned, forged or damaged" in repaired(spoilt)["us"].resets[0]
     assert us.resets.count(("in", False)) == 1
     assert eu.resets == [("there", False)] * 3

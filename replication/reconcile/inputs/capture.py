@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from catalog.model.digest import bucket, fingerprint
 from catalog.model.entity import Entity, Tombstone
+from catalog.model.timestamps import microseconds_of
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.inputs.input import Input
 from replication.reconcile.inputs.snapshotinput import SIGNED_ROWS, SnapshotInput, write_files
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROWS_PER_PART = 100_000
 
 
@@ -69,7 +69,8 @@ def _row(copy: Entity | Tombstone) -> dict[str, Any]:
         "deleted": is_deleted,
         "digest": copy.digest.hex(),
         "bucket": bucket(copy.authority, copy.origin),
-        "changedat": (changedat - _EPOCH) // timedelta(microseconds=1),
+        "changedat": microseconds_of(changedat),
+        "intact": not isinstance(copy, Entity) or copy.is_intact(),
         "signature": (copy.signature or b"").hex(),
         "signedby": copy.signedby or "",
     }

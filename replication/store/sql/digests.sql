@@ -9,24 +9,24 @@ SELECT bucket, fingerprint FROM entities WHERE xid = '/'
 
 -- name: rows
 -- The stored digest of every entity and tombstone in a range of buckets, and the time of its last
--- change at its authority, in microseconds since 1970.
+-- change at its authority, in microseconds since 1970. No content was compared with the digest.
 SELECT authority, origin, xid, epoch, 'false' AS deleted, encode(digest, 'hex') AS digest, bucket,
-    (extract(epoch FROM modifiedat) * 1000000)::bigint AS changedat
+    (extract(epoch FROM modifiedat) * 1000000)::bigint AS changedat, 'true' AS intact
 FROM entities WHERE bucket >= $1 AND bucket < $2 AND kind <> 'registry'
 UNION ALL
 SELECT authority, origin, xid, epoch, 'true', encode(digest, 'hex'), bucket,
-    (extract(epoch FROM deletedat) * 1000000)::bigint
+    (extract(epoch FROM deletedat) * 1000000)::bigint, 'true'
 FROM tombstones WHERE bucket >= $1 AND bucket < $2
 
 -- name: signed_rows
 -- The same with their signatures and the keys that these are of.
 SELECT authority, origin, xid, epoch, 'false' AS deleted, encode(digest, 'hex') AS digest, bucket,
-    (extract(epoch FROM modifiedat) * 1000000)::bigint AS changedat,
+    (extract(epoch FROM modifiedat) * 1000000)::bigint AS changedat, 'true' AS intact,
     coalesce(encode(signature, 'hex'), '') AS signature, coalesce(signedby, '') AS signedby
 FROM entities WHERE bucket >= $1 AND bucket < $2 AND kind <> 'registry'
 UNION ALL
 SELECT authority, origin, xid, epoch, 'true', encode(digest, 'hex'), bucket,
-    (extract(epoch FROM deletedat) * 1000000)::bigint,
+    (extract(epoch FROM deletedat) * 1000000)::bigint, 'true',
     coalesce(encode(signature, 'hex'), ''), coalesce(signedby, '')
 FROM tombstones WHERE bucket >= $1 AND bucket < $2
 
