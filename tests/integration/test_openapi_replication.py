@@ -133,7 +133,7 @@ async def reads(api: DescribedPeer) -> bytes:
         "GET", "/replication/digests", query="?format=csv&signatures=true&verify=true"
     )
     header, *rows = signed.body.decode().splitlines()
-    assert header.endswith(",bucket,signature,signedby")
+    assert header.endswith(",intact,signature,signedby")
     assert len(rows) == len(copies) - 1
     stored = await api.send("GET", "/replication/digests", query="?format=csv&signatures=true")
     assert sorted(stored.body.decode().splitlines()[1:]) == sorted(rows)

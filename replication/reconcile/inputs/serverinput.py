@@ -19,11 +19,12 @@ from catalog.supervisor import LoopTiming
 from replication.peers.linkbounds import Allowance
 from replication.readers.reader import Reading, WalkedCatalog, WalkReader
 from replication.readers.walkedcatalogs import find_catalog
-from replication.readers.walkedentities import WalkedEntity, sealed_copy, with_document
+from replication.readers.walkedentities import WalkedEntity, with_document
 from replication.readers.walkedserver import WalkedServer
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.capture import capture
 from replication.reconcile.inputs.input import OpenedInput
+from replication.sources.walkedcopies import sealed_copy
 
 _LINKS = (
     "Compare and mend what a link brought from it with `concord link dry-run` and `link reset`."

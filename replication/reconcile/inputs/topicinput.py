@@ -17,9 +17,9 @@ from replication.reconcile.catalogs import ReportedLink
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.capture import capture
 from replication.reconcile.inputs.input import OpenedInput
-from replication.sources.topicrecords import Checkpoint, read_record
 from replication.sources.topicsource import read_state
 from replication.transfer.topicaddress import address_of, why_no_topic
+from replication.transfer.topicrecords import Checkpoint, read_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class TopicInput:
 
     async def _read(self) -> tuple[Checkpoint, list[Entity | Tombstone]]:
         # Kafka is an extra.
-        from replication.sources.topic import open_topic
+        from replication.transfer.topic import open_topic
 
         # The operator of the job has named the brokers, wherever they are.
         settings = Settings(allow_private_addresses=True)
