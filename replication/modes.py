@@ -27,8 +27,7 @@ from replication.sources.ownlog import OwnLog
 from replication.sources.topicsource import TopicSource, probe_topic
 from replication.sources.walksource import WalkSource, choose_mode
 from replication.targets.probe import probe_server
-from replication.transfer.linkresources import LinkResources
-from replication.transfer.linkrun import LinkRun
+from replication.transfer.linkrun import LinkResources, LinkRun
 from replication.transfer.transfer import DryRun, Transfer
 
 

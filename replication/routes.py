@@ -11,7 +11,7 @@ from replication.handover import handoveroffers, handoverrequests
 from replication.links import linkchange, links
 from replication.links.linkmodes import LinkModes
 from replication.modes import MODES
-from replication.peers import handshake, keyhistories, trustrequests
+from replication.peers import handshake, keyhistories
 from replication.recovery import reconciliationresults, recovery, repair
 from replication.signing import signatureaudit, signing
 from replication.sinks import receive
@@ -40,7 +40,6 @@ routes: Sequence[Route] = (
     *handoverrequests.routes,
     *keyhistories.routes,
     *signing.routes,
-    *trustrequests.routes,
     *signatureaudit.routes,
     *notifications.routes,
 )

@@ -24,7 +24,7 @@ from replication.recovery.recoveryrunner import RecoveryRunner
 from replication.sources.notifications import forget_subscription
 from replication.store.handovers import HANDOVER_CHANNEL
 from replication.store.recoveries import RECOVERY_CHANNEL
-from replication.transfer.linkresources import LinkResources
+from replication.transfer.linkrun import LinkResources
 
 _log = structlog.get_logger(__name__)
 

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -47,7 +40,7 @@ from replication.store import copies as stored_copies
 from replication.store.loghistory import read_cursor
 
 _HEADERS = {"Content-Type": LINES}
-DOCUMENTS_AT_ONCE = 16
+_DOCUMENTS_AT_ONCE = 16
 
 
 async def cursor_at(context: Context, connection: Connection, position: Position) -> str:
@@ -127,17 +120,22 @@ async def _send_page(
     """
 
     async def lines() -> AsyncGenerator[bytes]:
-        for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
-            chunk = copies[start : start + DOCUMENTS_AT_ONCE]
-            for copy in await read_again(context, chunk):
-                if line := shown_or_none(copy.xid, partial(write_copy, copy)):
-                    yield line
+        async for _, line in lines_of(context, copies):
+            yield line
         yield write_end(cursor, behind)
 
     return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
 
 
-async def read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
+async def lines_of(context: Context, copies: Sequence[Copy]) -> AsyncIterator[tuple[Copy, bytes]]:
+    """Copies with their lines, except copies that are deleted or cannot be shown."""
+    for start in range(0, len(copies), _DOCUMENTS_AT_ONCE):
+        for copy in await _read_again(context, copies[start : start + _DOCUMENTS_AT_ONCE]):
+            if line := shown_or_none(copy.xid, partial(write_copy, copy)):
+                yield copy, line
+
+
+async def _read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
     """Load copies with documents; deleted entities are left out."""
     versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
     if not versions:
@@ -202,7 +200,7 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
     async for entity in entities:
         if wanted.admits(entity):
             chunk.append(entity)
-        if len(chunk) == DOCUMENTS_AT_ONCE:
+        if len(chunk) == _DOCUMENTS_AT_ONCE:
             for copy in await _with_documents(connection, chunk):
                 yield copy
             chunk = []

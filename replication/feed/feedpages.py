@@ -18,6 +18,7 @@ from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.database import Connection, Database, SharedDatabase, wait_for
 from catalog.store.logpositions import LogCursor
+from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy, CopyFilter
 from replication.store.copies import load_with_ancestors
 from replication.store.loghistory import read_cursor, why_lost
@@ -116,11 +117,7 @@ def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
     }
     if not traces:
         return copies
-    return [
-        copy if trace is None else replace(copy, trace=trace)
-        for copy in copies
-        for trace in (traces.get(Origin(copy.authority, copy.origin)),)
-    ]
+    return [replace(copy, trace=traces.get(origin_of(copy))) for copy in copies]
 
 
 def ancestors(text: str) -> list[str]:

@@ -35,8 +35,9 @@ from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import load_given
 from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
-from replication.peers.handshake import PROBE_SECONDS, peer_at, shake_hands, why_own
+from replication.peers.handshake import PROBE_SECONDS, shake_hands, why_own
 from replication.peers.linkerrors import NO_LINK, describe
+from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import (
     access_for,
     access_of_row,
@@ -192,7 +193,7 @@ async def _meet(
     check_credential(credential, url, context.settings, subject)
     access = await access_for(context, url, credential)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(url, session, seconds, credential=access)
+        peer = PacedClient(url, session, seconds, credential=access)
         try:
             found = await shake_hands(peer)
             if fault := why_own(context, found):
@@ -234,7 +235,7 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(handover.peer, session, seconds, credential=access)
+        peer = PacedClient(handover.peer, session, seconds, credential=access)
         try:
             await peer.abort_handover(handover.theirs)
         except ClientError as error:

@@ -21,12 +21,12 @@ from catalog.supervisor import backoff_from
 from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import give, load_given
 from replication.handover.handovertaking import fetch_given, take
-from replication.peers.handshake import peer_at
 from replication.peers.linkerrors import NO_LINK, cause_of, describe
+from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
 from replication.store import handovers
 from replication.store.handovers import Handover
-from replication.transfer.linkresources import LinkResources
+from replication.transfer.linkrun import LinkResources
 
 _log = structlog.get_logger(__name__)
 
@@ -216,4 +216,4 @@ class HandoverRunner:
         access = await access_of_row(
             self._context, handover.peer, handover.sealed, "handovers", handover.id
         )
-        return peer_at(handover.peer, self._session, seconds, credential=access)
+        return PacedClient(handover.peer, self._session, seconds, credential=access)

@@ -29,15 +29,9 @@ from replication.links.linkdefinitions import (
     members_of,
 )
 from replication.links.links import check_not_paused, existing_link
-from replication.peers.handshake import (
-    PROBE_SECONDS,
-    loss_told,
-    peer_at,
-    shake_hands,
-    why_lost,
-    why_own,
-)
+from replication.peers.handshake import PROBE_SECONDS, loss_told, shake_hands, why_lost, why_own
 from replication.peers.linkerrors import cause_of, describe
+from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import PeerAccess, access_of, given_credential
 from replication.store import allowances, linklosses
 from replication.store.linkcommands import pause, resume
@@ -197,7 +191,7 @@ async def check_moved(
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(url, session, seconds, credential=credential)
+        peer = PacedClient(url, session, seconds, credential=credential)
         try:
             found = await shake_hands(peer)
             fault = why_own(context, found)

@@ -41,13 +41,12 @@ from replication.links.linkdefinitions import (
     id_taken,
 )
 from replication.links.links import check_not_paused, existing_link
+from replication.peers.keyhistories import trust_with_link
 from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess, given_credential
-from replication.peers.trustrequests import trust_with_link
 from replication.store.linkcommands import run_now
 from replication.store.linkcredentials import save_credential, with_credential
-from replication.transfer.linkresources import LinkResources
-from replication.transfer.linkrun import LinkRun
+from replication.transfer.linkrun import LinkResources, LinkRun
 from replication.transfer.transfer import DryRun, MakeTransfer
 
 # The share of a request's time for a dry run; the rest is for the answer.

@@ -23,8 +23,14 @@ from replication.links.periodiccomparison import compared_periodically
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, cause_of, class_of, describe, state_of
 from replication.store import allowances, linkconflicts
-from replication.transfer.linkresources import SAVE_SECONDS
-from replication.transfer.linkrun import Applied, AwaitsAnswer, BeginAgain, LinkRun, OutOfStep
+from replication.transfer.linkrun import (
+    SAVE_SECONDS,
+    Applied,
+    AwaitsAnswer,
+    BeginAgain,
+    LinkRun,
+    OutOfStep,
+)
 from replication.transfer.transfer import LinkPage, MakeTransfer
 
 _log = structlog.get_logger(__name__)

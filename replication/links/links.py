@@ -45,8 +45,8 @@ from replication.links.linkdefinitions import (
     check_pin,
     checked_definition,
 )
+from replication.peers.keyhistories import trust_with_link
 from replication.peers.peeraccess import given_credential
-from replication.peers.trustrequests import trust_with_link
 from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict
 from replication.store.linkcredentials import save_credential

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-import aiohttp
 import structlog
 from aiohttp import web
 
@@ -24,18 +23,14 @@ from catalog.store.links import Link
 from replication.feed.feedpages import LogLost
 from replication.peers.linkbounds import most_pushed_bytes
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
-from replication.peers.pacedclient import PacedClient, PeerPace
+from replication.peers.pacedclient import PacedClient
 from replication.store import allowances
 from replication.store.digests import count_entities
 from replication.store.loghistory import read_incarnation
 
 _log = structlog.get_logger(__name__)
 
-_OFFERS = (
-    *("changes", "snapshot", "digests", "repair", "entities", "types", "labels"),
-    "signatures",
-)
-_LARGEST_ANSWER = 1024 * 1024
+_OFFERS = ["changes", "snapshot", "digests", "repair", "entities", "types", "labels", "signatures"]
 PROBE_SECONDS = 10.0
 FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 
@@ -59,32 +54,6 @@ async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshak
             pushbytes=most_pushed_bytes(context.settings),
             entities=await count_entities(connection) if query.count else None,
         )
-
-
-def peer_at(
-    url: str,
-    session: aiohttp.ClientSession,
-    timeout_seconds: float,
-    pace: PeerPace | None = None,
-    credential: Credential | None = None,
-) -> PacedClient:
-    """A client of a catalog; it repeats only requests that the catalog answers with 429.
-
-    Links have a back-off of their own for every other error.
-
-    Args:
-        session: a session that guards against private networks (`open_session`).
-        pace: the pace of all requests to the host; a pace for this client alone unless given.
-        credential: the credential that the client shows to the catalog.
-    """
-    return PacedClient(
-        url,
-        session,
-        pace or PeerPace(url),
-        timeout_seconds=timeout_seconds,
-        largest=_LARGEST_ANSWER,
-        credential=credential,
-    )
 
 
 async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
@@ -111,16 +80,12 @@ async def probe(
 ) -> FoundCatalog:
     """Find out whether a source can be followed, and describe the source.
 
-    Args:
-        subject: the subject of an error.
-        credential: the credential that is shown to the source.
-
     Raises:
         SourceUnusable: the source does not answer, offers no replication, or is this node.
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(source, session, seconds, credential=credential)
+        peer = PacedClient(source, session, seconds, credential=credential)
         try:
             found = await shake_hands(peer, count=True)
         except ClientError as error:

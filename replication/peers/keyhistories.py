@@ -1,4 +1,4 @@
-"""Exchanges the key histories of authorities: lists, fetches and sends histories.
+"""The key histories of authorities, which catalogs exchange, and the keys that operators trust.
 
 A catalog that trusts one key of a history can verify the whole, so relays may pass histories on.
 """
@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 
 import structlog
 from aiohttp import web
@@ -16,8 +18,10 @@ from aiohttp import web
 from catalog.client import Client, ClientError, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.route import Route
-from catalog.model.authoritykey import KeyHistory, read_history
-from catalog.operations import peers
+from catalog.model.authoritykey import KeyHistory, PublicKey, read_history
+from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.linkterms import RELAY, TRUST_FIRST
+from catalog.operations import peers, signing
 from catalog.operations.peers import (
     MOST_NAMED,
     KeyHistoryAnswer,
@@ -26,11 +30,19 @@ from catalog.operations.peers import (
     LearntKeys,
     ToldKeys,
 )
+from catalog.operations.signing import (
+    AuthorityQuery,
+    NewTrust,
+    TrustedAuthorities,
+    TrustedAuthority,
+    TrustedKeyAnswer,
+)
 from catalog.store.database import Connection, Database
+from catalog.store.links import LinkDefinition
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.keytrust import is_consistent, key_changes
 from replication.deciding.trust import Trust
-from replication.peers.pushers import accepted_pusher
+from replication.peers.pushers import accepting_link
 from replication.store import trustedkeys as store
 from replication.store.trustedkeys import MOST_HISTORIES, TrustedKey
 
@@ -76,7 +88,7 @@ async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
     Raises:
         PushNotAccepted
     """
-    link = await accepted_pusher(request)
+    link = await accepting_link(request)
     listed = link.definition.authorities or (link.authority,)
     histories = [
         history
@@ -95,9 +107,7 @@ async def ensure_keys(
     An error of the source is ignored: the copies are refused later if their keys matter.
     """
     wanted = await _unknown(context, copies)
-    if not wanted:
-        return
-    asked, now = _of(context.database).asked, asyncio.get_running_loop().time()
+    asked, now = _known_in(context.database).asked, asyncio.get_running_loop().time()
     again = {
         (authority, id)
         for authority, id in wanted
@@ -185,14 +195,15 @@ async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: st
         for history in others:
             earlier = known.get(history.authority)
             keys = [each for each in trusted if each.authority == history.authority]
-            if not await _accept(connection, history, keys):
+            is_valid = await trust_by(connection, history, keys) if keys else is_consistent(history)
+            if not is_valid:
                 continue
             is_later = earlier is None or history.order > earlier.order
             if (is_later or (history.authority == sender and not keys)) and (earlier or room > 0):
                 await store.save_history(connection, history)
                 number += 1
     for authority in authorities:
-        _of(context.database).ids.pop(authority, None)
+        _known_in(context.database).ids.pop(authority, None)
     return number
 
 
@@ -209,12 +220,6 @@ async def trust_by(connection: Connection, history: KeyHistory, keys: Sequence[T
     return True
 
 
-async def _accept(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
-    if keys:
-        return await trust_by(connection, history, keys)
-    return is_consistent(history)
-
-
 async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[str, str]]:
     """The pairs of authority and key id of signed copies whose keys are unknown."""
     own = context.database.node.authority
@@ -223,7 +228,7 @@ async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[st
         for copy in copies
         if not isinstance(copy, MalformedCopy) and copy.signature and copy.authority != own
     }
-    ids = _of(context.database).ids
+    ids = _known_in(context.database).ids
     unread = {authority for authority, id in signed if id not in ids.get(authority, ())}
     if not unread:
         return set()
@@ -233,7 +238,7 @@ async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[st
     return {(authority, id) for authority, id in signed if id not in ids.get(authority, ())}
 
 
-def _of(database: Database) -> _KnownKeys:
+def _known_in(database: Database) -> _KnownKeys:
     return database.shared.part(_KnownKeys, _KnownKeys)
 
 
@@ -252,4 +257,127 @@ def _show_all(histories: Iterable[KeyHistory]) -> list[KeyHistoryAnswer]:
     return [KeyHistoryAnswer.model_validate(each.as_json()) for each in histories]
 
 
-routes: Sequence[Route] = (Route(peers.LIST_KEYS, get_keys), Route(peers.TELL_KEYS, post_keys))
+async def list_trust(request: web.Request) -> TrustedAuthorities:
+    """List the trusted keys by authority."""
+    async with request[CONTEXT].database.acquire() as connection:
+        found = await store.load_trusted(connection, None)
+    return TrustedAuthorities(trusted=_show(found))
+
+
+async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
+    """Trust a key of an authority, and refuse copies of the authority without its signature."""
+    context = request[CONTEXT]
+    if wanted.authority == context.database.node.authority:
+        fault = "it is the authority of this node"
+        raise InvalidAttribute(request.path, name="authority", error_detail=fault)
+    async with context.database.transaction() as connection:
+        await _trust_named(connection, wanted.authority, PublicKey.parse(wanted.key), request.path)
+        found = await store.load_trusted(connection, [wanted.authority])
+        context.caller.author.name_target(wanted.authority)
+    return _show(found)[0]
+
+
+async def remove_trust(request: web.Request, query: AuthorityQuery) -> None:
+    """Accept every copy of an authority again, signed or not."""
+    context, authority = request[CONTEXT], query.authority
+    async with context.database.transaction() as connection:
+        await store.lock_histories(connection)
+        if not await store.load_trusted(connection, [authority]):
+            raise NotFound(request.path)
+        await store.distrust(connection, authority)
+        context.caller.author.name_target(authority)
+
+
+async def trust_with_link(
+    connection: Connection, definition: LinkDefinition, authority: str | None, subject: str
+) -> None:
+    """Trust the keys that the definition of a link names.
+
+    Args:
+        authority: the authority that the source is pinned to, if known.
+
+    Raises:
+        InvalidAttribute: the link brings nothing, or the authority of the keys is not clear.
+    """
+    if definition.trust and definition.sends:
+        raise InvalidAttribute(subject, name="trust", error_detail="the link brings nothing here")
+    keys = [PublicKey.parse(text) for text in definition.trust if text != TRUST_FIRST]
+    if not keys:
+        return
+    brought = definition.authorities or ((authority,) if authority else ())
+    if len(brought) != 1 or brought == RELAY:
+        fault = "it is not clear whose keys they are: name each by `concord trust add`"
+        raise InvalidAttribute(subject, name="trust", error_detail=fault)
+    for key in keys:
+        await _trust_named(connection, brought[0], key, subject)
+
+
+async def trust_first(context: Context, peer: Client, authority: str) -> None:
+    """Trust the keys that a source shows of its own authority, unless keys are trusted already.
+
+    Raises:
+        ClientError: the source shows no keys.
+    """
+    async with context.database.acquire() as connection:
+        if await store.load_trusted(connection, [authority]):
+            return
+    shown = [each for each in await fetch_histories(peer, [authority]) if is_consistent(each)]
+    if not shown:
+        raise ClientError(
+            f"{peer.url} has no keys, and is to be trusted by them only.",
+            "Sign there with `concord signing on`, or follow it without --trust.",
+        )
+    async with context.database.transaction() as connection:
+        await store.lock_histories(connection)
+        # An operator may have named a key while the source was asked.
+        if await store.load_trusted(connection, [authority]):
+            return
+        now = datetime.now(UTC)
+        for entry in shown[0].keys:
+            await store.trust(connection, authority, entry.public, now, "first")
+            if entry.revokedat is not None:
+                await store.revoke_trusted(connection, authority, entry.public, now)
+        await store.save_history(connection, shown[0])
+
+
+async def _trust_named(
+    connection: Connection, authority: str, key: PublicKey, subject: str
+) -> None:
+    """Trust a key that an operator names, and the known keys that the key endorses."""
+    await store.lock_histories(connection)
+    await store.trust(connection, authority, key, datetime.now(UTC), "named")
+    trusted = await store.load_trusted(connection, [authority])
+    if any(each.public == key and each.revokedat is not None for each in trusted):
+        fault = "its authority has revoked it; `concord trust remove` forgets that"
+        raise InvalidAttribute(subject, name="key", error_detail=fault)
+    known = await store.load_histories(connection, [authority])
+    if authority in known:
+        await trust_by(connection, known[authority], trusted)
+
+
+def _show(trusted: Sequence[TrustedKey]) -> list[TrustedAuthority]:
+    return [
+        TrustedAuthority(
+            authority=authority,
+            keys=[
+                TrustedKeyAnswer(
+                    key=str(each.public),
+                    id=each.public.id,
+                    reason=each.reason,
+                    trustedat=each.trustedat,
+                    revokedat=each.revokedat,
+                )
+                for each in keys
+            ],
+        )
+        for authority, keys in groupby(trusted, key=attrgetter("authority"))
+    ]
+
+
+routes: Sequence[Route] = (
+    Route(peers.LIST_KEYS, get_keys),
+    Route(peers.TELL_KEYS, post_keys),
+    Route(signing.LIST_TRUST, list_trust),
+    Route(signing.ADD_TRUST, add_trust),
+    Route(signing.REMOVE_TRUST, remove_trust),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Literal
 
@@ -54,6 +55,12 @@ ErrorClass = Literal[
 different 4xx; 5xx; a cursor that the log no longer reaches; more than a link may bring; an answer
 or a peer that the link cannot work with; a fault of this node."""
 
+_BY_STATUS: Mapping[int, ErrorClass] = {
+    HTTPStatus.UNAUTHORIZED: "unauthenticated",
+    HTTPStatus.FORBIDDEN: "forbidden",
+    HTTPStatus.TOO_MANY_REQUESTS: "too_many",
+}
+
 
 def another_credential(link: str = "ID") -> str:
     """The command that replaces the credential of a link."""
@@ -97,16 +104,11 @@ def class_of(error: Exception | None) -> ErrorClass:
             return "expired"
         case CredentialUnusable():
             return "credential"
-        case Refused() if error.problem.status == HTTPStatus.TOO_MANY_REQUESTS:
-            return "too_many"
         case TooManyRequests():
             return "too_many"
-        case Refused() if error.problem.status == HTTPStatus.UNAUTHORIZED:
-            return "unauthenticated"
-        case Refused() if error.problem.status == HTTPStatus.FORBIDDEN:
-            return "forbidden"
         case Refused():
-            return "faulty" if error.problem.status >= 500 else "refused"
+            status = error.problem.status
+            return _BY_STATUS.get(status) or ("faulty" if status >= 500 else "refused")
         case TooMuchSent():
             return "too_much"
         case ClientError():

@@ -28,6 +28,7 @@ _RECOVERY_SECONDS = 20.0
 _FREE_AT = 4.0
 _MEASURED_SECONDS = 1.0
 _MOST_MEASURED = 1000
+_LARGEST_ANSWER = 1024 * 1024
 
 
 class TooManyRequests(ClientError):
@@ -128,17 +129,20 @@ class PeerHosts:
 class PacedClient(Client):
     """Repeats requests that are refused with 429, at a lower rate; repeats no other request.
 
-    `slowed` counts the repeated requests.
+    Links have a back-off of their own for every other error. `slowed` counts the repeated requests.
+
+    Args:
+        session: a session that guards against private networks (`open_session`).
+        pace: the pace of all requests to the host; a pace for this client alone unless given.
+        credential: the credential that the client shows to the catalog.
     """
 
     def __init__(
         self,
         url: str,
         session: aiohttp.ClientSession,
-        pace: PeerPace,
-        *,
         timeout_seconds: float,
-        largest: int,
+        pace: PeerPace | None = None,
         credential: Credential | None = None,
     ) -> None:
         super().__init__(
@@ -146,11 +150,11 @@ class PacedClient(Client):
             session,
             retry=ONCE,
             timeout_seconds=timeout_seconds,
-            largest=largest,
+            largest=_LARGEST_ANSWER,
             credential=credential,
         )
         self.slowed = 0
-        self._pace = pace
+        self._pace = pace or PeerPace(url)
 
     async def request(self, method: str, path: str, **sent: Any) -> Answer:
         attempts = 0

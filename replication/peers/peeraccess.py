@@ -31,7 +31,7 @@ from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCre
 from catalog.model.timestamps import format_time, parse_time
 from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.links import LinkTerms
-from catalog.operations.peercredentials import GivenCertificate, GivenCredential
+from catalog.operations.peercredentials import GivenCredential
 from catalog.store.links import Link, LinkDefinition
 from catalog.store.peercredentials import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
@@ -64,10 +64,10 @@ def read_certificate(chain: str, key: str, now: datetime) -> ClientCertificate:
         raise ValueError("the key needs to be a private key in PEM") from None
     if certificate.public_key() != private.public_key():
         raise ValueError("the key is not the certificate's")
-    if certificate.not_valid_after_utc <= now:
-        raise ValueError(f"the certificate has ended at {format_time(_end_of(certificate))}")
-    if certificate.not_valid_before_utc > now:
-        begins = certificate.not_valid_before_utc
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if ends <= now:
+        raise ValueError(f"the certificate has ended at {format_time(ends)}")
+    if begins > now:
         raise ValueError(f"the certificate begins at {format_time(begins)}")
     if not _is_for_clients(certificate):
         raise ValueError("the certificate is not meant for clients (clientAuth)")
@@ -75,7 +75,7 @@ def read_certificate(chain: str, key: str, now: datetime) -> ClientCertificate:
         chain=chain,
         key=key,
         subject=certificate.subject.rfc4514_string()[:_LONGEST_SUBJECT],
-        endsat=format_time(_end_of(certificate)),
+        endsat=format_time(ends),
     )
     try:
         client_tls(made, "")
@@ -103,10 +103,6 @@ def client_tls(certificate: ClientCertificate | None, cacertificate: str) -> ssl
             # Without a passphrase, OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password="")
     return context
-
-
-def _end_of(certificate: x509.Certificate) -> datetime:
-    return certificate.not_valid_after_utc.astimezone(UTC)
 
 
 def _is_for_clients(certificate: x509.Certificate) -> bool:
@@ -168,23 +164,22 @@ def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredenti
     """
     if given is None:
         return PeerCredential()
-    oauth = None
+    oauth, certificate = None, None
     if given.oauth is not None:
         oauth = OAuthClient(**given.oauth.model_dump(mode="json", exclude_none=True))
+    if (shown := given.certificate) is not None:
+        try:
+            key = shown.key.get_secret_value()
+            certificate = read_certificate(shown.chain, key, datetime.now(UTC))
+        except ValueError as error:
+            name = "credential.certificate"
+            raise InvalidAttribute(subject, name=name, error_detail=str(error)) from error
     return PeerCredential(
         token=given.token.get_secret_value(),
         oauth=oauth,
-        certificate=None if given.certificate is None else _usable(given.certificate, subject),
+        certificate=certificate,
         cacertificate=given.cacertificate or "",
     )
-
-
-def _usable(given: GivenCertificate, subject: str) -> ClientCertificate:
-    try:
-        return read_certificate(given.chain, given.key.get_secret_value(), datetime.now(UTC))
-    except ValueError as error:
-        name = "credential.certificate"
-        raise InvalidAttribute(subject, name=name, error_detail=str(error)) from error
 
 
 def check_credential(given: PeerCredential, url: str, settings: Settings, subject: str) -> None:
@@ -319,8 +314,6 @@ class PeerAccess:
             )
         self._token = answer.token
         self._fetchat = refresh_time(
-            now + timedelta(seconds=answer.lifetime_seconds),
-            now,
-            lead_seconds=REFRESH_SECONDS,
+            now + timedelta(seconds=answer.lifetime_seconds), now, lead_seconds=REFRESH_SECONDS
         )
         return self._token

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -139,7 +140,10 @@ async def _ask(
             credential = credential_of(link, key_ring(checked.settings))
             access = PeerAccess(credential, checked.settings, link=link.id)
             answer = await _get(session, f"{url}{path}", await access.headers(), access.tls)
-            end = await _end_of_certificate(checked, url)
+            end, parts = None, urlsplit(url)
+            if parts.scheme == "https":
+                host, port = parts.hostname or "", parts.port or 443
+                end = await probe_endpoint(host, port, checked.settings, is_tls=True)
     except CredentialUnusable as error:
         return [Diagnosis(subject=subject, level="error", text=error.message, advice=error.hint)]
     except SecretUnreadable as error:
@@ -210,19 +214,11 @@ async def _get(
     began = time.time()
     async with session.get(url, headers=headers, ssl=tls) as response:
         ended = time.time()
-        body = await response.content.read(_LARGEST)
-        return _Answer(
-            status=response.status,
-            body=_json(body),
-            skew=_skew(response.headers.get("Date"), began, ended),
-        )
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
+        skew = _skew(response.headers.get("Date"), began, ended)
+        text, body = await response.content.read(_LARGEST), None
+        with contextlib.suppress(orjson.JSONDecodeError):
+            body = orjson.loads(text)
+        return _Answer(status=response.status, body=body, skew=skew)
 
 
 def _skew(date: str | None, began: float, ended: float) -> float | None:
@@ -238,14 +234,6 @@ def _skew(date: str | None, began: float, ended: float) -> float | None:
     if began - 1 <= seconds <= ended:
         return 0.0
     return seconds - (ended if seconds > ended else began)
-
-
-async def _end_of_certificate(checked: CheckedNode, url: str) -> datetime | None:
-    parts = urlsplit(url)
-    if parts.scheme != "https":
-        return None
-    host, port = parts.hostname or "", parts.port or 443
-    return await probe_endpoint(host, port, checked.settings, is_tls=True)
 
 
 PEER_CHECKS: Sequence[Check] = (check_public_url, check_peers)

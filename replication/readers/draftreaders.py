@@ -102,30 +102,25 @@ class DraftReader(WalkReader):
         return [self.item(f"{xid.group}/{xid.resources}", xid.rid, read), *items]
 
 
-async def find_message_catalog(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
-    """The Message Catalog at a path of a server, recognised by its list of group ids.
-
-    Raises:
-        NoCatalog
-        ClientError: the server does not answer.
-    """
-    try:
-        async for page in server.lists(root or "/", [("limit", "1")]):
-            if not all(isinstance(id, str) for id in page.members[:1]):
-                raise NoCatalog(f"{server.url}{root} lists something else than message groups.")
-            break
-    except AnswerMalformed as error:
-        raise NoCatalog(f"{server.url}{root} is no Message Catalog.", error.message) from error
-    return WalkedCatalog(
-        dialect="messagecatalog",
-        software="Message Catalog",
-        identity="Message Catalog",
-        reader=partial(MessageCatalogReader, root=root),
-    )
-
-
 class MessageCatalogReader(DraftReader):
     """Reads message groups, and the versions of their messages, below a path of a server."""
+
+    @classmethod
+    async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+        """The Message Catalog at a path, recognised by its list of group ids."""
+        try:
+            async for page in server.lists(root or "/", [("limit", "1")]):
+                if not all(isinstance(id, str) for id in page.members[:1]):
+                    raise NoCatalog(f"{server.url}{root} lists something else than message groups.")
+                break
+        except AnswerMalformed as error:
+            raise NoCatalog(f"{server.url}{root} is no Message Catalog.", error.message) from error
+        return WalkedCatalog(
+            dialect="messagecatalog",
+            software="Message Catalog",
+            identity="Message Catalog",
+            reader=partial(cls, root=root),
+        )
 
     def __init__(self, reading: Reading, root: str) -> None:
         has_groups = reading.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES) is not None
@@ -233,30 +228,25 @@ class MessageCatalogReader(DraftReader):
         return self._root + (uris.path_of(xid) or "").removeprefix(CATALOG_ROOT)
 
 
-async def find_services(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
-    """The services of a Discovery endpoint.
-
-    Raises:
-        NoCatalog
-        ClientError: the server does not answer.
-    """
-    try:
-        async for page in server.lists(root + _SERVICES, [("limit", "1")]):
-            if not all(isinstance(service, dict) for service in page.members[:1]):
-                raise NoCatalog(f"{server.url}{root}{_SERVICES} lists no services.")
-            break
-    except AnswerMalformed as error:
-        raise NoCatalog(f"{server.url} is no Discovery endpoint.", error.message) from error
-    return WalkedCatalog(
-        dialect="discovery",
-        software="Discovery",
-        identity="Discovery",
-        reader=partial(ServiceReader, root=root),
-    )
-
-
 class ServiceReader(DraftReader):
     """Reads the services of a Discovery endpoint, which are endpoints with their messages."""
+
+    @classmethod
+    async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+        """The services of a Discovery endpoint."""
+        try:
+            async for page in server.lists(root + _SERVICES, [("limit", "1")]):
+                if not all(isinstance(service, dict) for service in page.members[:1]):
+                    raise NoCatalog(f"{server.url}{root}{_SERVICES} lists no services.")
+                break
+        except AnswerMalformed as error:
+            raise NoCatalog(f"{server.url} is no Discovery endpoint.", error.message) from error
+        return WalkedCatalog(
+            dialect="discovery",
+            software="Discovery",
+            identity="Discovery",
+            reader=partial(cls, root=root),
+        )
 
     def __init__(self, reading: Reading, root: str) -> None:
         has_endpoints = reading.model.group_type(ENDPOINTS) is not None
@@ -312,34 +302,29 @@ class ServiceReader(DraftReader):
         return await self.server.is_gone(f"{self._path}/{path.gid}")
 
 
-async def find_registry04(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
-    """The registry of edition 0.4 at a path of a server.
-
-    Raises:
-        NoCatalog
-        ClientError: the server does not answer.
-    """
-    try:
-        found = (await server.read(root or "/")).members
-    except AnswerMalformed as error:
-        raise NoCatalog(f"{server.url}{root} is no registry.", error.message) from error
-    edition = str(found.get("specVersion", ""))
-    if not edition.startswith("0.4"):
-        raise NoCatalog(f"{server.url}{root} is no CloudEvents Registry 0.4.")
-    return WalkedCatalog(
-        dialect="registry04",
-        software=f"CloudEvents Registry {edition}"[:64],
-        identity=str(found.get("id"))[:128],
-        reader=partial(Registry04Reader, root=root),
-    )
-
-
 class Registry04Reader(DraftReader):
     """Reads endpoints, definition groups and schema groups below a path of a server.
 
     The server shows a resource as its latest version. The document of a version is fetched together
     with its media type, which the metadata lacks.
     """
+
+    @classmethod
+    async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+        """The registry of edition 0.4 at a path of a server."""
+        try:
+            found = (await server.read(root or "/")).members
+        except AnswerMalformed as error:
+            raise NoCatalog(f"{server.url}{root} is no registry.", error.message) from error
+        edition = str(found.get("specVersion", ""))
+        if not edition.startswith("0.4"):
+            raise NoCatalog(f"{server.url}{root} is no CloudEvents Registry 0.4.")
+        return WalkedCatalog(
+            dialect="registry04",
+            software=f"CloudEvents Registry {edition}"[:64],
+            identity=str(found.get("id"))[:128],
+            reader=partial(cls, root=root),
+        )
 
     def __init__(self, reading: Reading, root: str) -> None:
         self._types = {types.group.native: types for types in types_in(reading.model)}

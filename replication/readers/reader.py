@@ -56,13 +56,6 @@ class UnreadableType:
     reason: str
 
 
-@dataclass(slots=True)
-class ReadingLevels:
-    """The levels of inlining that the server supported last time, by the kind of collection."""
-
-    by_kind: dict[str, int] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The extent of one walk of a server.
@@ -72,6 +65,7 @@ class Reading:
         authority: the authority of the copies.
         scope, types: the paths and types to read; every path and type if both are empty.
         allowance: the bound of entities and bytes of the whole walk.
+        levels: the levels of inlining that the server supported last, by the kind of collection.
     """
 
     server: WalkedServer
@@ -80,7 +74,7 @@ class Reading:
     scope: tuple[str, ...]
     types: tuple[str, ...]
     allowance: Allowance
-    levels: ReadingLevels = field(default_factory=ReadingLevels)
+    levels: dict[str, int] = field(default_factory=dict)
 
     def selects(self, path: str) -> bool:
         return is_selected(path, self.scope, self.types)
@@ -116,6 +110,16 @@ class WalkReader(ABC):
         # Hashes save memory. They cover every listed xid, valid or not; a collision only keeps a
         # deleted entity.
         self._seen: set[int] = set()
+
+    @classmethod
+    @abstractmethod
+    async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+        """The catalog at a path of a server.
+
+        Raises:
+            NoCatalog: there is no catalog of this API.
+            ClientError: the server does not answer.
+        """
 
     @abstractmethod
     def read_part(self, part: WalkPart) -> AsyncIterator[list[WalkedItem]]:

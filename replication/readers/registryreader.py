@@ -31,26 +31,20 @@ _MOST_BARREN_PAGES = 20
 _UNUSABLE = frozenset({400, 405, 406, 414, 422, 501})
 
 
-async def find_registry(server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
-    """The catalog of an xRegistry server.
-
-    Raises:
-        NoCatalog
-        OtherEdition
-        ClientError: the server does not answer.
-    """
-    registry = await describe_registry(server, model)
-    return WalkedCatalog(
-        dialect="xregistry",
-        software=f"xRegistry {registry.edition}",
-        identity=registry.registryid,
-        faults=registry.faults,
-        reader=partial(RegistryReader, registry=registry),
-    )
-
-
 class RegistryReader(WalkReader):
     """Reads an xRegistry server."""
+
+    @classmethod
+    async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+        """The catalog of an xRegistry server; raises `OtherEdition` for an unreadable edition."""
+        registry = await describe_registry(server, model)
+        return WalkedCatalog(
+            dialect="xregistry",
+            software=f"xRegistry {registry.edition}",
+            identity=registry.registryid,
+            faults=registry.faults,
+            reader=partial(cls, registry=registry),
+        )
 
     def __init__(self, reading: Reading, registry: WalkedRegistry) -> None:
         super().__init__(reading, [*registry.readable])
@@ -160,7 +154,7 @@ class RegistryReader(WalkReader):
         """The members of a collection, page by page, with as much inlined as possible."""
         levels = self._levels_of(kind)
         last = len(levels) - 1
-        index = min(self.reading.levels.by_kind.get(kind, 0), last)
+        index = min(self.reading.levels.get(kind, 0), last)
         ids: set[str] = set()
         while True:
             try:
@@ -175,14 +169,14 @@ class RegistryReader(WalkReader):
                             yield id, member
                 break
             except ListingContradicts:
-                self.reading.levels.by_kind[kind] = last
+                self.reading.levels[kind] = last
                 raise
             except (AnswerTooLarge, Refused) as error:
                 is_refused = isinstance(error, Refused) and error.problem.status not in _UNUSABLE
                 if is_refused or index == last:
                     raise
                 index += 1
-                self.reading.levels.by_kind[kind] = index
+                self.reading.levels[kind] = index
         if path.count("/") == 1 and told != len(ids):
             # The set of groups may have changed during the listing.
             told = (await self._nested("/")).get(f"{path[1:]}count")
@@ -219,10 +213,7 @@ class RegistryReader(WalkReader):
         if not registry.has_pages:
             return [deep, []] if deep else [[]]
         sizes = [_FEW, _FEWER, 1] if deep else []
-        return [
-            *([*deep, ("limit", str(size))] for size in sizes),
-            [("limit", str(_MANY))],
-        ]
+        return [*([*deep, ("limit", str(size))] for size in sizes), [("limit", str(_MANY))]]
 
     def _inlined(self, kind: str) -> str:
         """The value of the flag for inlining; documents only where their exact bytes are shown."""
@@ -237,7 +228,7 @@ class RegistryReader(WalkReader):
     async def _group(self, part: WalkPart) -> JsonObject:
         levels = self._levels_of(part.plural)
         last = len(levels) - 1
-        rest = levels[min(self.reading.levels.by_kind.get(part.plural, 0), last) :]
+        rest = levels[min(self.reading.levels.get(part.plural, 0), last) :]
         tried = [tuple(flag for flag in level if flag[0] != "limit") for level in rest]
         for flags in dict.fromkeys(tried):
             try:
@@ -245,7 +236,7 @@ class RegistryReader(WalkReader):
                 if flags:
                     self._check_listed(f"/{part.plural}", {part.gid: page.members})
             except ListingContradicts:
-                self.reading.levels.by_kind[part.plural] = last
+                self.reading.levels[part.plural] = last
                 raise
             except (AnswerTooLarge, Refused) as error:
                 is_refused = isinstance(error, Refused) and error.problem.status not in _UNUSABLE
@@ -297,11 +288,7 @@ class RegistryReader(WalkReader):
         return len(names) > 3 and names[3] in kind.resources and names[3] not in readable
 
     def _check_listed(self, path: str, members: Any) -> None:
-        """Check that a collection lists only its own members, inlined members included.
-
-        Raises:
-            ListingContradicts
-        """
+        """Check that a collection lists only its own members, inlined members included."""
         if not isinstance(members, dict):
             return
         for id, member in members.items():

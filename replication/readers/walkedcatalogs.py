@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from catalog.client import Refused
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.model.linkterms import Dialect
 from catalog.model.schema import Model
-from replication.readers.draftreaders import find_message_catalog, find_registry04, find_services
-from replication.readers.reader import NoCatalog, WalkedCatalog
-from replication.readers.registryreader import find_registry
+from replication.readers.draftreaders import MessageCatalogReader, Registry04Reader, ServiceReader
+from replication.readers.reader import NoCatalog, WalkedCatalog, WalkReader
+from replication.readers.registryreader import RegistryReader
 from replication.readers.walkedserver import GONE, WalkedServer
 
 DIALECT_ROOTS: Mapping[Dialect, tuple[str, ...]] = {
@@ -22,11 +22,11 @@ DIALECT_ROOTS: Mapping[Dialect, tuple[str, ...]] = {
 }
 """The possible paths of each API below the URL of a link, by dialect."""
 
-_FINDERS: Mapping[Dialect, Callable[[WalkedServer, Model, str], Awaitable[WalkedCatalog]]] = {
-    "xregistry": find_registry,
-    "registry04": find_registry04,
-    "messagecatalog": find_message_catalog,
-    "discovery": find_services,
+_READERS: Mapping[Dialect, type[WalkReader]] = {
+    "xregistry": RegistryReader,
+    "registry04": Registry04Reader,
+    "messagecatalog": MessageCatalogReader,
+    "discovery": ServiceReader,
 }
 
 
@@ -44,7 +44,7 @@ async def find_catalog(
     for each in [dialect] if dialect else DIALECT_ROOTS:
         for root in DIALECT_ROOTS[each]:
             try:
-                return await _FINDERS[each](server, model, root)
+                return await _READERS[each].find(server, model, root)
             except NoCatalog as error:
                 first = first or error
             except Refused as error:

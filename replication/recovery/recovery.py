@@ -35,8 +35,8 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.links.links import next_page
-from replication.peers.handshake import peer_at
 from replication.peers.linkerrors import NO_LINK, describe
+from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_for, check_credential, peer_credential
 from replication.sources.replicasurvey import Replica, meet_replica
 from replication.store import recoveries
@@ -188,7 +188,7 @@ async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: s
     async with open_session(context.settings, total_seconds=seconds) as session:
         for url, credential in shown.items():
             access = await access_for(context, url, credential)
-            peer = peer_at(url, session, seconds, credential=access)
+            peer = PacedClient(url, session, seconds, credential=access)
             replica = Replica(context=context, peer=peer)
             try:
                 found = await meet_replica(replica)

@@ -23,16 +23,15 @@ from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import DeletionLimit
 from replication.deciding.keytrust import is_consistent, key_changes
 from replication.deciding.trust import Trust
-from replication.peers.handshake import peer_at
 from replication.peers.keyhistories import fetch_histories
 from replication.peers.linkerrors import cause_of
+from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
 from replication.recovery.recoveredcopies import Replicas, bury_orphans, bury_refused, take_once
 from replication.sources.replicasurvey import Replica, naming, survey
 from replication.store import recoveries
 from replication.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
-from replication.transfer.linkresources import LinkResources
-from replication.transfer.linkrun import until_woken
+from replication.transfer.linkrun import LinkResources, until_woken
 
 _log = structlog.get_logger(__name__)
 
@@ -175,7 +174,7 @@ class RecoveryRunner:
     async def _peer(self, source: RecoverySource) -> Client:
         url, seconds = source.url, self._context.settings.request_timeout_seconds
         access = await access_of_row(self._context, url, source.sealed, "recovery_sources", url)
-        return peer_at(url, self._session, seconds, credential=access)
+        return PacedClient(url, self._session, seconds, credential=access)
 
 
 async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client]) -> Trust:

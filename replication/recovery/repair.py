@@ -25,9 +25,10 @@ from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
 from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import check_claim, policy_of
-from replication.peers.handshake import peer_at, shake_hands
+from replication.peers.handshake import shake_hands
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import describe
+from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 
@@ -105,7 +106,7 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
                 if wanted:
                     seconds = context.settings.request_timeout_seconds
                     access = access_of(link, context)
-                    peer = peer_at(source, session, seconds, credential=access)
+                    peer = PacedClient(source, session, seconds, credential=access)
                     await _repair_from(context, link, peer, wanted, repaired)
     return repaired
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from shlex import quote
 
 from catalog.client import BadAnswer, ClientError, JsonObject
@@ -16,7 +16,7 @@ from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.deciding.batch import origin_of
+from replication.deciding.batch import CopyFinding, origin_of
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.provenance import Copy
 from replication.feed.feedpages import read_copies
@@ -54,11 +54,7 @@ class PeerSink(LinkSink, LinkPeer):
         self._told_at = float("-inf")
 
     async def meet(self) -> None:
-        """Ask the target for an identity.
-
-        Raises:
-            ClientError: the target does not answer, or takes no pushes.
-        """
+        """Ask the target for an identity; the target must take pushes."""
         run = self._run
         self._target = await shake_hands(run.peer)
         if fault := why_no_target(run.context, self._target):
@@ -99,9 +95,7 @@ class PeerSink(LinkSink, LinkPeer):
             AwaitsAnswer
         """
         run = self._run
-        self._flow = flow = PushFlow(
-            context=run.context, link=run.link, peer=run.peer, target=self._target
-        )
+        self._flow = flow = PushFlow(run=run, target=self._target)
         self._told_at = float("-inf")
         strays = await learn_conflicts(flow)
         # A complete copy includes the entities of the damaged copies.
@@ -145,10 +139,8 @@ class PeerSink(LinkSink, LinkPeer):
         Raises:
             ClientError: the target does not answer now, or takes no pushes.
         """
-        run = self._run
         await self.meet()
-        flow = PushFlow(context=run.context, link=run.link, peer=run.peer, target=self._target)
-        found = await compare_target(flow)
+        found = await compare_target(PushFlow(run=self._run, target=self._target))
         if found is None:
             return None
         result = DryRun(rows=found.rows, differing=len(found.wanted))
@@ -217,7 +209,7 @@ async def compare_target(flow: PushFlow) -> DigestComparison | None:
     Raises:
         ClientError: the target does not answer now.
     """
-    database = flow.context.database
+    database = flow.run.database
     async with database.snapshot(database.pools.feed) as connection:
         # Read before the comparison, so that the log brings every later change.
         head = await read_head(connection)
@@ -240,12 +232,12 @@ async def _compare(flow: PushFlow) -> DigestComparison | None:
     authorities = await _authorities(flow)
     if not 0 < len(authorities) <= MOST_NAMED:
         return None
-    sent = sent_by(flow.context, flow.link.definition)
+    sent = sent_by(flow.run.context, flow.run.link.definition)
     if sent.types and "types" not in flow.target.offers:
         return None
     wanted = DigestSelection(authorities=authorities, scope=sent.scope, types=sent.types)
     try:
-        return await find_differences(flow, wanted)
+        return await find_differences(flow.run, wanted)
     except ClientError as error:
         if may_pass(error):
             raise
@@ -254,27 +246,12 @@ async def _compare(flow: PushFlow) -> DigestComparison | None:
 
 async def _authorities(flow: PushFlow) -> list[str]:
     """The authorities in the selection of the link, without the target's authority."""
-    named = sent_by(flow.context, flow.link.definition).authorities
+    named = sent_by(flow.run.context, flow.run.link.definition).authorities
     if named is None:
-        database = flow.context.database
+        database = flow.run.database
         async with database.snapshot(database.pools.feed) as connection:
             named = frozenset(await digests.read_authorities(connection, MOST_NAMED + 1))
     return sorted(named - {flow.target.authority})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """A copy that the target could not apply; after damage, `origin` or `xid` may be wrong."""
-
-    origin: Origin
-    xid: str
-    verdict: Verdict
-    detail: str
-
-    @property
-    def suspects(self) -> set[Origin]:
-        """The possible origins of the copy."""
-        return {self.origin, Origin(self.origin.authority, self.xid)}
 
 
 async def learn_conflicts(flow: PushFlow) -> list[Origin]:
@@ -297,31 +274,37 @@ async def learn_conflicts(flow: PushFlow) -> list[Origin]:
     return strays
 
 
-async def _note(flow: PushFlow, told: Sequence[_Told]) -> list[Origin]:
+async def _note(flow: PushFlow, told: Sequence[CopyFinding]) -> list[Origin]:
     """Note the conflicts of held entities that the link sends; return other damaged origins."""
-    database = flow.context.database
+    database = flow.run.database
     async with database.snapshot(database.pools.feed) as connection:
-        copies = await read_copies(connection, {each for one in told for each in one.suspects})
-    sent = sent_by(flow.context, flow.link.definition)
+        copies = await read_copies(connection, {each for one in told for each in _suspects(one)})
+    sent = sent_by(flow.run.context, flow.run.link.definition)
     held = {origin_of(c): c for c in copies if sent.admits(c) and flow.admits(c)}
     conflicts = [
         conflict_with(held[origin], each.verdict, each.detail)
         for each in told
-        for origin in each.suspects & held.keys()
+        for origin in _suspects(each) & held.keys()
         if each.verdict in CONFLICTS
     ]
     if conflicts:
         async with database.transaction() as connection:
-            await linkconflicts.add(connection, flow.link.id, conflicts)
+            await linkconflicts.add(connection, flow.run.link.id, conflicts)
     return [e.origin for e in told if e.verdict is Verdict.INVALID and e.origin not in held]
 
 
-def _read(flow: PushFlow, line: JsonObject) -> _Told:
+def _suspects(told: CopyFinding) -> set[Origin]:
+    """The possible origins of a copy: after damage, `origin` or `xid` may be wrong."""
+    return {told.origin, Origin(told.origin.authority, told.xid)}
+
+
+def _read(flow: PushFlow, line: JsonObject) -> CopyFinding:
     try:
         origin = Origin(line["authority"], line["origin"])
-        told = _Told(
+        told = CopyFinding(
             origin=origin,
             xid=line.get("xid", origin.xid),
+            epoch=0,
             verdict=Verdict(line["verdict"]),
             detail=shown_detail(line),
         )
@@ -329,4 +312,4 @@ def _read(flow: PushFlow, line: JsonObject) -> _Told:
             return told
     except (KeyError, TypeError, ValueError):
         pass
-    raise BadAnswer(f"{flow.peer.url}/replication/entities", "no list of conflicts")
+    raise BadAnswer(f"{flow.run.peer.url}/replication/entities", "no list of conflicts")

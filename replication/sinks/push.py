@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from catalog.client import BadAnswer, Client, ClientError, Credential, JsonObject, Refused
+from catalog.client import BadAnswer, ClientError, Credential, JsonObject, Refused
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
@@ -20,20 +20,21 @@ from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.changes import Position
-from catalog.store.links import Link
 from catalog.store.logpositions import LogCursor
 from replication.applying.copytraces import traces_of
 from replication.deciding.batch import origin_of
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.provenance import Copy
+from replication.feed.feed import lines_of
 from replication.feed.feedlines import write_end
-from replication.peers.handshake import FORCE, PROBE_SECONDS, peer_at, shake_hands, why_own
+from replication.peers.handshake import FORCE, PROBE_SECONDS, shake_hands, why_own
 from replication.peers.keyhistories import tell_histories
 from replication.peers.linkerrors import cause_of, describe
-from replication.sources.ownlog import conflict_with, lines_of, read_push_cursor, write_push_cursor
+from replication.peers.pacedclient import PacedClient
+from replication.sources.ownlog import conflict_with, read_push_cursor, write_push_cursor
 from replication.store import linkconflicts
 from replication.store.loghistory import read_cursor
-from replication.transfer.linkrun import Applied, AwaitsAnswer, OutOfStep
+from replication.transfer.linkrun import Applied, AwaitsAnswer, LinkRun, OutOfStep
 
 _log = structlog.get_logger(__name__)
 
@@ -70,9 +71,7 @@ class PushFlow:
     reason why this node may lack entities of the target, if the node lost data.
     """
 
-    context: Context
-    link: Link
-    peer: Client
+    run: LinkRun
     target: Handshake
     after: str | None = None
     needs_all: bool = True
@@ -86,14 +85,14 @@ class PushFlow:
 
     async def cursor_of(self, position: Position) -> str:
         """The cursor of a position in this node's log, for the target to keep."""
-        database = self.context.database
+        database = self.run.database
         async with database.acquire(database.pools.feed) as connection:
             cursor = await read_cursor(connection, database.node.instance, position)
-        return write_push_cursor(database.node.instance, cursor, self.link.id)
+        return write_push_cursor(database.node.instance, cursor, self.run.link.id)
 
     def own_cursor(self, cursor: str | None) -> LogCursor | None:
         """The cursor in this log as kept by the target; `None` for a cursor of another link."""
-        return read_push_cursor(self.context.database.node.instance, self.link.id, cursor)
+        return read_push_cursor(self.run.database.node.instance, self.run.link.id, cursor)
 
     async def ask(self, after: Origin | None = None) -> list[JsonObject]:
         """Ask the target for the cursor, and for a page of copies that could not be applied.
@@ -105,17 +104,13 @@ class PushFlow:
         *conflicts, last = await self._request(b"", named)
         cursor = last.get("cursor")
         if not (cursor is None or isinstance(cursor, str)):
-            raise BadAnswer(f"{self.peer.url}/replication/entities", "no cursor")
+            raise BadAnswer(f"{self.run.peer.url}/replication/entities", "no cursor")
         self.after = cursor
         self.needs_all = last.get("doubts") is not False
         return conflicts
 
     async def send(
-        self,
-        request: PushRequest,
-        *,
-        cursor: str | None = None,
-        behind: int | None = None,
+        self, request: PushRequest, *, cursor: str | None = None, behind: int | None = None
     ) -> Applied:
         """Send a request, and save the cursor and the conflicts when the target has answered.
 
@@ -131,8 +126,8 @@ class PushFlow:
         params = [("after", self.after)] if self.after is not None else []
         params += [("current", "")] if behind == 0 else []
         end = [] if cursor is None else [write_end(cursor)]
-        traces, by = traces_of(request.copies.values()), {"concord.link": self.link.id}
-        with self.context.tracing.spans_in("push", traces, kind="client", attributes=by):
+        traces, by = traces_of(request.copies.values()), {"concord.link": self.run.link.id}
+        with self.run.context.tracing.spans_in("push", traces, kind="client", attributes=by):
             answer = await self._request(b"".join([*request.lines, *end]), params)
         verdicts = self._verdicts_in(answer[:-1], request)
         sent = await self._save(request, verdicts, cursor, behind)
@@ -145,7 +140,7 @@ class PushFlow:
         signed = {(copy.authority, copy.signedby) for copy in request.copies.values()}
         if untold := {each for each in signed if each[1]} - self._told:
             authorities = {authority for authority, _ in untold}
-            await tell_histories(self.context, self.peer, authorities)
+            await tell_histories(self.run.context, self.run.peer, authorities)
             self._told |= untold
 
     async def begin(self, copies: int, *, is_whole: bool = True) -> None:
@@ -154,24 +149,24 @@ class PushFlow:
         Args:
             copies: the number of copies to come.
         """
-        async with self.context.database.acquire() as connection:
-            await links.expect(connection, self.link, copies)
+        async with self.run.database.acquire() as connection:
+            await links.expect(connection, self.run.link, copies)
         begin = "" if is_whole else DIFFERING
         lost = [("lost", self.loss)] if self.loss else []
         await self._request(b"", [("begin", begin), ("copies", str(copies)), *lost])
         self.after = None
 
     async def _request(self, body: bytes, params: list[tuple[str, str]]) -> list[JsonObject]:
-        node = self.context.database.node
+        node = self.run.database.node
         try:
-            return await self.peer.push(
+            return await self.run.peer.push(
                 body, authority=node.authority, instance=str(node.instance), params=params
             )
         except Refused as error:
             if error.problem.name == _AWAITS_ANSWER:
-                raise AwaitsAnswer(describe(error, self.peer.url), error) from error
+                raise AwaitsAnswer(describe(error, self.run.peer.url), error) from error
             if error.problem.name == _OUT_OF_STEP:
-                raise OutOfStep(describe(error, self.peer.url)) from error
+                raise OutOfStep(describe(error, self.run.peer.url)) from error
             raise
 
     def _verdicts_in(
@@ -193,7 +188,7 @@ class PushFlow:
         except (KeyError, TypeError, ValueError):
             found.clear()
         if found.keys() != request.copies.keys():
-            url = f"{self.peer.url}/replication/entities"
+            url = f"{self.run.peer.url}/replication/entities"
             raise BadAnswer(url, "something else than a verdict for each copy")
         return found
 
@@ -212,10 +207,10 @@ class PushFlow:
         ]
         settled = verdicts.keys() - {conflict.origin for conflict in conflicts}
         applied = sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
-        async with self.context.database.transaction() as connection:
+        async with self.run.database.transaction() as connection:
             await links.save_progress(
                 connection,
-                self.link,
+                self.run.link,
                 cursor=cursor,
                 applied=applied,
                 at=now,
@@ -225,7 +220,7 @@ class PushFlow:
                 settled=[*settled],
             )
             if conflicts:
-                await linkconflicts.add(connection, self.link.id, conflicts)
+                await linkconflicts.add(connection, self.run.link.id, conflicts)
         return Applied(copies=len(request.copies), changes=applied, conflicts=len(conflicts))
 
 
@@ -242,17 +237,13 @@ async def probe_target(
 ) -> FoundCatalog:
     """Find out whether a target accepts pushes of this node, and describe the target.
 
-    Args:
-        subject: the subject of an error.
-        credential: the credential that is shown to the target.
-
     Raises:
         TargetUnusable: the target does not answer, does not accept pushes, or is this node.
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     node = context.database.node
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(target, session, seconds, credential=credential)
+        peer = PacedClient(target, session, seconds, credential=credential)
         try:
             found = await shake_hands(peer, count=True)
             if not (fault := why_no_target(context, found)):
@@ -290,12 +281,12 @@ async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[
     room = (flow.target.pushbytes or 0) - _BYTES_OF_END
     most = min(_MOST_BYTES, room)
     request = PushRequest()
-    async for copy, line in lines_of(flow.context, copies):
+    async for copy, line in lines_of(flow.run.context, copies):
         if len(line) > room:
             detail = f"it is larger than the {room} bytes that the target takes at once"
             conflict = conflict_with(copy, Verdict.REFUSED, detail)
-            async with flow.context.database.transaction() as connection:
-                await linkconflicts.add(connection, flow.link.id, [conflict])
+            async with flow.run.database.transaction() as connection:
+                await linkconflicts.add(connection, flow.run.link.id, [conflict])
             continue
         is_full = request.size + len(line) > most or len(request.copies) == MOST_PUSHED
         if request.copies and is_full:

@@ -24,12 +24,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
 from catalog.http.route import Route
 from catalog.model.caller import EVERYTHING, Everything, WriteScope
-from catalog.model.concorderrors import (
-    LimitExceeded,
-    PushAwaitsAnswer,
-    PushOutOfStep,
-    PushStopped,
-)
+from catalog.model.concorderrors import LimitExceeded, PushAwaitsAnswer, PushOutOfStep, PushStopped
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import State
@@ -51,11 +46,10 @@ from replication.deciding.provenance import Policy
 from replication.deciding.pushscope import check_acceptance
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held, most_pushed_bytes
-from replication.peers.pushers import accepting_link, read_pusher
+from replication.peers.pushers import accepting_link
 from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies, linkconflicts
-from replication.transfer.linkresources import SAVE_SECONDS
-from replication.transfer.linkrun import Start
+from replication.transfer.linkrun import SAVE_SECONDS, Start
 from replication.transfer.transfer import LinkPeer, LinkSource
 
 _LONGEST_LOSS = 300
@@ -139,11 +133,7 @@ class _Push:
         await self.report("copying", copies=self.query.copies)
 
     def check_step(self, subject: str) -> None:
-        """Refuse copies that would leave a gap.
-
-        Raises:
-            PushOutOfStep
-        """
+        """Refuse copies that would leave a gap."""
         link, after = self.link, self.query.after
         if after is None and (link.doubts or link.cursor is not None):
             raise PushOutOfStep(subject, error_detail="no complete copy has begun")
@@ -319,23 +309,24 @@ async def _read_push(request: web.Request, query: PushQuery) -> _Push:
         LimitExceeded: the request has too many copies.
         PushNotAccepted, PushAwaitsAnswer, Forbidden, Unauthenticated: see `post_entities`.
     """
-    context, pusher = request[CONTEXT], read_pusher(request)
-    link = await accepting_link(context, pusher, request.path)
+    context, link = request[CONTEXT], await accepting_link(request)
+    policy = policy_of(
+        link.definition, own=context.database.node.authority, source=link.authority or ""
+    )
     writable = identity_of(request).scope_of(Permission.PUSH)
     if writable is not EVERYTHING:
         async with context.database.acquire() as connection:
             await check_acceptance(connection, writable, link.definition)
     if link.question is not None:
-        raise _asked(pusher.authority, link.error or "", request.path)
+        raise _asked(policy.sender, link.error or "", request.path)
     body = await read_body(request, most=most_pushed_bytes(context.settings))
     copies, cursor = await _read_lines(body, request.path)
     if query.begin is not None and (copies or query.after or cursor):
         raise BadRequest(request.path, error_detail='nothing goes with "begin"')
-    own = context.database.node.authority
     return _Push(
         context=context,
         link=link,
-        policy=policy_of(link.definition, own=own, source=pusher.authority),
+        policy=policy,
         writable=writable,
         query=query,
         copies=copies,

@@ -55,11 +55,7 @@ class ServerSink(LinkSink, LinkPeer):
         self._position: Position | None = None
 
     async def meet(self) -> None:
-        """Find the catalog of the server.
-
-        Raises:
-            ClientError: the server does not answer, or cannot be written to.
-        """
+        """Find the catalog of the server."""
         run = self._run
         self._target = await open_target(
             run.context,

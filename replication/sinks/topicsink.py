@@ -24,13 +24,14 @@ from catalog.store.links import Link, LinkDefinition
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy
+from replication.feed.feed import lines_of
 from replication.peers.handshake import software
-from replication.sources.ownlog import OwnLog, SentPage, conflict_with, lines_of
+from replication.sources.ownlog import OwnLog, SentPage, conflict_with
 from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict
 from replication.store.loghistory import read_cursor, why_lost
 from replication.transfer.linkrun import Applied, LinkRun, Start
-from replication.transfer.topicaddress import TopicLost, address_of
+from replication.transfer.topicaddress import TopicLost, open_topic
 from replication.transfer.topicrecords import (
     CHECKPOINT_KEY,
     CHECKPOINT_PARTITION,
@@ -204,11 +205,10 @@ class TopicSink(LinkSink, LinkPeer):
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         # Kafka is an extra.
-        from replication.transfer.topic import open_topic, open_writer, prepare
+        from replication.transfer.topic import open_writer, prepare
 
         settings = self._run.settings
-        address = address_of(self._run.link.definition.target, settings)
-        async with open_topic(address, settings) as self._topic:
+        async with open_topic(self._run.link.definition.target, settings) as self._topic:
             self._largest = await prepare(self._topic)
             async with open_writer(self._topic, settings) as self._writer:
                 yield
@@ -220,11 +220,7 @@ class TopicSink(LinkSink, LinkPeer):
         self._checkpoint = None if found is None else found[0]
 
     async def identify(self, connection: Connection, link: Link) -> None:
-        """Check for a different publisher of the topic; a topic has no identity.
-
-        Raises:
-            ClientError: another catalog or another link publishes to the topic.
-        """
+        """Check for a different publisher of the topic; a topic has no identity."""
         await _check_rival(
             connection, self._run.context, link.definition, self._checkpoint, link.id
         )
@@ -284,12 +280,8 @@ class TopicSink(LinkSink, LinkPeer):
         Raises:
             ClientError: the cluster does not answer now, or another catalog publishes to the topic.
         """
-        # Kafka is an extra.
-        from replication.transfer.topic import open_topic
-
         run, written = self._run, _read_written(self._run.link.cursor)
-        address = address_of(run.link.definition.target, run.settings)
-        async with open_topic(address, run.settings) as self._topic:
+        async with open_topic(run.link.definition.target, run.settings) as self._topic:
             is_anew = True
             if await self._topic.partitions():
                 await self.meet()
@@ -400,12 +392,8 @@ async def _check_rival(
     """Check that no other catalog, and no other link of this node, publishes to a topic.
 
     Args:
-        definition: the definition of the link.
         checkpoint: the newest checkpoint of the topic.
         link: the id of the link; `None` for a new link.
-
-    Raises:
-        ClientError
     """
     if checkpoint is None:
         return
@@ -432,11 +420,12 @@ async def probe_topic_to_publish(
     Raises:
         TargetUnusable
     """
-    from replication.transfer.topic import open_topic, prepare
+    # Kafka is an extra.
+    from replication.transfer.topic import prepare
 
     target = definition.target
     try:
-        async with open_topic(address_of(target, context.settings), context.settings) as topic:
+        async with open_topic(target, context.settings) as topic:
             await prepare(topic)
             found = await newest_checkpoint(topic, await topic.bounds(await topic.partitions()))
             checkpoint = None if found is None else found[0]

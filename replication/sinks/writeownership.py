@@ -30,7 +30,6 @@ class HolderState:
         fault: the reason why nothing can be written.
     """
 
-    is_ours: bool = False
     is_there: bool = False
     found: Mapping[str, Found] | None = None
     fault: str = ""
@@ -80,9 +79,7 @@ class ServerOwnership:
         self._lists_all = listing is not None
         self._listed = _groups_to_list(items, self._rows)
         self._ownership = {
-            row.holder: HolderState(is_ours=True, is_there=True)
-            for row in rows
-            if row.digest and not compares
+            row.holder: HolderState(is_there=True) for row in rows if row.digest and not compares
         }
 
     def __getitem__(self, item: Item) -> HolderState:
@@ -100,11 +97,10 @@ class ServerOwnership:
             return
         is_absent = above is not None and not above.is_there
         found = {} if is_absent else await self._find(xid, above)
-        has_rows = item.holder in self._rows
-        owned = HolderState(is_there=bool(found), found=found, is_ours=has_rows or not found)
-        self._ownership[item.holder] = owned
-        if not owned.is_ours:
-            await self._adopt(owned, [each for each in items if each.holder == item.holder])
+        self._ownership[item.holder] = owned = HolderState(is_there=bool(found), found=found)
+        if found and item.holder not in self._rows:
+            members = [each for each in items if each.holder == item.holder]
+            owned.fault = "" if await self._is_adoptable(members, found) else OTHERS
 
     async def _find(self, holder: Xid, above: HolderState | None) -> Mapping[str, Found]:
         is_listed = self._lists_all or str(holder.group) in self._listed
@@ -112,23 +108,18 @@ class ServerOwnership:
             return await self._listing.find(holder)
         return await self._target.find(holder)
 
-    async def _adopt(self, owned: HolderState, items: Sequence[Item]) -> None:
-        """Take over entities of an earlier link with this id, or equal entities."""
-        found = dict(owned.found or {})
+    async def _is_adoptable(self, items: Sequence[Item], found: Mapping[str, Found]) -> bool:
+        """Whether the entities belong to an earlier link with this id, or equal the items."""
         if any(each.owner == self._mark for each in found.values()):
-            owned.is_ours = True
-            return
-        equal = [item for item in items if await self._is_adoptable(item, found)]
-        paths = {self._target.path_of(item) for item in equal}
-        others = {path for path, each in found.items() if each.is_version} - paths
-        if equal and not others:
-            owned.is_ours = True
-        else:
-            owned.fault = OTHERS
-
-    async def _is_adoptable(self, item: Item, found: Mapping[str, Found]) -> bool:
-        path = self._target.path_of(item)
-        return path in found and await self._is_equal(item, path, found[path])
+            return True
+        wanted = {self._target.path_of(item): item for item in items}
+        equal = {
+            path
+            for path, there in found.items()
+            if path in wanted and await self._is_equal(wanted[path], path, there)
+        }
+        others = {path for path, each in found.items() if each.is_version} - equal
+        return bool(equal) and not others
 
     async def is_same(self, item: Item, written: WrittenEntity, there: Found) -> bool:
         """Whether the server has an item unchanged; an equal tag excludes a later write."""

@@ -166,7 +166,10 @@ async def labelled_changes(
 ) -> AsyncGenerator[CopyPage]:
     """The pages of one answer of the source's feed, for a link that selects by labels.
 
-    The cursor comes last, with the groups and resources that may have lost their labels.
+    The feed has every change, whatever the labels. Held entities are kept up to date by the feed. A
+    group or resource that may be newly selected is requested as a whole, since most of its entities
+    changed long ago. The cursor comes last, with the groups and resources that may have lost their
+    labels: their entities are dropped.
     """
     lines = run.peer.change_lines(cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=filters)
     allowance = Allowance.of(run.settings, COPIES_OF_ONE * _PAGE)

@@ -17,10 +17,9 @@ from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.pinning import admitted, meet_claim, policy_within
 from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
-from replication.peers.keyhistories import ask_for_keys
+from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import class_of, describe
-from replication.peers.trustrequests import trust_first
 from replication.signing.signaturechecks import read_trust
 from replication.sources.copypages import (
     COPIES_OF_ONE,
@@ -30,11 +29,7 @@ from replication.sources.copypages import (
     pages_of,
 )
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic
-from replication.sources.sourcecomparison import (
-    SourceComparison,
-    compare,
-    unsettled_differences,
-)
+from replication.sources.sourcecomparison import SourceComparison, compare, unsettled_differences
 from replication.store import allowances
 from replication.store.linkconflicts import MOST_CONFLICTS, LinkConflict
 from replication.transfer.comparison import DifferingOrigin
@@ -83,11 +78,7 @@ class FeedSource(LinkSource, LinkPeer):
             await asyncio.wait([listening])
 
     async def meet(self) -> None:
-        """Ask the source for an identity.
-
-        Raises:
-            ClientError: the source does not answer, or is this node.
-        """
+        """Ask the source for an identity; the source must not be this node."""
         run = self._run
         run.source = await shake_hands(run.peer, count=run.link.cursor is None)
         self.expected = run.source.entities
@@ -98,11 +89,7 @@ class FeedSource(LinkSource, LinkPeer):
             )
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
-        """The identity of the source; a cursor is valid only for the instance that issued it.
-
-        Raises:
-            ClientError: an operator has to decide whether the source may be followed.
-        """
+        """The identity of the source; a cursor is valid only for the instance that issued it."""
         source = self._source
         await meet_claim(connection, link, source.authority)
         return PeerIdentity(

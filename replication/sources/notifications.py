@@ -24,7 +24,7 @@ from catalog.store import links
 from catalog.store.links import Link
 from replication.peers.linkerrors import may_pass
 from replication.transfer.linkrun import LinkRun
-from replication.transfer.topicaddress import TopicLost, TopicUnusable, address_of
+from replication.transfer.topicaddress import TopicLost, TopicUnusable, open_topic
 
 _log = structlog.get_logger(__name__)
 
@@ -171,15 +171,8 @@ async def wake_by_topic(topic: str, run: LinkRun) -> None:
 
 
 async def _wake_at_events(url: str, settings: Settings, wakeup: asyncio.Event) -> None:
-    """Set `wakeup` at each new record, whatever its content, and once at first.
-
-    Raises:
-        TopicUnusable, TopicLost
-    """
-    # Kafka is an extra.
-    from replication.transfer.topic import open_topic
-
-    async with open_topic(address_of(url, settings), settings) as topic:
+    """Set `wakeup` at each new record, whatever its content, and once at first."""
+    async with open_topic(url, settings) as topic:
         partitions = await topic.partitions()
         if not partitions:
             raise TopicUnusable("There is no topic of this name.")

@@ -1,17 +1,15 @@
-"""The source of sending links: this node's log and catalog; lines, conflicts and cursors."""
+"""The source of sending links: this node's log and catalog; their conflicts and cursors."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 from catalog.context import Context
-from catalog.http.responses import shown_or_none
 from catalog.model.entity import Origin
 from catalog.model.linkterms import RELAY
 from catalog.operations.feed import MOST_CHANGES, Verdict
@@ -20,8 +18,7 @@ from catalog.store.links import LinkDefinition
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.provenance import Copy, CopyFilter
-from replication.feed.feed import DOCUMENTS_AT_ONCE, pages_of, read_again
-from replication.feed.feedlines import write_copy
+from replication.feed.feed import pages_of
 from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
 from replication.store import copies as stored_copies
 from replication.store import linkconflicts
@@ -190,14 +187,6 @@ def sent_by(context: Context, definition: LinkDefinition) -> CopyFilter:
     )
 
 
-async def lines_of(context: Context, copies: Sequence[Copy]) -> AsyncIterator[tuple[Copy, bytes]]:
-    """Copies with their lines, except copies that are deleted or cannot be shown."""
-    for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
-        for copy in await read_again(context, copies[start : start + DOCUMENTS_AT_ONCE]):
-            if line := shown_or_none(copy.xid, partial(write_copy, copy)):
-                yield copy, line
-
-
 def conflict_with(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
     return LinkConflict(
         origin=origin_of(copy),
@@ -210,7 +199,10 @@ def conflict_with(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
 
 
 def write_push_cursor(instance: uuid.UUID, cursor: LogCursor, link: str) -> str:
-    """The text of a cursor, with the log and the link, since a different link may send less."""
+    """The text of a cursor that a target keeps, a position in this log.
+
+    The text names the log and the link, since a different link may send less.
+    """
     return f"{instance.hex}{str(cursor).removeprefix(cursor.instance)}@{link}"
 
 

@@ -33,7 +33,7 @@ from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies
 from replication.store.linkconflicts import MOST_CONFLICTS
 from replication.transfer.linkrun import LinkRun, PeerIdentity, Start, until_woken
-from replication.transfer.topicaddress import TopicLost, TopicUnusable, address_of
+from replication.transfer.topicaddress import TopicLost, TopicUnusable, open_topic
 from replication.transfer.topicrecords import (
     CHECKPOINT_PARTITION,
     Checkpoint,
@@ -83,20 +83,12 @@ class TopicSource(LinkSource, LinkPeer):
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        # Kafka is an extra.
-        from replication.transfer.topic import open_topic
-
         run = self._run
-        address = address_of(run.link.definition.source, run.settings)
-        async with open_topic(address, run.settings) as self._topic:
+        async with open_topic(run.link.definition.source, run.settings) as self._topic:
             yield
 
     async def meet(self) -> None:
-        """Learn the publisher from the newest checkpoint.
-
-        Raises:
-            ClientError: the topic has no publisher, or this node publishes to it.
-        """
+        """Learn the publisher from the newest checkpoint; the publisher must not be this node."""
         run = self._run
         self._met, self._offsets = await read_state(self._topic, run.link.authority), None
         run.source = _identity_in(self._met[0])
@@ -276,11 +268,7 @@ class TopicSource(LinkSource, LinkPeer):
         return CopyPage(copies=copies, cursor=str(self._offsets), is_bulk=is_bulk)
 
     def _check_publication(self) -> None:
-        """Check that the newest checkpoint belongs to the publication that the link reads.
-
-        Raises:
-            TopicLost
-        """
+        """Check that the newest checkpoint belongs to the publication that the link reads."""
         if self._checkpoint is not None and self._checkpoint.publication != self._here.publication:
             raise TopicLost(_WRITTEN_ANEW, loss=self._checkpoint.loss)
 
@@ -392,13 +380,9 @@ async def probe_topic(context: Context, definition: LinkDefinition, subject: str
     Raises:
         SourceUnusable: the topic has no publisher, or cannot be followed.
     """
-    from replication.transfer.topic import open_topic
-
     fault, hint = "", ""
     try:
-        async with open_topic(
-            address_of(definition.source, context.settings), context.settings
-        ) as topic:
+        async with open_topic(definition.source, context.settings) as topic:
             checkpoint, _, _ = await read_state(topic, None)
         fault = why_own(context, _identity_in(checkpoint))
     except ClientError as error:
@@ -429,11 +413,7 @@ def _offsets_in(cursor: str | None) -> TopicOffsets | None:
 
 
 def _check_beginning(checkpoint: Checkpoint, bounds: TopicBounds) -> None:
-    """Check that a topic still has the beginning of a publication.
-
-    Raises:
-        TopicUnusable
-    """
+    """Check that a topic still has the beginning of a publication."""
     is_there = len(checkpoint.begins) <= len(bounds.begins) and all(
         first <= begin <= after
         for begin, first, after in zip(checkpoint.begins, bounds.begins, bounds.ends, strict=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from catalog.client import ClientError, JsonObject, Refused
@@ -21,7 +21,6 @@ from replication.peers.linkbounds import Allowance
 from replication.readers.reader import (
     ListingContradicts,
     Reading,
-    ReadingLevels,
     WalkedCatalog,
     WalkedItem,
     WalkPart,
@@ -37,7 +36,8 @@ from replication.readers.walkedserver import (
 from replication.sources.copypages import CopyPage, without_content
 from replication.sources.walkedcopies import (
     CopyMaker,
-    ReadEpochs,
+    ReadPart,
+    WalkMemory,
     confirm_gone,
     ends_of,
     find_absent,
@@ -59,43 +59,12 @@ class WalkIncomplete(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPart:
-    """A part that was read by the requests of `log`, while the server showed the `state`.
-
-    `digest` is the digest of the export; empty for a listed part.
-    """
-
-    log: RequestLog
-    digest: bytes
-    state: Hashable | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Export:
     """The export of a server; without members, the export has not changed."""
 
     members: JsonObject | None = None
     log: RequestLog = field(default_factory=RequestLog)
     digest: bytes = b""
-
-
-@dataclass(slots=True)
-class WalkMemory:
-    """The knowledge of one server for later walks; without it, the next walk reads everything.
-
-    `parts` has the parts that a walk has read to the end without a conflict. `arrived` has the xids
-    of new entities since the last successful walk.
-    """
-
-    levels: ReadingLevels = field(default_factory=ReadingLevels)
-    epochs: ReadEpochs = field(default_factory=ReadEpochs)
-    parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
-    exports: bool = True
-    arrived: set[str] = field(default_factory=set)
-
-    def forget_parts(self) -> None:
-        """Let the next walk read everything, even parts that the server calls unchanged."""
-        self.parts.clear()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,12 +118,7 @@ class Walk:
                 levels=self.memory.levels,
             )
         )
-        self._maker = CopyMaker(
-            database=context.database,
-            reader=self._reader,
-            epochs=self.memory.epochs,
-            arrived=self.memory.arrived,
-        )
+        self._maker = CopyMaker(database=context.database, reader=self._reader, memory=self.memory)
 
     async def pages(self) -> AsyncGenerator[CopyPage]:
         """Every difference; then the tombstones of deleted entities, if the listing was complete.
@@ -177,7 +141,7 @@ class Walk:
                 self._note(page)
             self.walked.deleted = len(gone)
         self.memory.parts = self._read_parts
-        self.memory.epochs.reads_all = False
+        self.memory.reads_all = False
         self.memory.arrived.clear()
         if self.walked.entities or self.walked.is_first:
             yield self._page([], f"walked, {counted(self.walked.entities, 'entities')} read")
@@ -218,11 +182,7 @@ class Walk:
         self._remember(None, export.log, conflicts, export.digest)
 
     def _check_complete(self) -> None:
-        """Check that the listings agreed with the counts of the server.
-
-        Raises:
-            WalkIncomplete
-        """
+        """Check that the listings agreed with the counts of the server."""
         if self._reader.faults:
             raise WalkIncomplete(
                 f"{self.server.url} does not list what it has: {'; '.join(self._reader.faults)}.",
@@ -245,7 +205,6 @@ class Walk:
         if not (self.memory.exports and self._reader.has_export):
             return None
         if await self._is_unchanged(None):
-            self._unchanged += self._reader.parts
             return _Export()
         self.server.log = RequestLog()
         try:
@@ -259,7 +218,6 @@ class Walk:
         last = self.memory.parts.get(None)
         if last is not None and last.digest == page.digest:
             self._keep(None, last)
-            self._unchanged += self._reader.parts
             return _Export()
         return _Export(page.members, self.server.log, page.digest)
 
@@ -277,7 +235,6 @@ class Walk:
 
     async def _read_part(self, part: WalkPart) -> AsyncGenerator[CopyPage]:
         if await self._is_unchanged(part):
-            self._unchanged.append(part)
             return
         self.server.log, before = RequestLog(), len(self._conflicting)
         async for page in self._bring(self._reader.read_part(part)):
@@ -299,7 +256,9 @@ class Walk:
         return True
 
     def _keep(self, part: WalkPart | None, last: ReadPart) -> None:
+        """Keep a part, or the export, that has not changed since the last read."""
         self._read_parts[part] = last
+        self._unchanged += self._reader.parts if part is None else [part]
         self.walked.unchanged += 1
 
     def _remember(
@@ -354,11 +313,7 @@ class Walk:
             }
 
     def _check_time(self) -> None:
-        """Check that the walk has time left.
-
-        Raises:
-            ClientError
-        """
+        """Check that the walk has time left."""
         if asyncio.get_running_loop().time() > self._ends:
             raise ClientError(
                 f"{self.server.url} could not be read within {_WALK_SECONDS:.0f} seconds.",

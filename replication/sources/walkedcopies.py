@@ -1,8 +1,11 @@
-"""Makes copies of the entities of a walk, and tombstones of the entities that are gone."""
+"""Makes copies of the entities of a walk, and tombstones of the entities that are gone.
+
+A missing entity in a listing is no proof: the server is asked for each entity, or for its parent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -14,9 +17,9 @@ from catalog.store import entities as store
 from catalog.store.database import Connection, Database
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.provenance import MOST_LEAP
-from replication.readers.reader import WalkReader
+from replication.readers.reader import WalkPart, WalkReader
 from replication.readers.walkedentities import WalkedEntity, with_document
-from replication.readers.walkedserver import AnswerMalformed, AnswerTooLarge
+from replication.readers.walkedserver import AnswerMalformed, AnswerTooLarge, RequestLog
 from replication.store import copies as stored_copies
 from replication.store import handovers
 from replication.transfer.linkrun import LinkRun
@@ -25,28 +28,50 @@ _Held = Mapping[Origin, Entity | Tombstone]
 _AT_ONCE = 1000
 
 
-@dataclass(slots=True)
-class ReadEpochs:
-    """The server's epochs of versions whose copies have different epochs, by xid.
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """A part that was read by the requests of `log`, while the server showed the `state`.
 
-    If `reads_all` is true, every document is read again.
+    `digest` is the digest of the export; empty for a listed part.
     """
 
-    by_xid: dict[str, int] = field(default_factory=dict)
+    log: RequestLog
+    digest: bytes
+    state: Hashable | None
+
+
+@dataclass(slots=True)
+class WalkMemory:
+    """The knowledge of one server for later walks; without it, the next walk reads everything.
+
+    Args:
+        levels: the levels of inlining that the server supported, by the kind of collection.
+        epochs: the server's epochs of versions whose copies have different epochs, by xid.
+        reads_all: the next walk reads every document again.
+        parts: the parts that a walk has read to the end without a conflict.
+        exports: the server may offer an export.
+        arrived: the xids of new entities since the last successful walk.
+    """
+
+    levels: dict[str, int] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
     reads_all: bool = False
+    parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
+    exports: bool = True
+    arrived: set[str] = field(default_factory=set)
+
+    def forget_parts(self) -> None:
+        """Let the next walk read everything, even parts that the server calls unchanged."""
+        self.parts.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyMaker:
-    """Makes the copies of a batch of walked entities, without entities that are unchanged.
-
-    `arrived` gets the xids of new entities.
-    """
+    """Makes the copies of a batch of walked entities, without entities that are unchanged."""
 
     database: Database
     reader: WalkReader
-    epochs: ReadEpochs
-    arrived: set[str]
+    memory: WalkMemory
 
     async def copies_of(self, items: Sequence[WalkedEntity | MalformedCopy]) -> list[Incoming]:
         """The copies to apply: changed entities and malformed copies."""
@@ -80,19 +105,19 @@ class CopyMaker:
                 raise
             return _malformed(entity, str(error))
         if copy.epoch == item.entity.epoch:
-            self.epochs.by_xid.pop(copy.xid, None)
+            self.memory.epochs.pop(copy.xid, None)
         elif item.lacks_document:
-            self.epochs.by_xid[copy.xid] = item.entity.epoch
+            self.memory.epochs[copy.xid] = item.entity.epoch
         if not isinstance(here, Entity):
-            self.arrived.add(entity.origin)
+            self.memory.arrived.add(entity.origin)
             return copy
         return None if here.digest == copy.digest else copy
 
     def _is_read(self, entity: Entity, here: Entity | Tombstone | None) -> bool:
         """Whether the held copy has the present document of a version, as far as known."""
-        if self.epochs.reads_all or not isinstance(here, Entity):
+        if self.memory.reads_all or not isinstance(here, Entity):
             return False
-        epoch = self.epochs.by_xid.get(entity.xid, here.epoch)
+        epoch = self.memory.epochs.get(entity.xid, here.epoch)
         return entity.epoch == epoch and is_same_content(entity, here)
 
 

@@ -21,13 +21,15 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link, LinkDefinition
 from catalog.supervisor import LoopTiming
 from replication.deciding.pinning import meet_claim
-from replication.peers.handshake import FORCE, PROBE_SECONDS, peer_at, probe, shake_hands, why_own
+from replication.peers.handshake import FORCE, PROBE_SECONDS, probe, shake_hands, why_own
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
+from replication.peers.pacedclient import PacedClient
 from replication.readers.reader import NoCatalog, WalkedCatalog
 from replication.readers.walkedcatalogs import find_catalog
 from replication.readers.walkedserver import WalkedServer
 from replication.sources.copypages import CopyPage
-from replication.sources.walk import Walk, Walked, WalkMemory
+from replication.sources.walk import Walk, Walked
+from replication.sources.walkedcopies import WalkMemory
 from replication.transfer.linkrun import LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSource
 
@@ -49,7 +51,7 @@ class WalkSource(LinkSource, LinkPeer):
     def __init__(self, run: LinkRun) -> None:
         self._run = run
         self._memory = WalkMemory()
-        self._memory.epochs.reads_all = run.link.copiesall
+        self._memory.reads_all = run.link.copiesall
         self._read_at = self._began = 0.0
         self._server: WalkedServer
         self._catalog: WalkedCatalog
@@ -69,11 +71,7 @@ class WalkSource(LinkSource, LinkPeer):
             raise
 
     async def meet(self) -> None:
-        """Learn the description of the server.
-
-        Raises:
-            ClientError: the server does not answer, or would speak for this node.
-        """
+        """Learn the description of the server, which must not speak for this node."""
         run = self._run
         self._server = WalkedServer(
             run.link.definition.source,
@@ -209,7 +207,7 @@ async def _probe_server(
             source, session, context.settings, timing, attempts=1, credential=credential
         )
         try:
-            if await _is_own(context, peer_at(source, session, seconds, credential=credential)):
+            if await _is_own(context, PacedClient(source, session, seconds, credential=credential)):
                 raise SourceUnusable(subject, source=source, error_detail=_OWN)
             found = await find_catalog(server, context.configuration.model, definition.dialect)
         except ClientError as error:

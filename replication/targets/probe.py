@@ -17,9 +17,7 @@ from catalog.store.links import LinkDefinition
 from replication.peers.handshake import FORCE, PROBE_SECONDS
 from replication.peers.linkerrors import cause_of, describe, may_pass, state_of
 from replication.readers.walkedcatalogs import DIALECT_ROOTS
-from replication.targets.discovery import DiscoveryTarget
-from replication.targets.messagecatalog import MessageCatalogTarget
-from replication.targets.registry04 import Registry04Target
+from replication.targets.drafttargets import DiscoveryTarget, MessageCatalogTarget, Registry04Target
 from replication.targets.target import Target
 from replication.targets.xregistry import XRegistryTarget
 
@@ -52,7 +50,6 @@ async def open_target(
     Args:
         session: a session that guards against private networks (`open_session`).
         mark: the mark in the entities that the link brings.
-        credential: the credential that is shown to the server.
 
     Raises:
         ClientError: the server does not answer, or has no suitable API.
@@ -93,16 +90,9 @@ async def open_target(
 
 
 async def probe_server(
-    context: Context,
-    definition: LinkDefinition,
-    subject: str,
-    credential: Credential | None = None,
+    context: Context, definition: LinkDefinition, subject: str, credential: Credential | None = None
 ) -> FoundCatalog:
     """Find out whether a link can write to a server, and describe the server.
-
-    Args:
-        subject: the subject of an error.
-        credential: the credential that is shown to the server.
 
     Raises:
         TargetUnusable: the server does not answer, or has no API that a link can write to.

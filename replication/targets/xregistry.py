@@ -244,11 +244,7 @@ class XRegistryTarget(Target):
 
 
 async def _read_model(client: Client) -> ServerModel:
-    """Read the model of a server.
-
-    Raises:
-        BadAnswer
-    """
+    """Read the model of a server."""
     data = await client.get("/model")
     try:
         return {

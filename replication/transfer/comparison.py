@@ -8,15 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import orjson
-
-from catalog.client import Answer, BadAnswer, Client, ClientError, JsonObject, Unreachable
+from catalog.client import Answer, BadAnswer, Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
 from catalog.model.xid import depth
-from catalog.operations.feed import MOST_RANGES
+from catalog.operations.feed import MOST_RANGES, BucketDigests, DigestAuthorities
 from replication.peers.linkbounds import Allowance
 from replication.store import digests
 from replication.store.digests import DigestSelection
@@ -339,40 +337,27 @@ def cursor_of(flow: LinkEnds, answer: Answer) -> str:
     return cursor
 
 
-def _read_json(flow: LinkEnds, answer: Answer) -> JsonObject:
-    try:
-        found = orjson.loads(answer.body)
-    except orjson.JSONDecodeError as error:
-        raise _malformed(flow, "no JSON") from error
-    if not isinstance(found, dict):
-        raise _malformed(flow, "no digests")
-    return found
-
-
 def read_named(flow: LinkEnds, answer: Answer) -> list[str]:
-    found = _read_json(flow, answer).get("authorities")
-    if not isinstance(found, list) or not all(
-        isinstance(each, str) and 0 < len(each) <= 1024 and "\0" not in each for each in found
-    ):
+    try:
+        found = DigestAuthorities.model_validate_json(answer.body).authorities
+    except ValueError as error:
+        raise _malformed(flow, "no authorities") from error
+    if not all(0 < len(each) <= 1024 and "\0" not in each for each in found):
         raise _malformed(flow, "no authorities")
     return found
 
 
 def _read_merged(flow: LinkEnds, answer: Answer, bits: int) -> dict[int, tuple[int, int]]:
     """Read merged buckets; an older source ignores the request and sends buckets without `bits`."""
-    found = _read_json(flow, answer)
-    if found.get("bits") != bits or found.get("digestversion") != DIGEST_VERSION:
-        raise _malformed(flow, "no merged digests")
     try:
-        buckets = {number: (count, print) for number, count, print in found["buckets"]}
-    except (KeyError, TypeError, ValueError) as error:
+        found = BucketDigests.model_validate_json(answer.body)
+    except ValueError as error:
         raise _malformed(flow, "malformed digests") from error
-    for number, (count, print) in buckets.items():
-        if not {type(number), type(count), type(print)} == {int}:
-            raise _malformed(flow, "malformed digests")
-        if not (0 <= number < 1 << bits and 0 < count <= _MOST_EPOCH):
-            raise _malformed(flow, "malformed digests")
-    return buckets
+    if found.bits != bits or found.digestversion != DIGEST_VERSION:
+        raise _malformed(flow, "no merged digests")
+    if not all(number < 1 << bits and count for number, count, _ in found.buckets):
+        raise _malformed(flow, "malformed digests")
+    return {number: (count, fingerprint) for number, count, fingerprint in found.buckets}
 
 
 def _read_fields(flow: LinkEnds, line: bytes) -> list[str]:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import ConsumerRecord
 
 from catalog.client import ClientError
 from catalog.config import Settings
@@ -65,15 +66,7 @@ _SETTINGS = {
 _UNCOMPRESSED = ("uncompressed", "producer", "none")
 _RECORD_BYTES = 64
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRecord:
-    """A record as read from the topic."""
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
+TopicRecord: TypeAlias = ConsumerRecord[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +92,7 @@ class Topic:
         self._settings = settings
         self._guard = ConnectionGuard(settings, _FETCH_BYTES + LARGEST_RECORD + _ROOM)
         milliseconds = max(1, int(settings.request_timeout_seconds * 1000))
-        self._options = {
-            "request_timeout_ms": milliseconds,
-            **connection_options(address.cluster),
-        }
+        self._options = {"request_timeout_ms": milliseconds, **connection_options(address.cluster)}
         self._consumer = AIOKafkaConsumer(
             group_id=None,
             enable_auto_commit=False,
@@ -198,8 +188,7 @@ class Topic:
                 each.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
         return TopicBounds(
-            begins=tuple(begins[each] for each in wanted),
-            ends=tuple(ends[each] for each in wanted),
+            begins=tuple(begins[each] for each in wanted), ends=tuple(ends[each] for each in wanted)
         )
 
     async def _check_partitions(self, partitions: int) -> None:
@@ -227,13 +216,7 @@ class Topic:
             )
             offsets = [await self._consumer.position(each) for each in self._partitions]
         self.offsets = tuple(offsets)
-        return [
-            TopicRecord(
-                partition=where.partition, offset=each.offset, key=each.key, value=each.value
-            )
-            for where, records in found.items()
-            for each in records
-        ]
+        return [each for records in found.values() for each in records]
 
     async def read_range(
         self, begins: Mapping[int, int], ends: Mapping[int, int]
@@ -287,21 +270,6 @@ class Topic:
                 await guard.close(admin._client.close())
 
 
-@asynccontextmanager
-async def open_topic(address: TopicAddress, settings: Settings) -> AsyncIterator[Topic]:
-    """Connect to the cluster of a topic.
-
-    Raises:
-        TopicUnusable
-    """
-    topic = Topic(address, settings)
-    try:
-        await topic.start()
-        yield topic
-    finally:
-        await topic.close()
-
-
 class _PlainRecords:
     """The uncompressed batches of an answer; a small compressed batch could expand without end."""
 
@@ -320,12 +288,31 @@ class _PlainRecords:
         return batch
 
 
-async def _create_topic(topic: Topic) -> None:
-    """Create the topic, compacted.
+async def prepare(topic: Topic) -> int:
+    """Create a missing topic; return the most bytes that the topic takes for a copy.
 
     Raises:
-        TopicUnusable
+        TopicUnusable: the topic cannot be created or read.
+        ClientError: the topic exists, but does not keep copies.
     """
+    partitions = await topic.partitions()
+    if not partitions:
+        await _create_topic(topic)
+        partitions = await topic.partitions()
+    settings = await _read_settings(topic)
+    if _why_unfit(settings) and (await topic.bounds(partitions)).is_empty:
+        await _set_up_topic(topic)
+        settings = await _read_settings(topic)
+    if fault := _why_unfit(settings):
+        raise ClientError(
+            f"The topic cannot hold copies: {fault}.",
+            "Change its settings, delete it, or name another topic.",
+        )
+    return _largest_in(settings)
+
+
+async def _create_topic(topic: Topic) -> None:
+    """Create the topic, compacted."""
     async with topic.administration() as admin:
         # -1 means the cluster's default number of replicas.
         wanted = NewTopic(
@@ -435,26 +422,3 @@ async def open_writer(topic: Topic, settings: Settings) -> AsyncIterator[TopicWr
 def _record_of(key: bytes, value: bytes) -> KafkaRecord:
     size = len(key) + len(value) + _RECORD_BYTES
     return KafkaRecord(number=0, interaction="", key=key, value=value, headers=[], size=size)
-
-
-async def prepare(topic: Topic) -> int:
-    """Create a missing topic; return the most bytes that the topic takes for a copy.
-
-    Raises:
-        TopicUnusable: the topic cannot be created or read.
-        ClientError: the topic exists, but does not keep copies.
-    """
-    partitions = await topic.partitions()
-    if not partitions:
-        await _create_topic(topic)
-        partitions = await topic.partitions()
-    settings = await _read_settings(topic)
-    if _why_unfit(settings) and (await topic.bounds(partitions)).is_empty:
-        await _set_up_topic(topic)
-        settings = await _read_settings(topic)
-    if fault := _why_unfit(settings):
-        raise ClientError(
-            f"The topic cannot hold copies: {fault}.",
-            "Change its settings, delete it, or name another topic.",
-        )
-    return _largest_in(settings)

@@ -1,11 +1,14 @@
-"""The address of a topic of copies, and the errors of topics. Needs no Kafka client."""
+"""The address of a topic of copies, and the errors of topics; imports no Kafka client."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from catalog import install_command
@@ -17,6 +20,9 @@ from catalog.model.sinkcredential import PlainCredential
 from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
 from catalog.subscriptions.sinks.kafkasettings import servers_of
 from replication.transfer.linkrun import BeginAgain
+
+if TYPE_CHECKING:
+    from replication.transfer.topic import Topic
 
 _MOST_BROKERS = 16
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -62,6 +68,24 @@ def address_of(url: str, settings: Settings) -> TopicAddress:
     else:
         cluster = _cluster_in(settings)
     return TopicAddress(cluster=cluster, name=parts.path.removeprefix("/"))
+
+
+@asynccontextmanager
+async def open_topic(url: str, settings: Settings) -> AsyncIterator[Topic]:
+    """Connect to the cluster of the topic with a URL.
+
+    Raises:
+        TopicUnusable
+    """
+    # Kafka is an extra.
+    from replication.transfer.topic import Topic
+
+    topic = Topic(address_of(url, settings), settings)
+    try:
+        await topic.start()
+        yield topic
+    finally:
+        await topic.close()
 
 
 def _cluster_in(settings: Settings) -> KafkaCluster:

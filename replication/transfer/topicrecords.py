@@ -34,7 +34,7 @@ CHECKPOINT_PARTITION = 0
 LARGEST_RECORD = 8 * 1024 * 1024
 """The most bytes of a copy in a topic."""
 MOST_PARTITIONS = 100
-_LONGEST_MARK = 16 * 1024
+_LONGEST_CHECKPOINT = 16 * 1024
 _LONGEST_LOSS = 300
 _LONGEST_KEY = 4096
 _MOST_OFFSET = 2**63 - 1
@@ -128,31 +128,25 @@ def read_record(key: bytes | None, value: bytes | None) -> Incoming | Checkpoint
 
 def read_checkpoint(value: bytes | None) -> Checkpoint | None:
     """Read a checkpoint; `None` if the value is invalid."""
-    if value is None or len(value) > _LONGEST_MARK:
+    if value is None or len(value) > _LONGEST_CHECKPOINT:
         return None
     try:
-        data = orjson.loads(value)
-        return _mark_from(data)
+        return _checkpoint_from(orjson.loads(value))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
-def write_offsets(offsets: tuple[int, ...]) -> str:
+def _write_offsets(offsets: tuple[int, ...]) -> str:
     return ",".join(map(str, offsets))
 
 
-def read_offsets(text: str) -> tuple[int, ...]:
-    """Read the text of `write_offsets`.
-
-    Raises:
-        ValueError: the text is not a list of offsets.
-    """
+def _read_offsets(text: str) -> tuple[int, ...]:
     if not _OFFSETS.fullmatch(text):
         raise ValueError("these are no offsets")
     return _checked(int(each) for each in text.split(","))
 
 
-def _mark_from(data: dict[str, Any]) -> Checkpoint:
+def _checkpoint_from(data: dict[str, Any]) -> Checkpoint:
     authority, link, position = data["authority"], data["link"], data["position"]
     begins, ends = _checked(data["begins"]), _checked(data["ends"])
     if not is_authority(authority) or not isinstance(link, str) or len(begins) != len(ends):
@@ -203,7 +197,9 @@ def _malformed(origin: Origin | None, reason: str) -> MalformedCopy:
 class TopicOffsets:
     """The cursor of a target: the offset of the next record of each partition.
 
-    `position` is `None` until the target has read the complete copy.
+    Like the cursor of a source, the cursor begins with a position in the source's log, so that a
+    read at the target can wait for the position. `position` is `None` until the target has read the
+    complete copy.
     """
 
     publication: uuid.UUID
@@ -211,20 +207,21 @@ class TopicOffsets:
     position: LogCursor | None = None
 
     def __str__(self) -> str:
-        return f"{_text(self.position)}@{self.publication.hex}/{write_offsets(self.offsets)}"
+        position = _NONE if self.position is None else self.position
+        return f"{position}@{self.publication.hex}/{_write_offsets(self.offsets)}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the text that `str` returns.
 
         Raises:
-            ValueError: `text` is not a place.
+            ValueError: `text` is something else.
         """
         position, publication, offsets = _parts(text, 3)
         return cls(
             publication=uuid.UUID(hex=publication),
-            offsets=read_offsets(offsets),
-            position=_position(position),
+            offsets=_read_offsets(offsets),
+            position=None if position == _NONE else LogCursor.parse(position),
         )
 
 
@@ -245,7 +242,7 @@ class Written:
     position: LogCursor
 
     def __str__(self) -> str:
-        offsets = f"{write_offsets(self.begins)}/{write_offsets(self.ends)}"
+        offsets = f"{_write_offsets(self.begins)}/{_write_offsets(self.ends)}"
         return f"{self.position}@{self.publication.hex}/{offsets}"
 
     @classmethod
@@ -258,8 +255,8 @@ class Written:
         position, publication, begins, ends = _parts(text, 4)
         return cls(
             publication=uuid.UUID(hex=publication),
-            begins=read_offsets(begins),
-            ends=read_offsets(ends),
+            begins=_read_offsets(begins),
+            ends=_read_offsets(ends),
             position=LogCursor.parse(position),
         )
 
@@ -270,14 +267,6 @@ def _parts(text: str, count: int) -> list[str]:
     if len(parts) != count:
         raise ValueError(f"{text!r} is not a cursor of a topic")
     return parts
-
-
-def _text(position: LogCursor | None) -> str:
-    return _NONE if position is None else str(position)
-
-
-def _position(text: str) -> LogCursor | None:
-    return None if text == _NONE else LogCursor.parse(text)
 
 
 async def newest_checkpoint(

@@ -18,8 +18,9 @@ from catalog.client import BadAnswer, Client, ClientError, CursorExpired, Refuse
 from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.model.connectionfailure import UNREACHABLE
-from replication.peers.handshake import peer_at, shake_hands
+from replication.peers.handshake import shake_hands
 from replication.peers.linkerrors import cause_of, describe, may_pass
+from replication.peers.pacedclient import PacedClient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Request = Callable[[Client], Awaitable[object]]
@@ -33,7 +34,7 @@ async def peer(
     app.router.add_route("*", "/{path:.*}", handler)
     settings = Settings(allow_private_addresses=is_private_allowed)
     async with TestServer(app) as server, open_session(settings) as session:
-        yield peer_at(str(server.make_url("")), session, timeout_seconds)
+        yield PacedClient(str(server.make_url("")), session, timeout_seconds)
 
 
 def answering(status: int = 200, **options: Any) -> Handler:
@@ -83,7 +84,7 @@ async def test_a_peer_is_told_apart_only_at_addresses_that_may_be_connected_to(
 ) -> None:
     """Else the words would tell which hosts a private network has."""
     async with open_session(Settings(allow_private_addresses=is_private_allowed)) as session:
-        client = peer_at(f"http://{host}", session, 5)
+        client = PacedClient(f"http://{host}", session, 5)
         with pytest.raises(Unreachable) as caught:
             await client.handshake()
         assert describe(caught.value, client.url) == f"http://{host} {told}."

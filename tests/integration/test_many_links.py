@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from catalog.config import Settings
-from replication.transfer.linkresources import LinkConnections
+from replication.transfer.linkrun import LinkConnections
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

@@ -18,8 +18,8 @@ from catalog.config import Settings
 from catalog.model.timestamps import format_time
 from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
-from replication.transfer.topic import Topic, open_topic
-from replication.transfer.topicaddress import TopicUnusable, address_of
+from replication.transfer.topic import Topic
+from replication.transfer.topicaddress import TopicUnusable, open_topic
 from replication.transfer.topicrecords import CHECKPOINT_KEY, newest_checkpoint, read_checkpoint
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
@@ -243,7 +243,7 @@ async def test_a_topic_deleted_between_two_questions_is_told_at_once(
 ) -> None:
     await kafka.create_topic(topic)
     settings = Settings(request_timeout_seconds=60)
-    async with open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
+    async with open_topic(url_of(kafka, topic), settings) as reader:
         partitions = await reader.partitions()
         assert (await reader.bounds(partitions)).is_empty
         # It was created after its reader had found none.
@@ -268,7 +268,7 @@ async def test_the_newest_checkpoint_of_other_authorities_is_found(
         forged = orjson.dumps(genuine | {"authority": authority})
         await append(kafka, topic, CHECKPOINT_KEY, forged)
     settings = Settings()
-    async with open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
+    async with open_topic(url_of(kafka, topic), settings) as reader:
         bounds = await reader.bounds(await reader.partitions())
         found = await newest_checkpoint(reader, bounds, authority="urn:none")
         assert found is not None
@@ -288,7 +288,7 @@ async def test_a_topic_that_grows_to_the_offsets_of_a_lost_one_is_not_waited_for
             await producer.send_and_wait(topic, b"checkpoint", partition=0)
             await asyncio.sleep(0.1)  # as a source does, between two checkpoints
 
-    async with producer, open_topic(address_of(url_of(kafka, topic), settings), settings) as reader:
+    async with producer, open_topic(url_of(kafka, topic), settings) as reader:
         growing = asyncio.create_task(grow())
         async with asyncio.timeout(20):
             with pytest.raises(TopicUnusable, match="lost records"):
@@ -434,7 +434,7 @@ async def test_a_source_whose_clock_is_hours_ahead_publishes(
         elsewhere = f"{topic}-of-others"
         await kafka.create_topic(elsewhere)
         settings = Settings()
-        async with open_topic(address_of(url_of(kafka, elsewhere), settings), settings) as other:
+        async with open_topic(url_of(kafka, elsewhere), settings) as other:
             with pytest.raises(TopicUnusable, match="the time of this node's clock"), other.told():
                 await producer.send_and_wait(elsewhere, b"{}", b"key", timestamp_ms=tomorrow)
 
@@ -578,11 +578,10 @@ async def test_a_client_leaves_a_broker_that_does_not_answer(
 ) -> None:
     """Otherwise a node that stops, or hands its links to another process, would wait for it."""
     settings = Settings(delivery_timeout_seconds=60)
-    address = address_of(url_of(kafka, topic), settings)
     await kafka.create_topic(topic)
-    async with open_topic(address, settings) as reader:
+    async with open_topic(url_of(kafka, topic), settings) as reader:
         await reader.partitions()
-        producer = await KafkaProducer.connect(address.cluster, settings)
+        producer = await KafkaProducer.connect(reader.address.cluster, settings)
         record = KafkaRecord(number=0, interaction="", key=b"k", value=b"v", headers=[], size=64)
         await producer.append(topic, 0, [record])
         async with kafka.frozen():
@@ -613,7 +612,7 @@ async def test_a_dry_run_tells_what_would_be_published_and_read(
         return {outcome: each["number"] for outcome, each in outcomes.items()}
 
     def partitions() -> Any:
-        return open_topic(address_of(url_of(kafka, topic), source.context.settings), Settings())
+        return open_topic(url_of(kafka, topic), source.context.settings)
 
     out = {"id": "out", "target": url_of(kafka, topic), "mode": "publish"}
     everything = len(await own_rows(source))

@@ -15,8 +15,7 @@ from replication.deciding.pinning import met
 from replication.sinks.here import Here
 from replication.sources.walk import Walked
 from replication.sources.walksource import WalkSource
-from replication.transfer.linkresources import LinkResources
-from replication.transfer.linkrun import LinkRun
+from replication.transfer.linkrun import LinkResources, LinkRun
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, quick_timing
 from tests.integration.foreignserver import RESOURCES, ForeignServer

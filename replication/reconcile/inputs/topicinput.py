@@ -18,7 +18,7 @@ from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.capture import capture
 from replication.reconcile.inputs.input import OpenedInput
 from replication.sources.topicsource import read_state
-from replication.transfer.topicaddress import address_of, why_no_topic
+from replication.transfer.topicaddress import open_topic, why_no_topic
 from replication.transfer.topicrecords import Checkpoint, read_record
 
 
@@ -65,15 +65,12 @@ class TopicInput:
         )
 
     async def _read(self) -> tuple[Checkpoint, list[Entity | Tombstone]]:
-        # Kafka is an extra.
-        from replication.transfer.topic import open_topic
-
         # The operator of the job has named the brokers, wherever they are.
         settings = Settings(allow_private_addresses=True)
         if (fault := why_no_topic(self.url, settings)) is not None:
             raise ClientError(f"{fault}.")
         copies: dict[Origin, Entity | Tombstone] = {}
-        async with open_topic(address_of(self.url, settings), settings) as topic:
+        async with open_topic(self.url, settings) as topic:
             checkpoint, _, bounds = await read_state(topic, None)
             begins = dict(enumerate(map(max, checkpoint.begins, bounds.begins)))
             async for records in topic.read_range(begins, dict(enumerate(bounds.ends))):
