@@ -268,8 +268,10 @@ class PeerAccess:
         """The header with the token; fetches a token if the kept token is about to expire."""
         if self._fault is not None:
             raise CredentialUnusable(f"The credential cannot be read: {self._fault}.", self._advice)
-        self._check_certificate()
-        token = self._token
+        certificate, token = self._credential.certificate, self._token
+        if certificate is not None and parse_time(certificate.endsat) <= datetime.now(UTC):
+            message = f"The client certificate of the link has ended at {certificate.endsat}."
+            raise CredentialUnusable(message, self._advice)
         if self._credential.oauth is not None:
             async with self._fetching:
                 token = await self._lasting_token(self._credential.oauth)
@@ -289,12 +291,6 @@ class PeerAccess:
         shown = {hdrs.AUTHORIZATION: f"Bearer {self._token}"}
         if refused is None or refused == shown:
             self._fetchat = None
-
-    def _check_certificate(self) -> None:
-        certificate = self._credential.certificate
-        if certificate is not None and parse_time(certificate.endsat) <= datetime.now(UTC):
-            message = f"The client certificate of the link has ended at {certificate.endsat}."
-            raise CredentialUnusable(message, self._advice)
 
     async def _lasting_token(self, client: OAuthClient) -> str:
         now = datetime.now(UTC)

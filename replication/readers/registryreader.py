@@ -11,6 +11,7 @@ from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
 from catalog.model.xid import Xid, is_valid_id
 from replication.deciding.copychecks import MalformedCopy
+from replication.peers.linkerrors import may_pass
 from replication.readers.reader import (
     NO_ENTITY,
     ListingContradicts,
@@ -128,7 +129,7 @@ class RegistryReader(WalkReader):
                 misplaced = self._misplaced(f"{xid}/versions/{vid}", version)
                 items.append(misplaced or self.item(f"{xid}/versions", vid, read))
         except Refused as error:
-            if error.is_retryable or error.problem.status >= 500:
+            if may_pass(error):
                 raise
             return [self.malformed(xid, f"it cannot be read: {error.message[:200]}")]
         return items

@@ -9,6 +9,7 @@ from typing import Any
 from catalog.client import ClientError, JsonObject, Refused
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.schema import STRICT_NAME, Model, ResourceType
+from replication.peers.linkerrors import may_pass
 from replication.readers.reader import NoCatalog, UnreadableType
 from replication.readers.walkedserver import AnswerMalformed, WalkedServer
 
@@ -109,7 +110,7 @@ async def _read_root(server: WalkedServer) -> JsonObject:
     except AnswerMalformed as error:
         raise NoCatalog(f"{server.url} is no xRegistry server.", error.message) from error
     except Refused as error:
-        if error.is_retryable or error.problem.status >= 500:
+        if may_pass(error):
             raise
         status = error.problem.status
         raise NoCatalog(f"{server.url} answered {status}: {error.message[:300]}") from error

@@ -98,8 +98,11 @@ class ServerSink(LinkSink, LinkPeer):
             async for page in pages:
                 batch = WriteBatch(flow, compares=True, listing=listing)
                 result.rows += await batch.preview(page.copies, result)
-        async for row in _find_unwanted(flow):
-            result.note("deleted", row.origin, xid=row.xid)
+        is_unwanted = _is_unwanted(flow)
+        async for rows in _pages(flow):
+            for row in rows:
+                if is_unwanted(row) and not row.is_adopted:
+                    result.note("deleted", row.origin, xid=row.xid)
         result.differing = result.numbers.total()
         return result
 
@@ -137,7 +140,10 @@ class ServerSink(LinkSink, LinkPeer):
             )
             applied.deleted = await _remove_gone(flow, plan.gone)
         if page.cursor is not None and is_whole:
-            applied.deleted += await self._remove_absent()
+            # Delete the link's entities at the server that this catalog no longer has.
+            await _check_absent(flow)
+            self._listing = None
+            applied.deleted += await _remove_unwanted(flow, _is_unwanted(flow))
         if page.cursor not in (None, self._position):
             await self._save(page.cursor, page.behind)
         return applied
@@ -161,12 +167,6 @@ class ServerSink(LinkSink, LinkPeer):
             mark=self._mark,
             is_tolerant=run.failures >= _TOLERANT_AFTER,
         )
-
-    async def _remove_absent(self) -> int:
-        """Delete the link's entities at the server that this catalog no longer has."""
-        await _check_absent(self._flow)
-        self._listing = None
-        return await _remove_unwanted(self._flow, _is_unwanted(self._flow))
 
     async def _save(self, position: Position, behind: int | None) -> None:
         """Save the cursor, which names the log of this node and the catalog of the server."""
@@ -229,15 +229,6 @@ def _is_unwanted(flow: WriteLink) -> _IsGone:
     """A test for entities that the link no longer writes: deleted or deselected entities."""
     wanted = flow.wanted
     return lambda row: not (row.is_here and wanted.admits(row.origin))
-
-
-async def _find_unwanted(flow: WriteLink) -> AsyncIterator[WrittenEntity]:
-    """The entities that the link has brought and would delete, without a write."""
-    is_gone = _is_unwanted(flow)
-    async for rows in _pages(flow):
-        for row in rows:
-            if is_gone(row) and not row.is_adopted:
-                yield row
 
 
 async def _remove_unwanted(flow: WriteLink, is_gone: _IsGone) -> int:

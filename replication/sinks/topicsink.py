@@ -144,15 +144,15 @@ class Publication:
         await self._save(cursor, behind=0 if is_current else None)
 
     async def _append(self, waiting: dict[int, list[tuple[bytes, bytes]]]) -> None:
-        await asyncio.gather(*(self._append_to(each, found) for each, found in waiting.items()))
-        self._waiting, self._size = {}, 0
+        async def append(partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
+            first, after = await self.writer.append(partition, records)
+            # A topic that was deleted and created again counts offsets from the beginning.
+            if first < self.ends[partition]:
+                raise TopicLost(f"partition {partition} has lost what was appended before")
+            self.ends[partition] = after
 
-    async def _append_to(self, partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
-        first, after = await self.writer.append(partition, records)
-        # A topic that was deleted and created again counts offsets from the beginning.
-        if first < self.ends[partition]:
-            raise TopicLost(f"partition {partition} has lost what was appended before")
-        self.ends[partition] = after
+        await asyncio.gather(*(append(each, records) for each, records in waiting.items()))
+        self._waiting, self._size = {}, 0
 
     async def _save(self, cursor: LogCursor | None, behind: int | None) -> None:
         """Save the cursor after the cluster has acknowledged every record before it."""

@@ -326,9 +326,12 @@ class WriteBatch:
             return self._fail(item, Verdict.REFUSED, owned.fault)
         if item.xid.kind == "resource" and not owned.is_there and "xref" not in item.content:
             return self._fail(item, Verdict.REFUSED, "the server has none of its versions")
-        document = await self._document(item)
-        if document is None and item.entity.document_sha256 is not None:
-            return self._fail(item, Verdict.INVALID, "its document is gone")
+        document, xid = None, item.entity.xid
+        if item.entity.document_sha256 is not None:
+            async with self._flow.context.database.acquire() as connection:
+                document = (await entities.load_documents(connection, [xid])).get(xid)
+            if document is None:
+                return self._fail(item, Verdict.INVALID, "its document is gone")
         is_new = item.origin in self._noted and written.path not in (owned.found or {})
         try:
             answer = await self._target.write(item, document, written, is_new=is_new)
@@ -349,13 +352,6 @@ class WriteBatch:
         if item.origin in self._noted:
             self._results.forgotten.append(item.origin)
         self._refuse(item.entity, verdict, reason)
-
-    async def _document(self, item: Item) -> bytes | None:
-        if item.entity.document_sha256 is None:
-            return None
-        xid = item.entity.xid
-        async with self._flow.context.database.acquire() as connection:
-            return (await entities.load_documents(connection, [xid])).get(xid)
 
     def _refuse(self, copy: Copy, verdict: Verdict, reason: str) -> None:
         self._results.conflicts.append(conflict_with(copy, verdict, reason))

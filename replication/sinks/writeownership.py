@@ -95,18 +95,16 @@ class ServerOwnership:
             fault = "its group cannot be written: " + above.fault
             self._ownership[item.holder] = HolderState(fault=fault)
             return
-        is_absent = above is not None and not above.is_there
-        found = {} if is_absent else await self._find(xid, above)
+        found: Mapping[str, Found] = {}
+        if above is None:
+            found = await self._target.find(xid)
+        elif above.is_there:
+            is_listed = self._lists_all or str(xid.group) in self._listed
+            found = await (self._listing if is_listed else self._target).find(xid)
         self._ownership[item.holder] = owned = HolderState(is_there=bool(found), found=found)
         if found and item.holder not in self._rows:
             members = [each for each in items if each.holder == item.holder]
             owned.fault = "" if await self._is_adoptable(members, found) else OTHERS
-
-    async def _find(self, holder: Xid, above: HolderState | None) -> Mapping[str, Found]:
-        is_listed = self._lists_all or str(holder.group) in self._listed
-        if is_listed and holder.rid and above is not None:
-            return await self._listing.find(holder)
-        return await self._target.find(holder)
 
     async def _is_adoptable(self, items: Sequence[Item], found: Mapping[str, Found]) -> bool:
         """Whether the entities belong to an earlier link with this id, or equal the items."""

@@ -158,10 +158,8 @@ class OwnLog(LinkSource):
     async def _read(self, origins: Sequence[Origin]) -> list[Copy]:
         database = self._run.database
         async with database.snapshot(database.pools.feed) as connection:
-            return [c for c in await read_copies(connection, origins) if self._is_sent(c)]
-
-    def _is_sent(self, copy: Copy) -> bool:
-        return self._wanted.admits(copy) and self._admits(copy)
+            copies = await read_copies(connection, origins)
+        return [copy for copy in copies if self._wanted.admits(copy) and self._admits(copy)]
 
     async def _next(self, seen: Position) -> Page | None:
         """Wait for the page after a position; `None` if other work is due first."""

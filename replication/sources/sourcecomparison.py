@@ -77,7 +77,14 @@ async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> Source
         return None
     async with run.database.acquire() as connection:
         given = await handovers.read_given(connection, policy.sender, began)
-    differing = [each for each in found.differing if not _is_on_its_way(each, policy, given)]
+    differing = [
+        each
+        for each in found.differing
+        # A source may lack a group only because it has not taken the given group yet.
+        if each.there is not None
+        or not policy.is_own_word(each.origin)
+        or group_path(each.origin.xid) not in given
+    ]
     return SourceComparison(
         cursor=cursor or found.cursor,
         rows=found.rows,
@@ -111,12 +118,6 @@ def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin
         if (policy.labels or each.there is not None) and may_bring(each.origin, policy)
     }
     return in_copy_order(wanted)
-
-
-def _is_on_its_way(each: DifferingOrigin, policy: Policy, given: Collection[str]) -> bool:
-    """Whether the source lacks an origin because it has not taken the given group yet."""
-    is_its_own = policy.is_own_word(each.origin)
-    return each.there is None and is_its_own and group_path(each.origin.xid) in given
 
 
 async def _authorities(run: LinkRun, policy: Policy) -> tuple[str, list[str]]:

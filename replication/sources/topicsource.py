@@ -187,10 +187,20 @@ class TopicSource(LinkSource, LinkPeer):
         self._written_at = min(max(checkpoint.at, self._read_all_at), datetime.now(UTC))
 
     async def _read_on(self, *, is_bulk: bool = False) -> AsyncGenerator[CopyPage]:
-        """Read up to the present end of the topic."""
-        began = datetime.now(UTC)
-        ends = (await self._bounds()).ends
-        while any(at < end for at, end in zip(self._here.offsets, ends, strict=True)):
+        """Read up to the present end of the topic.
+
+        Raises:
+            TopicLost: the topic does not have the next records.
+        """
+        began, offsets = datetime.now(UTC), self._here.offsets
+        bounds = await self._topic.bounds(len(offsets))
+        for each, offset in enumerate(offsets):
+            if not bounds.begins[each] <= offset <= bounds.ends[each]:
+                raise TopicLost(
+                    f"of partition {each}, the topic has the offsets {bounds.begins[each]} to "
+                    f"{bounds.ends[each]}, and {offset} comes next"
+                )
+        while any(at < end for at, end in zip(self._here.offsets, bounds.ends, strict=True)):
             page = await self._next(self._run.settings.request_timeout_seconds, is_bulk=is_bulk)
             if page is None:
                 raise TopicUnusable(f"{self._run.peer.url} did not answer in time.")
@@ -231,23 +241,6 @@ class TopicSource(LinkSource, LinkPeer):
             return False
         limits = {**dict(enumerate(checkpoint.ends)), CHECKPOINT_PARTITION: self._checkpointed}
         return all(offset < limits[each] for each, offset in self._copied.items())
-
-    async def _bounds(self) -> TopicBounds:
-        """The present bounds of the topic.
-
-        Raises:
-            TopicLost: the topic does not have the next records.
-            TopicUnusable
-        """
-        offsets = self._here.offsets
-        bounds = await self._topic.bounds(len(offsets))
-        for each, offset in enumerate(offsets):
-            if not bounds.begins[each] <= offset <= bounds.ends[each]:
-                raise TopicLost(
-                    f"of partition {each}, the topic has the offsets {bounds.begins[each]} to "
-                    f"{bounds.ends[each]}, and {offset} comes next"
-                )
-        return bounds
 
     async def _next(self, seconds: float, *, is_bulk: bool = False) -> CopyPage | None:
         """Read the next records; `None` if none came."""

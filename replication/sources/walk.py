@@ -18,6 +18,7 @@ from catalog.model.masking import counted
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
 from replication.peers.linkbounds import Allowance
+from replication.peers.linkerrors import may_pass
 from replication.readers.reader import (
     ListingContradicts,
     Reading,
@@ -210,7 +211,7 @@ class Walk:
         try:
             page = await self._reader.export()
         except (AnswerTooLarge, AnswerMalformed, Refused) as error:
-            if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
+            if may_pass(error):
                 raise
             self.memory.exports = False
             return None
@@ -225,21 +226,17 @@ class Walk:
         while True:
             try:
                 for part in self._reader.parts:
-                    async for page in self._read_part(part):
+                    if await self._is_unchanged(part):
+                        continue
+                    self.server.log, before = RequestLog(), len(self._conflicting)
+                    async for page in self._bring(self._reader.read_part(part)):
                         yield page
+                    self._remember(part, self.server.log, before)
             except ListingContradicts:
                 # The loop ends, since each kind of collection contradicts itself once: then nothing
                 # is inlined.
                 continue
             return
-
-    async def _read_part(self, part: WalkPart) -> AsyncGenerator[CopyPage]:
-        if await self._is_unchanged(part):
-            return
-        self.server.log, before = RequestLog(), len(self._conflicting)
-        async for page in self._bring(self._reader.read_part(part)):
-            yield page
-        self._remember(part, self.server.log, before)
 
     async def _is_unchanged(self, part: WalkPart | None) -> bool:
         """Whether the server states that a part, or its export, is unchanged since the last read.
@@ -275,9 +272,14 @@ class Walk:
         items: list[WalkedItem] = []
         size = 0
         async for bundle in bundles:
-            self._check_time()
+            if asyncio.get_running_loop().time() > self._ends:
+                raise ClientError(
+                    f"{self.server.url} could not be read within {_WALK_SECONDS:.0f} seconds.",
+                    "Narrow the link's scope.",
+                )
             items += bundle
-            size += sum(_size(item) for item in bundle)
+            found = [item.entity.document for item in bundle if isinstance(item, WalkedEntity)]
+            size += sum(len(document or b"") for document in found)
             if len(items) >= _MOST_COPIES or size >= _MOST_BYTES:
                 async for page in self._made_of(items):
                     yield page
@@ -311,14 +313,6 @@ class Walk:
             self._conflicting |= {
                 each.origin for each in page.applied.findings if each.verdict in CONFLICTS
             }
-
-    def _check_time(self) -> None:
-        """Check that the walk has time left."""
-        if asyncio.get_running_loop().time() > self._ends:
-            raise ClientError(
-                f"{self.server.url} could not be read within {_WALK_SECONDS:.0f} seconds.",
-                "Narrow the link's scope.",
-            )
 
     async def _end(self) -> None:
         """Forget the conflicts of entities that are no longer in conflict, or do not exist."""
@@ -367,8 +361,3 @@ def _in_any_group(xid: str) -> str:
     """A path without the id of its group."""
     steps = xid.split("/")
     return "/".join([*steps[:2], *steps[3:]])
-
-
-def _size(item: WalkedItem) -> int:
-    document = item.entity.document if isinstance(item, WalkedEntity) else None
-    return len(document or b"")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from catalog.client import Refused
+from catalog.client import ClientError, Refused
 from catalog.model.digest import canonical
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import depth, group_path
@@ -17,6 +17,7 @@ from catalog.store import entities as store
 from catalog.store.database import Connection, Database
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.provenance import MOST_LEAP
+from replication.peers.linkerrors import may_pass
 from replication.readers.reader import WalkPart, WalkReader
 from replication.readers.walkedentities import WalkedEntity, with_document
 from replication.readers.walkedserver import AnswerMalformed, AnswerTooLarge, RequestLog
@@ -101,7 +102,7 @@ class CopyMaker:
             copy = sealed_copy(entity, here)
         # Numbers without a canonical form, and documents that cannot be read.
         except (ValueError, Refused, AnswerMalformed, AnswerTooLarge) as error:
-            if isinstance(error, Refused) and (error.is_retryable or error.problem.status >= 500):
+            if isinstance(error, ClientError) and may_pass(error):
                 raise
             return _malformed(entity, str(error))
         if copy.epoch == item.entity.epoch:

@@ -238,7 +238,10 @@ async def descend(
     """
     cursor, rows, difference = "", 0, BucketDifference(ranges=EVERYWHERE, rows=0)
     for bits in LEVELS:
-        here = await _merged_here(flow, replace(wanted, ranges=difference.ranges), bits)
+        within = replace(wanted, ranges=difference.ranges)
+        async with flow.context.database.snapshot() as connection:
+            merged = await digests.read_merged(connection, within, bits)
+        here = {bucket.number: (bucket.count, bucket.fingerprint) for bucket in merged}
         if bits == LEVELS[0] and not (here or is_whole):
             return None
         there, at = await _merged_there(flow, wanted, difference.ranges, bits)
@@ -248,12 +251,6 @@ async def descend(
         if difference.is_small:
             break
     return Descent(cursor=cursor, rows=rows, difference=difference)
-
-
-async def _merged_here(flow: LinkEnds, selection: DigestSelection, bits: int) -> Buckets:
-    async with flow.context.database.snapshot() as connection:
-        merged = await digests.read_merged(connection, selection, bits)
-    return {bucket.number: (bucket.count, bucket.fingerprint) for bucket in merged}
 
 
 async def _merged_there(
@@ -277,22 +274,18 @@ async def list_differing(
     allowance = Allowance.of(flow.context.settings)
     most = BUCKETS if difference.is_small else _MOST_LISTED
     for part in divided(difference.ranges, MOST_RANGES, most):
-        here = await _rows_here(flow, replace(wanted, ranges=part))
+        async with flow.context.database.snapshot() as connection:
+            rows = await digests.load_rows_within(connection, replace(wanted, ranges=part))
+        here = {
+            Origin(row.authority, row.origin): OriginState(row.epoch, row.deleted, row.digest)
+            for row in rows
+        }
         there = await _rows_there(flow, wanted, part, allowance)
         yield [
             DifferingOrigin(origin, here.get(origin), there.get(origin))
             for origin in {**here, **there}
             if here.get(origin) != there.get(origin)
         ]
-
-
-async def _rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, OriginState]:
-    async with flow.context.database.snapshot() as connection:
-        rows = await digests.load_rows_within(connection, selection)
-    return {
-        Origin(row.authority, row.origin): OriginState(row.epoch, row.deleted, row.digest)
-        for row in rows
-    }
 
 
 async def _rows_there(
