@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # The exit codes besides 0 and 1.
 _UNREAD, _FAILED = 2, 3
+_SHOWN = 3
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 app = typer.Typer()
@@ -76,6 +77,14 @@ def reconcile(
         typer.Option(
             "--verify-signatures",
             help="Verify the signatures of all copies, too; reads all digests.",
+        ),
+    ] = False,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep",
+            help="Name the differing attributes, with both values, of the first 20 differences of "
+            "each finding.",
         ),
     ] = False,
     settle: Annotated[
@@ -159,6 +168,7 @@ def reconcile(
                 progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
                 smaller=frozenset(allow_smaller or ()),
                 lag_seconds=LAG_SECONDS if lag is None else lag,
+                deep=deep,
             )
         except ReconcileError as error:
             show_error(error.message, error.hint)
@@ -188,9 +198,21 @@ def _show(summary: ReconcileSummary) -> None:
         shown.add_row(finding, *map(_count, counts), _count(total))
     out.print(shown)
     for finding, samples in summary.samples.items():
-        for sample in samples[:3]:
+        for sample in samples[:_SHOWN]:
             detail = f" ({sample.detail})" if sample.detail else ""
             out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}{detail}")
+            for one in summary.attributes.get(sample.key, ()):
+                values = f"{one.here or 'nothing'} instead of {one.there or 'nothing'}"
+                out.print(f"    [bold]{cell(one.name)}[/]: {cell(values)}")
+        if (more := summary.total(finding) - len(samples[:_SHOWN])) > 0:
+            where = f", see {cell(str(summary.paths[0]))}" if summary.paths else ": use --report"
+            out.print(f"    and {more:,} more {finding}{where}")
+        for command in summary.commands.get(finding, ()):
+            out.print(f"    {cell(command)}")
+    for cause in summary.causes:
+        number = counted(cause.differences, "differences")
+        out.print(f"  {number} at {cause.catalog}: [yellow]{cell(cause.text)}[/]")
+        out.print(f"    {cell(cause.command)}")
     for signed in summary.signatures or ():
         keys = f"keys {signed.keys}" if signed.keys else "no keys are known"
         wrong = f"{signed.unsigned} unsigned, {signed.forged} forged"

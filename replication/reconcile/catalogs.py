@@ -56,6 +56,9 @@ class ReportedLink:
         pinned: the authority of the other catalog, if known.
         state: the state of the link at the reporter.
         currentat: the time at which the link last had every change of the source.
+        since: the time of the last event in the history of the link, as " since …"; "" if unknown.
+        reason: why the link is paused, asks or fails.
+        conflicts: the number of copies that the link could not apply.
         params: the selection of the link, as parameters for digests.
     """
 
@@ -69,6 +72,9 @@ class ReportedLink:
     pinned: str | None = None
     state: str = ""
     currentat: str | None = None
+    since: str = ""
+    reason: str = ""
+    conflicts: int = 0
     params: tuple[tuple[str, str], ...] = ()
 
     @classmethod
@@ -91,6 +97,9 @@ class ReportedLink:
             pinned=link.authority,
             state=link.state,
             currentat=None if link.currentat is None else format_time(link.currentat),
+            since=f" since {format_time(link.history[0].at)}" if link.history else "",
+            reason=link.reason or link.error or "",
+            conflicts=link.conflicts,
             params=tuple(selected),
         )
 
@@ -98,6 +107,11 @@ class ReportedLink:
     def sends(self) -> bool:
         """Whether the source of the link reports the link."""
         return self.reporter == self.source
+
+    def brings(self, authority: str, source: SurveyedCatalog | None) -> bool:
+        """Whether the link is to bring entities of an authority from `source`."""
+        own = source.authority if source is not None else self.pinned
+        return "*" in self.authorities or authority in (self.authorities or (own,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import groupby
 from pathlib import Path
 from typing import Protocol, get_args
 
@@ -80,8 +79,8 @@ class Findings(Protocol):
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
         """The first `most` differences of each finding, by authority, origin and catalog."""
 
-    def authorities(self) -> dict[str, frozenset[str]]:
-        """For each catalog, the authorities of the repairable differences."""
+    def authorities(self) -> Mapping[str, Mapping[str, int]]:
+        """The numbers of repairable differences, by catalog and authority."""
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
@@ -117,8 +116,9 @@ class FindingsList:
             if (found := tuple(d for d in self.differences if d.finding == finding)[:most])
         }
 
-    def authorities(self) -> dict[str, frozenset[str]]:
-        return by_catalog((one.catalog, one.authority) for one in self._repairable())
+    def authorities(self) -> Mapping[str, Mapping[str, int]]:
+        pairs = Counter((one.catalog, one.authority) for one in self._repairable())
+        return by_catalog((*pair, number) for pair, number in pairs.items())
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
@@ -160,9 +160,12 @@ def counts_of(triples: Iterator[tuple[FindingName, str, int]]) -> Counts:
     return counts
 
 
-def by_catalog(pairs: Iterator[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    grouped = groupby(sorted(pairs), key=lambda pair: pair[0])
-    return {catalog: frozenset(authority for _, authority in each) for catalog, each in grouped}
+def by_catalog(numbers: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
+    """Numbers by catalog and authority."""
+    found: dict[str, dict[str, int]] = {}
+    for catalog, authority, number in sorted(numbers):
+        found.setdefault(catalog, {})[authority] = number
+    return found
 
 
 def _schema() -> pa.Schema:

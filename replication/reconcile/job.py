@@ -11,8 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from catalog.operations.reconciliations import FindingName
+from replication.reconcile.attributes import differing_attributes
 from replication.reconcile.bucketplan import BucketPlan, plan_of
-from replication.reconcile.catalogs import check_given, survey
+from replication.reconcile.catalogs import SurveyedCatalog, check_given, survey
+from replication.reconcile.causes import commands_for, find_causes
 from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.copysignatures import DAMAGED, UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.duckdbengine import MOST_ROWS, DuckdbEngine
@@ -56,6 +59,7 @@ def run_reconcile(
     spark: SparkSession | None = None,
     smaller: frozenset[str] = frozenset(),
     lag_seconds: float = LAG_SECONDS,
+    deep: bool = False,
 ) -> ReconcileSummary:
     """Compare catalogs, name every difference, and report to each catalog the findings about it.
 
@@ -77,6 +81,7 @@ def run_reconcile(
         smaller: the names of catalogs that may have far fewer entities than before.
         lag_seconds: how long a change may take to a replica. Of a replica that was read before
             the comparison, differences by later changes are in flight.
+        deep: name the differing attributes of the first differences of each finding.
 
     A catalog that can't be read is left out, and the remaining catalogs are compared.
 
@@ -109,6 +114,7 @@ def run_reconcile(
                     spark=spark,
                     smaller=smaller,
                     lag_seconds=lag_seconds,
+                    deep=deep,
                 )
                 break
             except CatalogUnread as fault:
@@ -156,6 +162,7 @@ def _reconcile(
     spark: SparkSession | None,
     smaller: frozenset[str],
     lag_seconds: float,
+    deep: bool,
 ) -> ReconcileSummary:
     startedat = datetime.now(UTC)
     stages = Stages(progress)
@@ -172,6 +179,11 @@ def _reconcile(
         _engine(spark, master, plan, stages) as engine,
         _compared(engine, plan, settle, stages) as compared,
     ):
+        samples, attributes = compared.findings.samples(SAMPLES), {}
+        if deep:
+            with stages.stage("deep", "comparing attributes"):
+                shown = (one for found in samples.values() for one in found)
+                attributes = differing_attributes(shown, surveyed)
         outcomes = None
         if repair:
             with stages.stage("repair", "repairing"):
@@ -182,10 +194,32 @@ def _reconcile(
             uncompared=tuple(uncompared),
             unread=_told(inputs, unread),
             shrunk=shrunk,
+            causes=find_causes(compared.findings, surveyed),
+            attributes=attributes,
+            commands=_commands(summary, surveyed),
         )
         if report:
             write_report(report, summary, compared.findings)
     return summary
+
+
+def _commands(
+    summary: ReconcileSummary, catalogs: Sequence[SurveyedCatalog]
+) -> dict[FindingName, tuple[str, ...]]:
+    """For each finding that no repair settles, the commands that may settle the samples."""
+    return {
+        finding: commands
+        for finding, found in summary.samples.items()
+        if (
+            commands := tuple(
+                dict.fromkeys(
+                    command
+                    for one in found
+                    for command in commands_for(finding, one.catalog, one.authority, catalogs)
+                )
+            )
+        )
+    }
 
 
 def _told(inputs: Sequence[Input], unread: Sequence[CatalogUnread]) -> tuple[UnreadCatalog, ...]:

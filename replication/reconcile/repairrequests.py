@@ -16,7 +16,7 @@ from catalog.client import Client
 from catalog.model.entity import Origin
 from catalog.operations.links import LinkReset
 from catalog.operations.peers import MOST_ORIGINS, Repairs, UnresolvedOrigin, WantedOrigins
-from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
+from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.findings import COPY_FINDINGS, Findings
 from replication.reconcile.topology import Places, Topology
 
@@ -125,7 +125,7 @@ def _in_order(
     # greatest number of hops, so its origins come last.
     for hops in range(1, catalogs + 1):
         for position, name in enumerate(topology.names):
-            found = authorities.get(name, frozenset())
+            found = authorities.get(name, {})
             if at_hops := {one for one in found if topology.hops(position, one) == hops}:
                 yield position, at_hops
 
@@ -171,7 +171,7 @@ def _reset_links(
             if link.mode not in _RESETTABLE or target is None or catalogs[target] != catalog:
                 continue
             given = None if source is None else catalogs[source]
-            if not any(_brings(link, given, each) for each in authorities):
+            if not any(link.brings(each, given) for each in authorities):
                 continue
             place = f"{link.id} at {reporter.name}"
             if given is not None and given.name in suspects:
@@ -180,11 +180,6 @@ def _reset_links(
             progress(f"resetting {place}")
             reset = partial(_reset, id=link.id, is_full=link.mode == "walk")
             yield f"{place} {node.call(reset)}"
-
-
-def _brings(link: ReportedLink, source: SurveyedCatalog | None, authority: str) -> bool:
-    own = source.authority if source is not None else link.pinned
-    return authority in (link.authorities or (own,)) or "*" in link.authorities
 
 
 async def _reset(client: Client, *, id: str, is_full: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from catalog.operations.reconciliations import FindingName
+from replication.reconcile.attributes import DifferingAttribute, Key
 from replication.reconcile.catalogs import Moment
+from replication.reconcile.causes import Cause
 from replication.reconcile.findings import (
     COPY_FINDINGS,
     FINDINGS,
@@ -91,13 +93,15 @@ class AuthoritySignatures:
 class ReconcileSummary:
     """The outcome of one reconciliation.
 
-    `samples` are the first differences of each finding. `unverifiable` origins belong to
-    authorities that were not compared, and are no differences; `uncompared` gives the reasons.
-    `signatures` is `None` if signatures were not verified. `vanished` differences were gone at the
-    second reading, and `in_flight` ones are by changes that a catalog's rows are too old to show;
-    `is_confirmed` is false if the differences were too many for a second reading. `unread` catalogs
-    were left out, and `shrunk` catalogs have far fewer entities than before. `repair` is `None` if
-    no repair was requested. `elapsed` is in seconds by stage. `paths` are the written files.
+    `samples` are the first differences of each finding, and `attributes` their differing
+    attributes. `unverifiable` origins belong to authorities that were not compared, and are no
+    differences; `uncompared` gives the reasons. `signatures` is `None` if signatures were not
+    verified. `vanished` differences were gone at the second reading, and `in_flight` ones are by
+    changes that a catalog's rows are too old to show; `is_confirmed` is false if the differences
+    were too many for a second reading. `unread` catalogs were left out, and `shrunk` catalogs have
+    far fewer entities than before. `causes` are links that explain differences, and `commands` may
+    settle findings that no repair settles. `repair` is `None` if no repair was requested. `elapsed`
+    is in seconds by stage. `paths` are the written files.
     """
 
     startedat: datetime
@@ -118,6 +122,9 @@ class ReconcileSummary:
     uncompared: tuple[Uncompared, ...] = ()
     unread: tuple[UnreadCatalog, ...] = ()
     shrunk: tuple[ShrunkCatalog, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    commands: Mapping[FindingName, tuple[str, ...]] = field(default_factory=dict)
+    attributes: Mapping[Key, tuple[DifferingAttribute, ...]] = field(default_factory=dict)
 
     @property
     def is_equal(self) -> bool:
@@ -176,15 +183,26 @@ class ReconcileSummary:
             "uncompared": [asdict(one) for one in self.uncompared],
             "unread": [asdict(one) for one in self.unread],
             "shrunk": [asdict(one) for one in self.shrunk],
+            "causes": [asdict(one) for one in self.causes],
+            "commands": {finding: [*commands] for finding, commands in self.commands.items()},
             "signatures": self.signatures and [asdict(one) for one in self.signatures],
             "vanished": self.vanished,
             "inflight": self.in_flight,
             "counts": {finding: dict(counts) for finding, counts in self.counts.items()},
-            "samples": {f: [asdict(one) for one in found] for f, found in self.samples.items()},
+            "samples": {
+                finding: [self._sample(one) for one in found]
+                for finding, found in self.samples.items()
+            },
             "repair": None if self.repair is None else [asdict(one) for one in self.repair],
             "elapsed": dict(self.elapsed),
             "paths": [str(path) for path in self.paths],
         }
+
+    def _sample(self, one: Difference) -> dict[str, Any]:
+        attributes = self.attributes.get(one.key)
+        if attributes is None:
+            return asdict(one)
+        return asdict(one) | {"attributes": [asdict(each) for each in attributes]}
 
 
 def paths_in(directory: Path) -> tuple[Path, ...]:

@@ -139,9 +139,9 @@ class FindingsFrame:
         found = self.frame.where(F.col("finding") == finding)
         return found.orderBy("authority", "origin", "catalog").limit(most)
 
-    def authorities(self) -> dict[str, frozenset[str]]:
-        pairs = self._repairable().select("catalog", "authority").distinct().collect()
-        return by_catalog((row["catalog"], row["authority"]) for row in pairs)
+    def authorities(self) -> Mapping[str, Mapping[str, int]]:
+        rows = self._repairable().groupBy("catalog", "authority").count().collect()
+        return by_catalog((row["catalog"], row["authority"], row["count"]) for row in rows)
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]

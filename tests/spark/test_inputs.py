@@ -140,6 +140,40 @@ async def test_catalogs_of_three_kinds_are_compared_and_damage_is_found(
         }
 
 
+async def test_a_deep_run_names_the_attributes_that_differ_with_both_values(
+    pair: Pair, tmp_path: Path
+) -> None:
+    eu, us, _, second = pair
+    version = "/messagegroups/g8/messages/m/versions/1"
+    await execute(
+        second,
+        "UPDATE entities SET attributes = attributes - 'ancestor' || '{\"name\": \"x\"}' "
+        f"WHERE xid = '{version}'",
+    )
+    await eu.put("/messagegroups/g9", {"description": "<b>changed</b>"})
+    catalogs = [f"--catalog=eu={eu.url}", f"--catalog=us={us.url}"]
+    report = tmp_path / "report"
+    options = ["--settle=0", "--deep", f"--report={report}"]
+    done = await concord("reconcile", *catalogs, *options)
+    assert done.exit_code == 1, done.stderr
+    assert 'name: "x" instead of "Message 8, £"' in done.stdout
+    samples = json.loads((report / "summary.json").read_text())["samples"]
+    found = {
+        (finding, one["origin"]): {
+            each["name"]: (each["here"], each["there"]) for each in one["attributes"]
+        }
+        for finding, all in samples.items()
+        for one in all
+    }
+    damaged, stale = found["damaged", version], found["stale", "/messagegroups/g9"]
+    assert damaged["name"] == ('"x"', '"Message 8, £"')
+    assert stale["description"] == ('"group 9"', '"<b>changed</b>"')
+    assert stale.keys() == {"description", "modifiedat"}
+    page = (report / "report.html").read_text()
+    assert "&lt;b&gt;changed&lt;/b&gt;" in page
+    assert "<b>changed" not in page
+
+
 async def test_changes_that_a_snapshot_is_too_old_to_show_are_no_differences(
     pair: Pair, tmp_path: Path
 ) -> None:
