@@ -85,13 +85,14 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
-    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, reconcile.app, snapshot.app),
+    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app),
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, or push to them."),
     ("accept", accept.app, "Accept what other catalogs push."),
+    ("reconcile", reconcile.app, "Compare catalogs, and name every difference."),
     ("recover", recover.app, "Take a node's own entities back from its replicas."),
     ("handover", handover.app, "Hand a group over to another authority."),
     ("signing", signing.app, "Sign what a node publishes."),

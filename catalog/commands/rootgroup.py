@@ -19,7 +19,9 @@ _PANELS = {
         *("model", "subscription"),
     ),
     "Find": ("get", "list", "export"),
-    "Federate": ("link", "accept", "reconcile", "recover", "handover", "signing", "trust"),
+    "Federate": (
+        *("link", "accept", "reconcile", "snapshot", "recover", "handover", "signing", "trust"),
+    ),
     "Operate": (
         *("serve", "demo", "doctor", "settings", "capabilities", "migrate", "backup", "restore"),
         "encryption",

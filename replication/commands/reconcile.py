@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import tomllib
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from json import dumps
@@ -14,7 +15,20 @@ import typer
 
 from catalog import install_command
 from catalog.commands import catalogtokens
-from catalog.commands.console import NO, AsJson, cell, err, fail, out, show_error, table
+from catalog.commands.console import (
+    DEFAULT_URL,
+    NO,
+    AsJson,
+    Url,
+    cell,
+    err,
+    fail,
+    on_node,
+    out,
+    print_json,
+    show_error,
+    table,
+)
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
 
@@ -24,9 +38,45 @@ if TYPE_CHECKING:
 # The exit codes besides 0 and 1.
 _UNREAD, _FAILED = 2, 3
 _SHOWN = 3
+_TABLES = {"catalogs": "catalog", "token_from": "token_from"}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-app = typer.Typer()
+app = typer.Typer(
+    invoke_without_command=True,
+    help=(
+        "Compare catalogs, and name every difference.\n\n"
+        "Example: concord reconcile --catalog eu=http://127.0.0.1:8080 "
+        "--catalog us=http://127.0.0.1:8081\n\n"
+        "Up to a million entities are compared in memory, more by Spark, in this process or at "
+        "--master.\n\n"
+        "On a cluster: spark-submit replication/reconcile/__main__.py --catalog …\n\n"
+        "A catalog that is empty, or has less than half of the entities that it had the last "
+        "time, counts as a difference, and no repair reads from it, until --allow-smaller accepts "
+        "it.\n\n"
+        "Exit codes: 0 equal; 1 different, even if repaired; 2 equal, but a catalog could not be "
+        "read; 3 the comparison failed. With --every, the code of the last comparison."
+    ),
+)
+
+
+def _configure(context: typer.Context, file: Path | None) -> None:
+    """Let a TOML file give the options that the command line does not give."""
+    if file is None:
+        return
+    try:
+        given = tomllib.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}.") from None
+    options = {name.replace("-", "_"): value for name, value in given.items()}
+    for name, option in _TABLES.items():
+        named = options.pop(name, {})
+        if not isinstance(named, dict):
+            raise typer.BadParameter(f"{name} in {file} is no table of names and values.")
+        options[option] = [f"{key}={value}" for key, value in named.items()]
+    known = {each.name for each in context.command.params}
+    if unknown := sorted(options.keys() - known):
+        raise typer.BadParameter(f"{file} has unknown options: {', '.join(unknown)}.")
+    context.default_map = options
 
 
 def _seconds(text: str) -> float:
@@ -42,16 +92,27 @@ def _period(text: str) -> float:
     return seconds
 
 
-@app.command()
+@app.callback()
 def reconcile(
+    context: typer.Context,
     catalog: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="The name and address of a catalog; give two or more. The address is the URL of a "
             "node, of its database (postgresql://…), or a snapshot (a path, or s3://…).",
             metavar="NAME=ADDRESS",
         ),
-    ],
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_configure,
+            is_eager=True,
+            help="A TOML file with these options, and tables catalogs (name = address) and "
+            "token-from (name = source). Options of the command line come before it.",
+            metavar="FILE",
+        ),
+    ] = None,
     token: catalogtokens.Token = None,
     token_from: catalogtokens.TokenFrom = None,
     tokens: catalogtokens.TokensFile = None,
@@ -122,28 +183,26 @@ def reconcile(
             parser=_seconds,
         ),
     ] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            help="Send a CloudEvent to this web hook when a comparison has found differences.",
+            metavar="URL",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare catalogs, and name every difference.
-
-    Example: concord reconcile --catalog eu=http://127.0.0.1:8080 --catalog us=http://127.0.0.1:8081
-
-    Up to a million entities are compared in memory, more by Spark, in this process or at --master.
-
-    On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
-
-    A catalog that is empty, or has less than half of the entities that it had the last time, counts
-    as a difference, and no repair reads from it, until --allow-smaller accepts it.
-
-    Exit codes: 0 equal; 1 different, even if repaired; 2 equal, but a catalog could not be read; 3
-    the comparison failed. With --every, the code of the last comparison.
-    """
+    if context.invoked_subcommand is not None:
+        return
+    if not catalog:
+        fail("Name the catalogs with --catalog.", "See `concord reconcile --help`.", code=_FAILED)
     if find_spec("pyspark") is None:
         spark = f"Install it with: {install_command('spark')}"
         fail("Spark is not installed.", spark, code=_FAILED)
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.inputs.input import parse_inputs
     from replication.reconcile.job import LAG_SECONDS, run_reconcile
+    from replication.reconcile.resultevent import notify as send_event
 
     try:
         known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
@@ -177,6 +236,11 @@ def reconcile(
             out.print_json(dumps(summary.to_document(), default=str))
         else:
             _show(summary)
+        if notify is not None and not summary.is_equal:
+            try:
+                send_event(notify, summary)
+            except ReconcileError as error:
+                show_error(error.message, error.hint)
         return NO if not summary.is_equal else _UNREAD if summary.unread else 0
 
     code = compare()
@@ -189,6 +253,30 @@ def reconcile(
             break
         code = compare()
     raise typer.Exit(code)
+
+
+@app.command()
+def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the comparisons that a node was told about, the latest first.
+
+    The node keeps the last 50 of each outcome.
+    """
+    found = on_node(url, lambda client: client.reconciliations())
+    if as_json:
+        print_json([each.model_dump(mode="json") for each in found])
+        return
+    shown = table("ended", "outcome", "differences", "entities", "catalogs", "seconds")
+    for each in found:
+        own = each.error or ", ".join(f"{n:,} {name}" for name, n in each.findings.items())
+        shown.add_row(
+            format_time(each.endedat),
+            each.outcome,
+            cell(own or "none"),
+            f"{sum(each.entities.values()):,}",
+            cell(", ".join(each.catalogs)),
+            f"{(each.endedat - each.startedat).total_seconds():.1f}",
+        )
+    out.print(shown)
 
 
 def _show(summary: ReconcileSummary) -> None:

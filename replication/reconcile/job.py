@@ -29,6 +29,7 @@ from replication.reconcile.repairrequests import repair as repair_catalogs
 from replication.reconcile.report import (
     AuthoritySignatures,
     CatalogSummary,
+    EarlierRun,
     ReconcileSummary,
     UnreadCatalog,
     paths_in,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAMPLES = 20
+MOST_EARLIER = 40
 LAG_SECONDS = 60.0
 
 
@@ -304,6 +306,7 @@ def _summary(
                 rows=rows,
                 as_of=catalog.as_of,
                 moment=catalog.moment,
+                earlier=_earlier(catalog),
             )
             for catalog, rows in zip(plan.catalogs, compared.rows, strict=True)
         ),
@@ -320,6 +323,19 @@ def _summary(
         elapsed=stages.elapsed,
         paths=paths_in(report) if report else (),
     )
+
+
+def _earlier(catalog: SurveyedCatalog) -> tuple[EarlierRun, ...]:
+    told = sorted(catalog.told, key=lambda each: each.endedat)
+    return tuple(
+        EarlierRun(
+            endedat=each.endedat,
+            differences=sum(each.findings.values()),
+            entities=each.entities.get(catalog.authority, 0),
+        )
+        for each in told
+        if each.outcome != "failed"
+    )[-MOST_EARLIER:]
 
 
 def _signatures(

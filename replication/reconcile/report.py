@@ -47,10 +47,20 @@ MEANINGS: Mapping[FindingName, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """The numbers of differences and of live entities at a catalog in an earlier comparison."""
+
+    endedat: datetime
+    differences: int
+    entities: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSummary:
     """A catalog, the numbers of live entities and of rows read, and the catalog's cursor.
 
-    `moment` is the time of the rows, if they were read before the comparison.
+    `moment` is the time of the rows, if they were read before the comparison. `earlier` are the
+    comparisons that the catalog was told about, the oldest first.
     """
 
     name: str
@@ -60,6 +70,7 @@ class CatalogSummary:
     rows: int
     as_of: str | None
     moment: Moment | None = None
+    earlier: tuple[EarlierRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +245,15 @@ def render(summary: ReconcileSummary) -> str:
     )
     environment.filters["short"] = lambda digest: f"{digest[:12]}…" if digest else ""
     environment.filters["time"] = _shown_time
+    environment.filters["magnitude"] = _magnitude
     template = environment.get_template("report.html.jinja")
     return template.render(
         summary=summary,
+        urls={
+            one.name: one.url
+            for one in summary.catalogs
+            if one.url.startswith(("http://", "https://"))
+        },
         meanings=MEANINGS,
         repairable=REPAIRABLE,
         about_copies=COPY_FINDINGS,
@@ -247,3 +264,8 @@ def _shown_time(microseconds: int | None) -> str:
     if microseconds is None:
         return ""
     return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _magnitude(count: int) -> int:
+    """The number of digits of a count, at most 5; 0 for nothing."""
+    return min(5, len(str(count))) if count else 0

@@ -36,8 +36,8 @@ _BIT = "(CAST(1 AS BIGINT) << {})"
 
 TOTALS: Mapping[str, str] = {
     "origins": "count(*)",
-    "unverifiable": f"count_if(owner = {_NO_OWNER})",
-    "doubled": "count_if(copies > bit_count(present))",
+    "unverifiable": f"coalesce(count_if(owner = {_NO_OWNER}), 0)",
+    "doubled": "coalesce(count_if(copies > bit_count(present)), 0)",
 }
 """Aggregates over `{origins}`: the number of origins, of origins without a compared authority, and
 of origins that a catalog lists twice."""

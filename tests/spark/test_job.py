@@ -99,6 +99,16 @@ def test_catalogs_that_agree_are_equal(federation: Federation, reconcile: Reconc
     assert {one.as_of for one in summary.catalogs} == {"42"}
 
 
+def test_empty_catalogs_are_equal(federation: Federation, reconcile: Reconcile) -> None:
+    federation.add("eu")
+    federation.add("us")
+
+    summary = reconcile()
+
+    assert summary.is_equal
+    assert (summary.origins, summary.unverifiable) == (0, 0)
+
+
 def test_the_rows_of_each_catalog_are_read_once(
     federation: Federation, reconcile: Reconcile
 ) -> None:
