@@ -21,6 +21,11 @@ def microseconds_of(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
+def time_of(microseconds: int) -> datetime:
+    """The time so many microseconds after the beginning of 1970."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 timestamp, to the microsecond; a missing zone means UTC.
 

@@ -30,7 +30,7 @@ from catalog.commands.console import (
     table,
 )
 from catalog.model.masking import counted
-from catalog.model.timestamps import format_time
+from catalog.model.timestamps import format_time, time_of
 
 if TYPE_CHECKING:
     from replication.reconcile.report import ReconcileSummary
@@ -288,6 +288,8 @@ def _show(summary: ReconcileSummary) -> None:
     for finding, samples in summary.samples.items():
         for sample in samples[:_SHOWN]:
             detail = f" ({sample.detail})" if sample.detail else ""
+            if changedat := sample.reference_changedat or sample.changedat:
+                detail += f", changed at {format_time(time_of(changedat))}"
             out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}{detail}")
             for one in summary.attributes.get(sample.key, ()):
                 values = f"{one.here or 'nothing'} instead of {one.there or 'nothing'}"

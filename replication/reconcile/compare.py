@@ -142,6 +142,10 @@ class FoundDifferences:
 @contextmanager
 def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[FoundDifferences]:
     """Find differences in rows; `described` gives a frame with the columns of `Difference`."""
+    if not engine.count(rows):
+        # Spark observes nothing where there is nothing.
+        yield FoundDifferences(0, dict.fromkeys(TOTALS, 0), lambda *, is_few: rows)
+        return
     origins, totals = engine.observe(engine.query(origins_of(topology), rows=rows), TOTALS)
 
     with ExitStack() as kept:
@@ -176,7 +180,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
         engine.read(plan.again(buckets)) as rows,
         find_differences(engine, rows, plan.topology) as found,
     ):
-        again = _differences(engine, found.described(is_few=True))
+        again = _differences(engine, found.described(is_few=True)) if found.number else []
     # A difference that only the second reading shows may be a replication under way.
     before = {one.key: one for one in first}
     kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from catalog.model.timestamps import time_of
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.attributes import DifferingAttribute, Key
 from replication.reconcile.catalogs import Moment
@@ -263,7 +264,7 @@ def render(summary: ReconcileSummary) -> str:
 def _shown_time(microseconds: int | None) -> str:
     if microseconds is None:
         return ""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return time_of(microseconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _magnitude(count: int) -> int:
