@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from benchmarks import (
     bootstrap,
+    comparisons,
     delivery_latency,
     dialects,
     export,
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "large-bootstrap": large_bootstrap.run,
     "resync": resync.run,
     "reconcile": reconcile.run,
+    "comparisons": comparisons.run,
     "many-links": many_links.run,
     "filters": filters.run,
     "subscribing": subscribing.run,

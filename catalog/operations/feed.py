@@ -48,6 +48,7 @@ MOST_CHANGES = 1000
 LONGEST_WAIT = 30
 MOST_BITS = 16
 """The bits of the number of a bucket."""
+MOST_AGE_SECONDS = 60
 MOST_RANGES = 250
 """The maximum number of ranges of buckets in a request."""
 MOST_PUSHED = 1000
@@ -268,6 +269,12 @@ class DigestsQuery(CopyQuery):
         default=False, description="Rows with digests that are computed from the content."
     )
     signatures: bool = Field(default=False, description="Rows with signatures.")
+    maxage: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_AGE_SECONDS,
+        description="How many seconds old the answer may be, with `bits=8` for whole authorities.",
+    )
 
     @property
     def is_narrowed(self) -> bool:

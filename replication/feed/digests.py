@@ -16,6 +16,7 @@ from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestsQuer
 from catalog.operations.peers import MOST_NAMED
 from catalog.store.changes import read_head
 from replication.feed.feed import check_complete, cursor_at
+from replication.feed.sharedfingerprints import shared_fingerprints
 from replication.store import digests
 from replication.store.digests import Bucket, DigestSelection
 
@@ -60,6 +61,10 @@ async def _send_merged(
     request: web.Request, context: Context, selection: DigestSelection, bits: int
 ) -> web.Response:
     database = context.database
+    if selection.may_be_shared(bits) and not database.caller.is_restricted:
+        found = await shared_fingerprints(context, selection.max_age)
+        check_complete(context, found.head, selection.authorities, request.path)
+        return _answer(found.merged(selection.authorities), bits, found.cursor)
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
         check_complete(context, head, selection.authorities, request.path)
@@ -94,6 +99,7 @@ def _selection_of(query: DigestsQuery) -> DigestSelection:
         scope=tuple(query.scope),
         types=tuple(query.type),
         labels=query.label,
+        max_age=query.maxage,
     )
 
 

@@ -22,6 +22,8 @@ _log = structlog.get_logger(__name__)
 
 _CONFLICTS_AT_ONCE = 1000
 _MOST_TOLD = 3
+_SHARED = 1 / 15
+"""The share of the interval for which fingerprints serve comparisons."""
 
 
 @contextlib.asynccontextmanager
@@ -76,17 +78,20 @@ async def _lasting_differences(
     """
     if not is_current():
         return None
-    first = await _differences(run, peer)
+    # Hundreds of links may compare with one catalog: those of a minute share fingerprints.
+    first = await _differences(run, peer, run.settings.comparison_interval_seconds * _SHARED)
     if not first:
         return first
     await asyncio.sleep(run.interval)
-    again = await _differences(run, peer)
+    again = await _differences(run, peer, 0.0)
     return first & again if again is not None and is_current() else None
 
 
-async def _differences(run: LinkRun, peer: LinkPeer) -> frozenset[DifferingOrigin] | None:
+async def _differences(
+    run: LinkRun, peer: LinkPeer, max_age: float
+) -> frozenset[DifferingOrigin] | None:
     """The differences without the conflicts of the link; operators see the conflicts already."""
-    found = await peer.differences()
+    found = await peer.differences(max_age)
     if not found:
         return None if found is None else frozenset()
     conflicts = {c.origin async for each in run.conflicts(_CONFLICTS_AT_ONCE) for c in each}

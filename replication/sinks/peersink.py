@@ -120,9 +120,9 @@ class PeerSink(LinkSink, LinkPeer):
             return None
         return await compare_target(flow)
 
-    async def differences(self) -> Collection[DifferingOrigin] | None:
+    async def differences(self, max_age: float) -> Collection[DifferingOrigin] | None:
         """Compare own entities with the target, and return differences that must not remain."""
-        found = await _compare(self._flow)
+        found = await _compare(self._flow, max_age)
         if found is None:
             return None
         own = self._run.database.node.authority
@@ -228,14 +228,16 @@ async def compare_target(flow: PushFlow) -> DigestComparison | None:
     return replace(found, cursor=head.now, wanted=in_copy_order(here))
 
 
-async def _compare(flow: PushFlow) -> DigestComparison | None:
+async def _compare(flow: PushFlow, max_age: float = 0.0) -> DigestComparison | None:
     authorities = await _authorities(flow)
     if not 0 < len(authorities) <= MOST_NAMED:
         return None
     sent = sent_by(flow.run.context, flow.run.link.definition)
     if sent.types and "types" not in flow.target.offers:
         return None
-    wanted = DigestSelection(authorities=authorities, scope=sent.scope, types=sent.types)
+    wanted = DigestSelection(
+        authorities=authorities, scope=sent.scope, types=sent.types, max_age=max_age
+    )
     try:
         return await find_differences(flow.run, wanted)
     except ClientError as error:

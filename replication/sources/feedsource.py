@@ -119,9 +119,9 @@ class FeedSource(LinkSource, LinkPeer):
             await await_earlier_batches(run.context)
         return await compare(run)
 
-    async def differences(self) -> Collection[DifferingOrigin] | None:
+    async def differences(self, max_age: float) -> Collection[DifferingOrigin] | None:
         """Compare digests with the source, and return what a current link must not leave."""
-        return await unsettled_differences(self._run)
+        return await unsettled_differences(self._run, max_age)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
         """A snapshot of the source, with the cursor in the last page.

@@ -36,11 +36,14 @@ class SourceComparison(DigestComparison):
     policy: Policy
 
 
-async def compare(run: LinkRun, *, is_whole: bool = False) -> SourceComparison | None:
+async def compare(
+    run: LinkRun, *, is_whole: bool = False, max_age: float = 0.0
+) -> SourceComparison | None:
     """Compare a link's replicas with the source that the link has met.
 
     Args:
         is_whole: list every entity of the source if this node has no replica of the link.
+        max_age: how many seconds old the coarsest fingerprints may be.
 
     Returns:
         `None` if only a complete copy helps: this node has no replica, the source offers no such
@@ -51,14 +54,16 @@ async def compare(run: LinkRun, *, is_whole: bool = False) -> SourceComparison |
     """
     assert run.source is not None, "the link has met its source"
     try:
-        return await _compare(run, run.source, is_whole=is_whole)
+        return await _compare(run, run.source, is_whole=is_whole, max_age=max_age)
     except ClientError as error:
         if may_pass(error):
             raise
         return None
 
 
-async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> SourceComparison | None:
+async def _compare(
+    run: LinkRun, source: Handshake, *, is_whole: bool, max_age: float
+) -> SourceComparison | None:
     # A group that the source takes during the comparison may be missing in its digests.
     began = datetime.now(UTC)
     async with run.database.acquire() as connection:
@@ -70,7 +75,11 @@ async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> Source
     if any(given and name not in source.offers for name, given in selectors.items()):
         return None
     wanted = DigestSelection(
-        authorities=authorities, scope=policy.scope, types=policy.types, labels=policy.labels
+        authorities=authorities,
+        scope=policy.scope,
+        types=policy.types,
+        labels=policy.labels,
+        max_age=max_age,
     )
     found = await find_differences(run, wanted, is_whole=is_whole)
     if found is None:
@@ -94,9 +103,9 @@ async def _compare(run: LinkRun, source: Handshake, *, is_whole: bool) -> Source
     )
 
 
-async def unsettled_differences(run: LinkRun) -> list[DifferingOrigin] | None:
+async def unsettled_differences(run: LinkRun, max_age: float) -> list[DifferingOrigin] | None:
     """Compare a link with its source; see `LinkPeer.differences`."""
-    found = await compare(run, is_whole=True)
+    found = await compare(run, is_whole=True, max_age=max_age)
     if found is None:
         return None
     policy = found.policy

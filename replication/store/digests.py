@@ -20,6 +20,8 @@ from catalog.store.queries import Queries
 _queries = Queries("digests", package=__package__)
 _PREFETCH = 500
 _NO_DIGEST = bytes(32)
+SHARED_BITS = 8
+"""The bits by which the fingerprints are merged that serve many comparisons."""
 
 COLUMNS = (
     *("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket", "changedat"),
@@ -37,6 +39,11 @@ class Bucket:
     number: int
     count: int
     fingerprint: int
+
+    def plus(self, other: Bucket) -> Bucket:
+        """The bucket with the entities of both."""
+        count, fingerprint = self.count + other.count, self.fingerprint ^ other.fingerprint
+        return replace(self, count=count, fingerprint=fingerprint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,8 @@ class DigestSelection:
         types: types of groups or of resources, likewise.
         labels: the labels of an entity or of its group, every one required; no labels select
             everything.
+        max_age: how many seconds old the coarsest fingerprints of whole authorities may be, which
+            then serve many comparisons.
     """
 
     ranges: Sequence[tuple[int, int]] = ((0, BUCKETS),)
@@ -71,6 +80,13 @@ class DigestSelection:
     scope: Sequence[str] = ()
     types: Sequence[str] = ()
     labels: Sequence[str] = ()
+    max_age: float = 0.0
+
+    def may_be_shared(self, bits: int) -> bool:
+        """Whether fingerprints of so many bits may be those that are read for all comparisons."""
+        is_whole = [*self.ranges] == [(0, BUCKETS)]
+        is_part = bool(self.scope or self.types or self.labels)
+        return self.max_age > 0 and bits == SHARED_BITS and is_whole and not is_part
 
     @property
     def arguments(self) -> tuple[list[int] | list[str] | None, ...]:
@@ -108,6 +124,17 @@ async def read_merged(
         Bucket(number=row["bucket"], count=row["count"], fingerprint=row["fingerprint"])
         for row in rows
     ]
+
+
+async def read_merged_by_authority(connection: Connection) -> dict[str, dict[int, Bucket]]:
+    """Read the buckets of every authority, tombstones included, merged by `SHARED_BITS` bits."""
+    found: dict[str, dict[int, Bucket]] = {}
+    for row in await connection.fetch(_queries.merged_by_authority, SHARED_BITS):
+        number = row["bucket"]
+        found.setdefault(row["authority"], {})[number] = Bucket(
+            number=number, count=row["count"], fingerprint=row["fingerprint"]
+        )
+    return found
 
 
 async def copy_rows_within(

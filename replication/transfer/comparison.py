@@ -14,17 +14,23 @@ from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
 from catalog.model.xid import depth
-from catalog.operations.feed import MOST_RANGES, BucketDigests, DigestAuthorities
+from catalog.operations.feed import (
+    MOST_AGE_SECONDS,
+    MOST_RANGES,
+    BucketDigests,
+    DigestAuthorities,
+)
+from replication.feed.sharedfingerprints import shared_fingerprints
 from replication.peers.linkbounds import Allowance
 from replication.store import digests
-from replication.store.digests import DigestSelection
+from replication.store.digests import SHARED_BITS, DigestSelection
 
 Buckets = Mapping[int, tuple[int, int]]
 """The number of rows and the fingerprint of each merged bucket that is not empty."""
 BucketRanges = Sequence[tuple[int, int]]
 """Ranges of buckets in order, each with its first bucket and the bucket after its last."""
 
-LEVELS = (8, 12, 16)
+LEVELS = (SHARED_BITS, 12, 16)
 """The bits by which buckets are merged, level by level."""
 EVERYWHERE: BucketRanges = ((0, BUCKETS),)
 _FEW_ROWS = 1000
@@ -238,10 +244,7 @@ async def descend(
     """
     cursor, rows, difference = "", 0, BucketDifference(ranges=EVERYWHERE, rows=0)
     for bits in LEVELS:
-        within = replace(wanted, ranges=difference.ranges)
-        async with flow.context.database.snapshot() as connection:
-            merged = await digests.read_merged(connection, within, bits)
-        here = {bucket.number: (bucket.count, bucket.fingerprint) for bucket in merged}
+        here = await _merged_here(flow, replace(wanted, ranges=difference.ranges), bits)
         if bits == LEVELS[0] and not (here or is_whole):
             return None
         there, at = await _merged_there(flow, wanted, difference.ranges, bits)
@@ -253,6 +256,16 @@ async def descend(
     return Descent(cursor=cursor, rows=rows, difference=difference)
 
 
+async def _merged_here(flow: LinkEnds, selection: DigestSelection, bits: int) -> Buckets:
+    if selection.may_be_shared(bits):
+        found = await shared_fingerprints(flow.context, selection.max_age)
+        merged = found.merged(selection.authorities)
+    else:
+        async with flow.context.database.snapshot() as connection:
+            merged = await digests.read_merged(connection, selection, bits)
+    return {bucket.number: (bucket.count, bucket.fingerprint) for bucket in merged}
+
+
 async def _merged_there(
     flow: LinkEnds, wanted: DigestSelection, ranges: BucketRanges, bits: int
 ) -> tuple[Buckets, str]:
@@ -261,6 +274,8 @@ async def _merged_there(
     cursor = ""
     for part in divided(ranges, MOST_RANGES, _MOST_MERGED * (BUCKETS >> bits)):
         params = [("bits", str(bits)), ("ranges", as_text(part)), *_filters(wanted)]
+        if wanted.may_be_shared(bits):
+            params.append(("maxage", str(min(MOST_AGE_SECONDS, int(wanted.max_age)))))
         answer = await flow.peer.merged_digests(params)
         cursor = cursor or cursor_of(flow, answer)
         found |= _read_merged(flow, answer, bits)

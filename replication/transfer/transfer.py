@@ -159,8 +159,11 @@ class LinkPeer:
         """Compare digests; `None` if everything is to be copied."""
         return None
 
-    async def differences(self) -> Collection[DifferingOrigin] | None:
+    async def differences(self, max_age: float) -> Collection[DifferingOrigin] | None:
         """Compare digests, and return the differences that a current link must not leave.
+
+        Args:
+            max_age: how many seconds old the coarsest fingerprints may be.
 
         Returns:
             `None` if the two catalogs cannot be compared by digests.

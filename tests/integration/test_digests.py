@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -151,3 +152,30 @@ async def test_a_repair_of_more_than_a_thousand_origins_is_refused(
     origins = [{"authority": "a", "origin": f"/messagegroups/{n}"} for n in range(1001)]
     answer = await pair[1].send("POST", "/replication/repair", {"origins": origins})
     assert (answer.status, answer.error) == (400, "invalid_attribute")
+
+
+async def merged(node: Node, **params: object) -> dict[str, Any]:
+    query = "&".join(f"{name}={value}" for name, value in params.items())
+    answer = await node.send("GET", f"/replication/digests?bits=8&ranges=0-65536&{query}")
+    assert answer.status == 200, answer.body
+    return {"buckets": answer.json["buckets"], "cursor": answer.headers["Concord-Cursor"]}
+
+
+async def test_fingerprints_that_may_be_older_are_read_once(pair: tuple[Node, Node]) -> None:
+    source, target = pair
+    authorities = [node.database.node.authority for node in pair]
+    for authority in authorities:
+        fresh = await merged(target, authority=authority)
+        assert await merged(target, authority=authority, maxage=60) == fresh
+    both = f"{authorities[0]}&authority={authorities[1]}"
+    fresh = await merged(target, authority=both)
+    assert await merged(target, authority=both, maxage=60) == fresh
+    assert await merged(target, maxage=60) == await merged(target)
+    before = await merged(target, maxage=60)
+    await target.put("/messagegroups/later", {})
+    assert await merged(target, maxage=60) == before
+    assert await merged(target) != before
+    # Parts of authorities, and finer fingerprints, are always read from the present.
+    scope = {"authority": authorities[1], "scope": "/messagegroups/later"}
+    assert (await merged(target, maxage=60, **scope))["buckets"]
+    assert (await source.send("GET", "/replication/digests?bits=8&maxage=61")).status == 400

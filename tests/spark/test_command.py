@@ -115,3 +115,10 @@ async def test_the_history_lists_what_a_node_was_told(
         page = (report / "report.html").read_text()
         assert "Earlier comparisons" in page
         assert page.count("<rect") == 4
+
+
+def test_the_delivered_file_has_options_that_there_are(tmp_path: Path) -> None:
+    file = Path(__file__).parents[2] / "deploy/reconcile.toml"
+    # The file names variables with tokens, which are looked up before anything is compared.
+    refused = run("--config", str(file))
+    assert (refused.exit_code, "EU_TOKEN" in refused.stderr) == (3, True)

@@ -65,6 +65,18 @@ WHERE ($4::text[] IS NULL OR held.authority = ANY ($4))
     AND (cardinality($7::text[]) = 0 OR is_labelled(held.xid, $7))
 GROUP BY 1 ORDER BY 1
 
+-- name: merged_by_authority
+-- What `merged` counts, for each authority of the whole catalog.
+SELECT held.authority, held.bucket >> (16 - $1) AS bucket, count(*) AS count,
+    bit_xor(held.fingerprint) AS fingerprint
+FROM (
+    SELECT authority, bucket, fingerprint FROM entities WHERE kind <> 'registry'
+    UNION ALL
+    SELECT authority, bucket, ('x' || encode(substring(digest FOR 8), 'hex'))::bit(64)::bigint
+    FROM tombstones
+) AS held
+GROUP BY 1, 2
+
 -- name: rows_within
 -- The stored digest of every entity and tombstone that `merged` counts.
 SELECT held.*
