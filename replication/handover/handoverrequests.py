@@ -12,7 +12,6 @@ from aiohttp import web
 from catalog.client import Client, ClientError, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
-from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import HandoverRefused, LimitReached
@@ -35,9 +34,8 @@ from replication.handover.handovercopies import Unfit
 from replication.handover.handovergiving import load_given
 from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
-from replication.peers.handshake import PROBE_SECONDS, shake_hands, why_own
+from replication.peers.handshake import first_contact, shake_hands, why_own
 from replication.peers.linkerrors import NO_LINK, describe
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import (
     access_for,
     access_of_row,
@@ -189,11 +187,9 @@ async def _meet(
     if (refusal := why_refused(url, context.settings)) is not None:
         name = "to" if asks_consent else "from"
         raise InvalidAttribute(subject, name=name, error_detail=refusal)
-    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     check_credential(credential, url, context.settings, subject)
     access = await access_for(context, url, credential)
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = PacedClient(url, session, seconds, credential=access)
+    async with first_contact(context, url, access) as peer:
         try:
             found = await shake_hands(peer)
             if fault := why_own(context, found):
@@ -232,10 +228,8 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
         HandoverRefused
     """
     assert handover.theirs is not None
-    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = PacedClient(handover.peer, session, seconds, credential=access)
+    async with first_contact(context, handover.peer, access) as peer:
         try:
             await peer.abort_handover(handover.theirs)
         except ClientError as error:

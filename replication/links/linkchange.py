@@ -12,7 +12,6 @@ from aiohttp import web
 
 from catalog.client import ClientError, Credential, CursorExpired
 from catalog.context import CONTEXT, Context
-from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable, TargetUnusable, UnresolvedConflict
 from catalog.model.errors import BadRequest, InvalidAttribute
 from catalog.model.masking import counted
@@ -29,9 +28,8 @@ from replication.links.linkdefinitions import (
     members_of,
 )
 from replication.links.links import check_not_paused, existing_link
-from replication.peers.handshake import PROBE_SECONDS, loss_told, shake_hands, why_lost, why_own
+from replication.peers.handshake import first_contact, loss_told, shake_hands, why_lost, why_own
 from replication.peers.linkerrors import cause_of, describe
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import PeerAccess, access_of, given_credential
 from replication.store import allowances, linklosses
 from replication.store.linkcommands import pause, resume
@@ -189,9 +187,7 @@ async def check_moved(
         SourceUnusable, TargetUnusable: the catalog does not answer, is a different catalog, a
             different instance or the node itself, or has lost data.
     """
-    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = PacedClient(url, session, seconds, credential=credential)
+    async with first_contact(context, url, credential) as peer:
         try:
             found = await shake_hands(peer)
             fault = why_own(context, found)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import structlog
@@ -56,6 +57,16 @@ async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshak
         )
 
 
+@contextlib.asynccontextmanager
+async def first_contact(
+    context: Context, url: str, credential: Credential | None = None
+) -> AsyncIterator[PacedClient]:
+    """A client of a catalog that an operator names, which has little time to answer."""
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        yield PacedClient(url, session, seconds, credential=credential)
+
+
 async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
     """Ask a source for its identity.
 
@@ -83,9 +94,7 @@ async def probe(
     Raises:
         SourceUnusable: the source does not answer, offers no replication, or is this node.
     """
-    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = PacedClient(source, session, seconds, credential=credential)
+    async with first_contact(context, source, credential) as peer:
         try:
             found = await shake_hands(peer, count=True)
         except ClientError as error:

@@ -11,7 +11,6 @@ from aiohttp import web
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
-from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import ReplicaUnusable, UnresolvedConflict
@@ -35,8 +34,8 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.links.links import next_page
+from replication.peers.handshake import first_contact
 from replication.peers.linkerrors import NO_LINK, describe
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_for, check_credential, peer_credential
 from replication.sources.replicasurvey import Replica, meet_replica
 from replication.store import recoveries
@@ -49,7 +48,6 @@ from replication.store.recoveries import (
 )
 from replication.transfer.comparison import read_authorities
 
-_PROBE_SECONDS = 10.0
 _EVERYTHING = Touched(catalog_exclusive=True)
 
 
@@ -184,11 +182,9 @@ async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: s
             knows this authority.
     """
     own, known, instances = context.database.node.authority, set[str](), dict[object, str]()
-    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        for url, credential in shown.items():
-            access = await access_for(context, url, credential)
-            peer = PacedClient(url, session, seconds, credential=access)
+    for url, credential in shown.items():
+        access = await access_for(context, url, credential)
+        async with first_contact(context, url, access) as peer:
             replica = Replica(context=context, peer=peer)
             try:
                 found = await meet_replica(replica)
@@ -196,10 +192,10 @@ async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: s
             except ClientError as error:
                 fault = describe(error, url, NO_LINK).rstrip(".")
                 raise ReplicaUnusable(subject, source=url, error_detail=fault) from error
-            if other := instances.get(found.instance):
-                detail = f"it is the same catalog as {other}"
-                raise ReplicaUnusable(subject, source=url, error_detail=detail)
-            instances[found.instance] = url
+        if other := instances.get(found.instance):
+            detail = f"it is the same catalog as {other}"
+            raise ReplicaUnusable(subject, source=url, error_detail=detail)
+        instances[found.instance] = url
     if own not in known and len(known) <= MOST_NAMED:
         raise ReplicaUnusable(
             subject,

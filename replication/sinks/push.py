@@ -10,7 +10,6 @@ import structlog
 
 from catalog.client import BadAnswer, ClientError, Credential, JsonObject, Refused
 from catalog.context import Context
-from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
@@ -27,10 +26,9 @@ from replication.deciding.decide import CONFLICTS
 from replication.deciding.provenance import Copy
 from replication.feed.feed import lines_of
 from replication.feed.feedlines import write_end
-from replication.peers.handshake import FORCE, PROBE_SECONDS, shake_hands, why_own
+from replication.peers.handshake import FORCE, first_contact, shake_hands, why_own
 from replication.peers.keyhistories import tell_histories
 from replication.peers.linkerrors import cause_of, describe
-from replication.peers.pacedclient import PacedClient
 from replication.sources.ownlog import conflict_with, read_push_cursor, write_push_cursor
 from replication.store import linkconflicts
 from replication.store.loghistory import read_cursor
@@ -240,10 +238,8 @@ async def probe_target(
     Raises:
         TargetUnusable: the target does not answer, does not accept pushes, or is this node.
     """
-    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     node = context.database.node
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = PacedClient(target, session, seconds, credential=credential)
+    async with first_contact(context, target, credential) as peer:
         try:
             found = await shake_hands(peer, count=True)
             if not (fault := why_no_target(context, found)):
