@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import time
 import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from json import dumps
@@ -33,6 +36,7 @@ from catalog.model.masking import counted
 from catalog.model.timestamps import format_time, time_of
 
 if TYPE_CHECKING:
+    from replication.reconcile.repairrequests import RepairOutcome
     from replication.reconcile.report import ReconcileSummary
 
 # The exit codes besides 0 and 1.
@@ -279,6 +283,65 @@ def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     out.print(shown)
 
 
+@app.command("repair")
+def repair_by_plan(
+    directory: Annotated[
+        Path, typer.Argument(help="The directory that `concord reconcile --report` has written.")
+    ],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Repair this finding only, such as missing. Repeatable."),
+    ] = None,
+    rate: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Ask for so many entities in a second.")
+    ] = 1000,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before.")] = False,
+    token: catalogtokens.Token = None,
+    token_from: catalogtokens.TokenFrom = None,
+    tokens: catalogtokens.TokensFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have catalogs fetch again what a comparison has planned, after a look at the plan.
+
+    The plan is plan.parquet in the directory of the report. A catalog takes a copy only if its
+    epoch says so, so an old plan does no harm, and a plan can be executed twice. An execution that
+    was interrupted goes on where it ended.
+
+    Example: concord reconcile repair ./report --only missing --rate 200
+    """
+    from replication.reconcile.errors import ReconcileError
+    from replication.reconcile.findings import REPAIRABLE
+    from replication.reconcile.inputs.nodeinput import NodeInput
+    from replication.reconcile.storedplan import StoredPlan
+
+    if unknown := sorted({*(only or ())} - REPAIRABLE):
+        fail(f"No repair settles {', '.join(unknown)}.", f"Name some of {sorted(REPAIRABLE)}.")
+    wanted = [finding for finding in REPAIRABLE if finding in (only or ())]
+    plan = StoredPlan(directory=directory, only=wanted)
+    try:
+        counts = Counter((each.catalog, each.url, each.finding) for each in plan.left())
+        shown = table("catalog", "finding", "fetches")
+        for (name, _, finding), number in sorted(counts.items()):
+            shown.add_row(cell(name), finding, f"{number:,}")
+        err.print(shown if counts else "Nothing is left to repair.")
+        if counts and not yes and not typer.confirm("Have them fetched again?", err=True):
+            raise typer.Exit(NO)
+        named = sorted({f"{name}={url}" for name, url, _ in counts})
+        known = catalogtokens.tokens_of(named, token, token_from, tokens)
+        nodes = {
+            name: NodeInput(name=name, url=url, token=known.get(name)) for name, url, _ in counts
+        }
+        outcomes = plan.execute(
+            nodes, per_second=rate, progress=lambda line: err.print(f"[dim]{cell(line)}[/]")
+        )
+    except ReconcileError as error:
+        fail(error.message, error.hint)
+    if as_json:
+        print_json([asdict(each) for each in outcomes])
+        return
+    _show_repair(outcomes)
+
+
 def _show(summary: ReconcileSummary) -> None:
     names = [one.name for one in summary.catalogs]
     shown = table("finding", *names, "in all")
@@ -322,7 +385,13 @@ def _show(summary: ReconcileSummary) -> None:
         out.print(f"  [yellow]{cell(unread.reason)}[/] {cell(unread.advice)}")
     colour = "green" if summary.is_equal and not summary.unread else "yellow"
     out.print(f"[{colour}]{cell(summary.verdict())}[/]")
-    for outcome in summary.repair or ():
+    _show_repair(summary.repair or ())
+    for path in summary.paths:
+        out.print(f"  wrote {cell(str(path))}")
+
+
+def _show_repair(outcomes: Iterable[RepairOutcome]) -> None:
+    for outcome in outcomes:
         verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())
         out.print(
             f"  {outcome.catalog} fetched {counted(outcome.requested, 'origins')} again: {verdicts}"
@@ -333,8 +402,6 @@ def _show(summary: ReconcileSummary) -> None:
             out.print(f"    {outcome.withheld} are unsound at a source, and stay")
         for reset in outcome.resets:
             out.print(f"    link {cell(reset)}")
-    for path in summary.paths:
-        out.print(f"  wrote {cell(str(path))}")
 
 
 def _count(count: int) -> str:

@@ -70,6 +70,15 @@ class Difference:
         return self.authority, self.origin, self.catalog, self.finding in COPY_FINDINGS
 
 
+@dataclass(frozen=True, slots=True)
+class WantedRepair:
+    """An origin that a catalog should fetch again, the finding, and the epoch of the reference."""
+
+    origin: Origin
+    finding: FindingName
+    epoch: int | None
+
+
 class Findings(Protocol):
     """The differences, for reports and repairs."""
 
@@ -84,7 +93,7 @@ class Findings(Protocol):
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[Origin]:
+    ) -> Iterator[WantedRepair]:
         """The origins that a catalog should fetch again, parents before their children.
 
         Args:
@@ -122,12 +131,14 @@ class FindingsList:
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[Origin]:
-        origins = self._wanted(catalog, authorities) - self._spoilt(sources)
-        yield from sorted(origins, key=lambda one: (depth(one.xid), one.xid, one.authority))
+    ) -> Iterator[WantedRepair]:
+        wanted = self._wanted(catalog, authorities)
+        origins = wanted.keys() - self._spoilt(sources)
+        for origin in sorted(origins, key=lambda one: (depth(one.xid), one.xid, one.authority)):
+            yield wanted[origin]
 
     def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
-        return len(self._wanted(catalog, authorities) & self._spoilt(sources))
+        return len(self._wanted(catalog, authorities).keys() & self._spoilt(sources))
 
     def write(self, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
@@ -135,11 +146,14 @@ class FindingsList:
         table = pa.Table.from_pylist([asdict(one) for one in self.differences], _schema())
         pq.write_table(table, path / "part-00000.parquet", compression="zstd")
 
-    def _wanted(self, catalog: str, authorities: Collection[str]) -> set[Origin]:
+    def _wanted(self, catalog: str, authorities: Collection[str]) -> dict[Origin, WantedRepair]:
+        """The repairs by origin; of several findings about a copy, the first by name."""
+        found = sorted(self._repairable(), key=lambda one: one.finding, reverse=True)
         return {
-            Origin(one.authority, one.origin)
-            for one in self._repairable()
+            origin: WantedRepair(origin, one.finding, one.reference_epoch)
+            for one in found
             if one.catalog == catalog and one.authority in authorities
+            for origin in [Origin(one.authority, one.origin)]
         }
 
     def _spoilt(self, sources: Collection[str]) -> set[Origin]:

@@ -24,6 +24,7 @@ from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.findings import FindingsList
 from replication.reconcile.inputs.input import Input, OpenedInput
 from replication.reconcile.keysurvey import survey_keys
+from replication.reconcile.repairplan import planned
 from replication.reconcile.repairrequests import RepairOutcome
 from replication.reconcile.repairrequests import repair as repair_catalogs
 from replication.reconcile.report import (
@@ -186,10 +187,10 @@ def _reconcile(
             with stages.stage("deep", "comparing attributes"):
                 shown = (one for found in samples.values() for one in found)
                 attributes = differing_attributes(shown, surveyed)
-        outcomes = None
+        outcomes, lost = None, {each.name for each in shrunk}
         if repair:
             with stages.stage("repair", "repairing"):
-                outcomes = _repair(plan, compared, {each.name for each in shrunk}, stages)
+                outcomes = _repair(plan, compared, lost, stages)
         summary = _summary(startedat, plan, compared, outcomes, report, stages)
         summary = replace(
             summary,
@@ -201,8 +202,13 @@ def _reconcile(
             commands=_commands(summary, surveyed),
         )
         if report:
-            write_report(report, summary, compared.findings)
+            actions = planned(compared.findings, plan.topology, plan.catalogs, lost, _in_silence)
+            write_report(report, summary, compared.findings, actions)
     return summary
+
+
+def _in_silence(line: str) -> None:
+    """No progress: the same lines come where the plan is executed."""
 
 
 def _commands(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 
 from catalog.client import Client
 from catalog.model.entity import Origin
@@ -18,9 +18,11 @@ from catalog.operations.links import LinkReset
 from catalog.operations.peers import MOST_ORIGINS, Repairs, UnresolvedOrigin, WantedOrigins
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.findings import COPY_FINDINGS, Findings
+from replication.reconcile.repairplan import in_order, planned
 from replication.reconcile.topology import Places, Topology
 
 MOST_UNRESOLVED = 20
+MOST_AT_ONCE = MOST_ORIGINS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,10 @@ class RepairOutcome:
     withheld: int = 0
     resets: tuple[str, ...] = ()
 
-    def plus(
-        self, requested: int, verdicts: Mapping[str, int], unresolved: Sequence[str]
-    ) -> RepairOutcome:
-        counts = Counter(self.verdicts) + Counter(verdicts)
+    def plus(self, requested: int, repairs: Repairs) -> RepairOutcome:
+        """The outcome with the answer to a further request."""
+        counts = Counter(self.verdicts) + Counter(repairs.verdicts)
+        unresolved = map(_text, repairs.unresolved)
         return replace(
             self,
             requested=self.requested + requested,
@@ -69,40 +71,29 @@ def repair(
     shrunk: Collection[str],
     progress: Callable[[str], None],
 ) -> tuple[RepairOutcome, ...]:
-    """Have the catalogs fetch again the origins with repairable differences.
-
-    Catalogs nearer to an authority go first, because a catalog can fetch only entities of its
-    source. Parents go before their children, because a child needs its parent in the catalog.
+    """Execute the plan of the repair, and reset links that cannot fetch single entities.
 
     Args:
-        shrunk: the names of catalogs that may have lost entities. Repairs do not fetch from a
-            shrunk catalog, so a catalog with a link from a shrunk catalog is not repaired.
+        shrunk: see `planned`.
 
     Raises:
         ReconcileError: a catalog refuses a request, or can't be reached; earlier repairs stay.
     """
     outcomes = {catalog.name: RepairOutcome(catalog=catalog.name) for catalog in catalogs}
     missed: dict[str, set[str]] = {catalog.name: set() for catalog in catalogs}
-    for position, authorities in _in_order(findings, topology, len(catalogs)):
-        node, sources = catalogs[position].node, topology.sources[position]
-        name = topology.names[position]
-        if node is None:
-            progress(f"{name} is not repaired, as it was not read from a running node")
-            continue
-        if doubtful := sorted({*shrunk} & {*sources}):
-            names = " and ".join(doubtful)
-            progress(f"{name} is not repaired, as it fetches from {names}")
-            continue
-        origins = findings.repairs(name, authorities, sources)
-        while batch := list(islice(origins, MOST_ORIGINS)):
+    nodes = {catalog.name: catalog.node for catalog in catalogs if catalog.node is not None}
+    actions = planned(findings, topology, catalogs, shrunk, progress)
+    for name, of_catalog in groupby(actions, key=lambda each: each.catalog):
+        while batch := [each.key for each in islice(of_catalog, MOST_AT_ONCE)]:
             progress(f"{name} fetches {len(batch)} origins again")
-            repairs = node.call(partial(_ask, origins=batch))
+            repairs = nodes[name].call(partial(fetch_again, origins=batch))
             missed[name] |= {each.authority for each in repairs.unresolved}
-            shown = [*map(_text, repairs.unresolved)]
-            outcomes[name] = outcomes[name].plus(len(batch), repairs.verdicts, shown)
-        withheld = findings.withheld(name, authorities, sources)
-        outcome = outcomes[name]
-        outcomes[name] = replace(outcome, withheld=outcome.withheld + withheld)
+            outcomes[name] = outcomes[name].plus(len(batch), repairs)
+    for position, authorities in in_order(findings, topology):
+        name, sources = topology.names[position], topology.sources[position]
+        if name in nodes and not {*shrunk} & {*sources}:
+            withheld = outcomes[name].withheld + findings.withheld(name, authorities, sources)
+            outcomes[name] = replace(outcomes[name], withheld=withheld)
     suspects = {
         **dict.fromkeys(_spoilt_catalogs(findings), "has unsigned, forged or damaged copies"),
         **dict.fromkeys(shrunk, "has far fewer entities than before"),
@@ -113,24 +104,8 @@ def repair(
     return tuple(one for one in outcomes.values() if one.requested or one.withheld)
 
 
-def _in_order(
-    findings: Findings, topology: Topology, catalogs: int
-) -> Iterator[tuple[int, set[str]]]:
-    """Pairs of a catalog's position and the authorities to fetch, in the order of the repair.
-
-    The catalog's own authority is left out, because a catalog cannot fetch its own entities.
-    """
-    authorities = findings.authorities()
-    # Hops from 1 leave out the catalog's own authority, and an authority without a path has the
-    # greatest number of hops, so its origins come last.
-    for hops in range(1, catalogs + 1):
-        for position, name in enumerate(topology.names):
-            found = authorities.get(name, {})
-            if at_hops := {one for one in found if topology.hops(position, one) == hops}:
-                yield position, at_hops
-
-
-async def _ask(client: Client, origins: Sequence[Origin]) -> Repairs:
+async def fetch_again(client: Client, *, origins: Sequence[Origin]) -> Repairs:
+    """Ask a catalog to fetch up to `MOST_AT_ONCE` origins again."""
     return await client.repair(WantedOrigins.of(origins))
 
 

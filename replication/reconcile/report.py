@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from replication.reconcile.findings import (
     Difference,
     Findings,
 )
+from replication.reconcile.repairplan import JOURNAL_FILE, PLAN_FILE, RepairAction, write_plan
 from replication.reconcile.repairrequests import RepairOutcome
 from replication.reconcile.shrinkage import ShrunkCatalog
 from replication.reconcile.uncompared import Uncompared
@@ -219,15 +220,19 @@ class ReconcileSummary:
 
 def paths_in(directory: Path) -> tuple[Path, ...]:
     """The files that a run writes into a directory, in order, without `_SUCCESS`."""
-    return tuple(directory / name for name in (FINDINGS_FILE, SUMMARY_FILE, REPORT_FILE))
+    return tuple(directory / name for name in (FINDINGS_FILE, PLAN_FILE, SUMMARY_FILE, REPORT_FILE))
 
 
-def write_report(directory: Path, summary: ReconcileSummary, findings: Findings) -> None:
+def write_report(
+    directory: Path, summary: ReconcileSummary, findings: Findings, actions: Iterable[RepairAction]
+) -> None:
     """Write the files of a run over the files of an earlier run, `_SUCCESS` last."""
     directory.mkdir(parents=True, exist_ok=True)
     # A reader relies on `_SUCCESS`: without it, the files may be of two runs, or incomplete.
     (directory / SUCCESS_FILE).unlink(missing_ok=True)
     findings.write(directory / FINDINGS_FILE)
+    write_plan(directory / PLAN_FILE, actions)
+    (directory / JOURNAL_FILE).unlink(missing_ok=True)
     document = orjson.dumps(summary.to_document(), option=orjson.OPT_INDENT_2)
     (directory / SUMMARY_FILE).write_bytes(document + b"\n")
     (directory / REPORT_FILE).write_text(render(summary), encoding="utf-8")

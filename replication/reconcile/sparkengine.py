@@ -23,6 +23,7 @@ from replication.reconcile.findings import (
     Counts,
     Difference,
     Findings,
+    WantedRepair,
     by_catalog,
     counts_of,
 )
@@ -145,14 +146,15 @@ class FindingsFrame:
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[Origin]:
+    ) -> Iterator[WantedRepair]:
         wanted = self._wanted(catalog, authorities)
         origins = wanted.join(self._spoilt(sources), ["authority", "origin"], "left_anti").orderBy(
             F.size(F.split("origin", "/")), "origin", "authority"
         )
         # The iterator holds one partition at a time, since differences may exceed the memory.
         for row in origins.toLocalIterator():
-            yield Origin(row["authority"], row["origin"])
+            origin = Origin(row["authority"], row["origin"])
+            yield WantedRepair(origin, row["finding"], row["epoch"])
 
     def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
         wanted = self._wanted(catalog, authorities)
@@ -165,8 +167,8 @@ class FindingsFrame:
         return (
             self._repairable()
             .where((F.col("catalog") == catalog) & F.col("authority").isin(*authorities))
-            .select("authority", "origin")
-            .distinct()
+            .groupBy("authority", "origin")
+            .agg(F.min("finding").alias("finding"), F.max("reference_epoch").alias("epoch"))
         )
 
     def _spoilt(self, sources: Collection[str]) -> DataFrame:

@@ -131,6 +131,7 @@ def test_every_difference_is_reported_with_all_files(
     assert summary.unverifiable == 1
     assert {path.name for path in tmp_path.iterdir()} == {
         "findings.parquet",
+        "plan.parquet",
         "summary.json",
         "report.html",
         "_SUCCESS",
