@@ -91,7 +91,7 @@ def compare(
     """
     topology = plan.topology
     requests = len(plan.requests)
-    with engine.read(plan) as rows:
+    with engine.read(plan, stages.progress) as rows:
         with stages.stage("read", f"reading {plan.buckets:,} buckets in {requests} requests"):
             counts = _count_by_catalog(engine, rows, len(plan.catalogs))
             signatures = {} if plan.keys is None else _count_signatures(engine, rows)
@@ -177,7 +177,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
     }
     buckets = {bucket(one.authority, one.xid) for one in origins | rivals}
     with (
-        engine.read(plan.again(buckets)) as rows,
+        engine.read(plan.again(buckets), _in_silence) as rows,
         find_differences(engine, rows, plan.topology) as found,
     ):
         again = _differences(engine, found.described(is_few=True)) if found.number else []
@@ -186,6 +186,10 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
     kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
     position = plan.topology.names.index
     return sorted(kept, key=lambda one: (*one.key[:2], position(one.catalog), one.key[3]))
+
+
+def _in_silence(line: str) -> None:
+    """No progress: the second reading is short."""
 
 
 def _has_moved(before: Difference, now: Difference) -> bool:

@@ -16,6 +16,7 @@ from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.copysignatures import SignatureCheck
 from replication.reconcile.digestrows import ROWS, BucketRange, rows_within
 from replication.reconcile.findings import Difference, Findings, FindingsList
+from replication.reconcile.readprogress import progress_of
 from replication.reconcile.rule import Statement
 
 MOST_ROWS = 1_000_000
@@ -39,7 +40,7 @@ class DuckdbEngine:
         self._database.close()
 
     @contextmanager
-    def read(self, plan: BucketPlan) -> Iterator[str]:
+    def read(self, plan: BucketPlan, progress: Callable[[str], None]) -> Iterator[str]:
         check = None if plan.keys is None else SignatureCheck.of(plan.keys)
 
         def read(request: tuple[int, BucketRange]) -> list[pa.RecordBatch]:
@@ -48,7 +49,8 @@ class DuckdbEngine:
             return list(rows_within(given, catalog, buckets, verify=plan.verify, check=check))
 
         with ThreadPoolExecutor(max_workers=_READS_AT_ONCE) as pool:
-            batches = [batch for part in pool.map(read, plan.requests) for batch in part]
+            parts = progress_of(pool.map(read, plan.requests), plan.rows, progress)
+            batches = [batch for part in parts for batch in part]
         with self.hashed(pa.Table.from_batches(batches, ROWS)) as rows:
             yield rows
 

@@ -15,8 +15,13 @@ from replication.reconcile.rule import Statement
 class Engine(Protocol):
     """Executes queries. A frame is the name of a relation that later queries can read."""
 
-    def read(self, plan: BucketPlan) -> AbstractContextManager[str]:
+    def read(
+        self, plan: BucketPlan, progress: Callable[[str], None]
+    ) -> AbstractContextManager[str]:
         """A frame of the rows that a plan reads, with the hashes that the rule needs.
+
+        Args:
+            progress: receives a line from time to time, while the work takes long.
 
         Raises:
             CatalogUnread: a catalog could not be read, or sent malformed rows.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +32,8 @@ from replication.reconcile.findings import (
 from replication.reconcile.rule import Statement
 from replication.reconcile.sparksource import digest_rows
 
+_EVERY_SECONDS = 5.0
+
 
 class SparkEngine:
     """Executes queries in a Spark session; a frame is the name of a temporary view."""
@@ -38,8 +42,11 @@ class SparkEngine:
         self._session = session
 
     @contextmanager
-    def read(self, plan: BucketPlan) -> Iterator[str]:
-        with self.cached(hashed(digest_rows(self._session, plan))) as rows:
+    def read(self, plan: BucketPlan, progress: Callable[[str], None]) -> Iterator[str]:
+        with (
+            self.cached(hashed(digest_rows(self._session, plan))) as rows,
+            _told(self._session, progress),
+        ):
             yield rows
 
     @contextmanager
@@ -103,6 +110,29 @@ class SparkEngine:
     def findings(self, frame: str) -> Iterator[Findings]:
         with self.keep(frame) as kept:
             yield FindingsFrame(self._session.table(kept))
+
+
+@contextmanager
+def _told(session: SparkSession, progress: Callable[[str], None]) -> Iterator[None]:
+    """Tell the share of the tasks that are done, every few seconds, while the context is open."""
+    tracker, is_over, began = session.sparkContext.statusTracker(), Event(), time.monotonic()
+
+    def tell() -> None:
+        while not is_over.wait(_EVERY_SECONDS):
+            found = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+            stages = [stage for stage in found if stage is not None and stage.numTasks]
+            if tasks := sum(stage.numTasks for stage in stages):
+                done = sum(stage.numCompletedTasks for stage in stages)
+                seconds = time.monotonic() - began
+                progress(f"{done / tasks:.0%} of {tasks:,} tasks of this step, {seconds:.0f} s")
+
+    thread = Thread(target=tell, name="progress of Spark", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def hashed(rows: DataFrame) -> DataFrame:
