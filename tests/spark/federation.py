@@ -69,9 +69,18 @@ class Row:
         return self.computed if verify or self.stored is None else self.stored
 
 
+def _set_event() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
 @dataclass(slots=True)
 class Node:
-    """A catalog. `faults` replace the answers to the next requests for rows."""
+    """A catalog. `faults` replace the answers to the next requests for rows.
+
+    Requests for rows wait until `answers` is set.
+    """
 
     name: str
     url: str
@@ -94,6 +103,7 @@ class Node:
     resets: list[tuple[str, bool]] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
     takes_results: bool = True
+    answers: threading.Event = field(default_factory=_set_event)
 
     @property
     def given(self) -> NodeInput:
@@ -330,6 +340,7 @@ class _Server:
         fault = node.faults.pop(0) if node.faults else None
         if isinstance(fault, web.Response):
             return fault
+        await asyncio.to_thread(node.answers.wait)
         start, stop = int(request.query["from"]), int(request.query["to"])
         assert 0 <= start < stop <= BUCKETS
         text = node.csv(
