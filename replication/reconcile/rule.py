@@ -11,8 +11,8 @@ the origin, and each column of each catalog has one flat aggregate. (An aggregat
 string would make Spark sort instead of hash.) `described` adds the readable strings for the few
 origins that differ.
 
-The relation `{rows}` has the columns of `digestrows.ROWS` and four hashes: `h1` and `h2` of the
-origin, `xid_hash` and `authority_hash`.
+The relation `{rows}` has the columns of `digestrows.ROWS` and two hashes of the origin, `h1` and
+`h2`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from dataclasses import dataclass, field, fields
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.copysignatures import DAMAGED, DETAILS, UNSIGNED
 from replication.reconcile.findings import COPY_FINDINGS, FINDINGS, Difference
-from replication.reconcile.topology import Coverage, Topology
+from replication.reconcile.topology import WHOLE_CATALOG, Topology
 
 _CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
 _NO_FINDING = 0
 _NO_OWNER = -1
 _NEVER = 2**63 - 1
 _COMPARED = ("epoch", "deleted", "fp")
-_PER_CATALOG = (*_COMPARED, "contested")
 _SHOWN = ("authority", "origin", "xid", "epoch", "deleted", "digest", "changedat")
 _BIT = "(CAST(1 AS BIGINT) << {})"
 
@@ -48,7 +47,6 @@ _FINDING = f"""CASE
     WHEN epoch IS NULL AND (reference_epoch IS NULL OR reference_deleted = 1
         OR (expected & {_BIT.format("catalog")}) = 0) THEN {_NO_FINDING}
     WHEN epoch IS NULL THEN {_CODES["missing"]}
-    WHEN contested = 1 AND deleted = 0 THEN {_CODES["collided"]}
     WHEN reference_epoch IS NULL AND deleted = 1 THEN {_NO_FINDING}
     WHEN reference_epoch IS NULL THEN {_CODES["orphaned"]}
     WHEN deleted = 1 AND reference_deleted = 1 THEN {_NO_FINDING}
@@ -82,74 +80,92 @@ class Statement:
 def origins_of(topology: Topology) -> Statement:
     """A row for each origin of `{rows}`, with the columns of the copy at every catalog."""
     arguments: dict[str, str] = {}
+    numbers = _numbers(topology)
     per_catalog = "".join(
-        f",\n    max(CASE WHEN catalog = {catalog} THEN {name} END) AS {name}_{catalog}"
+        f",\n        max(CASE WHEN catalog = {catalog} THEN {name} END) AS {name}_{catalog}"
         for catalog in range(len(topology.names))
-        for name in _PER_CATALOG
+        for name in _COMPARED
     )
-    # Two authorities share few xids, and without the hint Spark would shuffle every row to join.
+    # An origin has one authority, so what depends on the authority is decided once for an origin.
     text = f"""
-WITH shared AS (
-    SELECT catalog, xid_hash FROM {{rows}} WHERE NOT deleted
-    GROUP BY catalog, xid_hash HAVING min(authority_hash) <> max(authority_hash)
-), marked AS (
-    SELECT /*+ BROADCAST(s) */ r.catalog, r.h1, r.h2, r.epoch, r.fp, r.signature,
-        CAST(r.deleted AS INT) AS deleted,
-        CASE WHEN s.xid_hash IS NULL THEN 0 ELSE 1 END AS contested,
-        {_BIT.format("r.catalog")} AS bit,
-        {_owner(topology, arguments)} AS owner,
-        {_expected(topology, arguments)} AS expected
+WITH numbered AS (
+    SELECT catalog, h1, h2, epoch, fp, signature, CAST(deleted AS INT) AS deleted,
+        {_BIT.format("catalog")} AS bit,
+        {_number(numbers, arguments)} AS number,
+        {_selected(topology, numbers, arguments)} AS selected
     FROM {{rows}} AS r
-    LEFT JOIN shared AS s ON s.catalog = r.catalog AND s.xid_hash = r.xid_hash
+), held AS (
+    SELECT h1, h2,
+        max(number) AS number,
+        max(selected) AS selected,
+        count(*) AS copies,
+        bit_or(bit) AS present,
+        bit_or(CASE WHEN signature = {UNSIGNED} THEN bit ELSE 0 END) AS unsigned,
+        bit_or(CASE WHEN signature > {UNSIGNED} AND signature < {DAMAGED} THEN bit ELSE 0 END)
+            AS forged,
+        bit_or(CASE WHEN signature = {DAMAGED} THEN bit ELSE 0 END) AS damaged,
+        min(epoch) AS least_epoch, max(epoch) AS most_epoch,
+        min(fp) AS least_fp, max(fp) AS most_fp{per_catalog}
+    FROM numbered GROUP BY h1, h2
 )
-SELECT h1, h2,
-    max(owner) AS owner,
-    max(expected) AS expected,
-    count(*) AS copies,
-    bit_or(bit) AS present,
-    bit_or(CASE WHEN signature = {UNSIGNED} THEN bit ELSE 0 END) AS unsigned,
-    bit_or(CASE WHEN signature > {UNSIGNED} AND signature < {DAMAGED} THEN bit ELSE 0 END)
-        AS forged,
-    bit_or(CASE WHEN signature = {DAMAGED} THEN bit ELSE 0 END) AS damaged,
-    min(epoch) AS least_epoch, max(epoch) AS most_epoch,
-    min(fp) AS least_fp, max(fp) AS most_fp,
-    max(contested) AS most_contested{per_catalog}
-FROM marked GROUP BY h1, h2"""
+SELECT *,
+    CASE WHEN number < {len(topology.names)} THEN number ELSE {_NO_OWNER} END AS owner,
+    {_whole(topology, numbers)} | selected AS expected
+FROM held"""
     return Statement(text, arguments)
 
 
-def _owner(topology: Topology, arguments: dict[str, str]) -> str:
-    """SQL for the position of the authority's own catalog, or `_NO_OWNER`."""
+def _numbers(topology: Topology) -> dict[str, int]:
+    """A number for each authority that is compared or covered; an owner has its own position."""
+    covered = (authority for each in topology.coverage for authority in each)
+    named = dict.fromkeys((*topology.authorities, *sorted(covered)))
+    return {authority: number for number, authority in enumerate(named)}
+
+
+def _number(numbers: Mapping[str, int], arguments: dict[str, str]) -> str:
+    """SQL for the number of a row's authority, or `_NO_OWNER`."""
     cases = ""
-    for position, authority in enumerate(topology.authorities):
-        arguments[f"owner{position}"] = authority
-        cases += f" WHEN r.authority = :owner{position} THEN {position}"
+    for authority, number in numbers.items():
+        arguments[f"authority{number}"] = authority
+        cases += f" WHEN r.authority = :authority{number} THEN {number}"
     return f"CASE{cases} ELSE {_NO_OWNER} END"
 
 
-def _expected(topology: Topology, arguments: dict[str, str]) -> str:
-    """SQL for a mask with a bit for each catalog that should carry the origin."""
-    bits = (
-        f"CASE WHEN {_covered(by_authority, arguments)} THEN CAST({1 << position} AS BIGINT)"
-        " ELSE CAST(0 AS BIGINT) END"
-        for position, by_authority in enumerate(topology.coverage)
-    )
+def _whole(topology: Topology, numbers: Mapping[str, int]) -> str:
+    """SQL for a mask of the catalogs that should carry everything of an origin's authority."""
+    masks = dict.fromkeys(numbers.values(), 0)
+    for position, by_authority in enumerate(topology.coverage):
+        for authority, coverage in by_authority.items():
+            if coverage.subtrees >= WHOLE_CATALOG:
+                masks[numbers[authority]] |= 1 << position
+    cases = " ".join(f"WHEN {number} THEN {mask}" for number, mask in masks.items())
+    return f"CAST(CASE number {cases} ELSE 0 END AS BIGINT)"
+
+
+def _selected(topology: Topology, numbers: Mapping[str, int], arguments: dict[str, str]) -> str:
+    """SQL for a mask of the catalogs that should carry an origin by its path."""
+    bits = ["CAST(0 AS BIGINT)"]
+    for position, by_authority in enumerate(topology.coverage):
+        conditions = [
+            _covered(numbers[authority], path, arguments)
+            for authority, coverage in by_authority.items()
+            if not coverage.subtrees >= WHOLE_CATALOG
+            for path in sorted(coverage.subtrees)
+        ]
+        if conditions:
+            is_covered = " OR ".join(conditions)
+            bits.append(f"CASE WHEN {is_covered} THEN CAST({1 << position} AS BIGINT) ELSE 0 END")
     return " | ".join(f"({bit})" for bit in bits)
 
 
-def _covered(by_authority: Mapping[str, Coverage], arguments: dict[str, str]) -> str:
-    conditions = ["false"]
-    for authority, coverage in by_authority.items():
-        for path in sorted(coverage.subtrees):
-            number = len(arguments)
-            arguments[f"authority{number}"], arguments[f"path{number}"] = authority, path
-            arguments[f"below{number}"] = f"{path}/"
-            # `left` instead of LIKE, since an id may contain the wildcard `_`.
-            conditions.append(
-                f"(r.authority = :authority{number} AND (r.origin = :path{number}"
-                f" OR left(r.origin, {len(path) + 1}) = :below{number}))"
-            )
-    return f"({' OR '.join(conditions)})"
+def _covered(authority: int, path: str, arguments: dict[str, str]) -> str:
+    number = len(arguments)
+    arguments[f"path{number}"], arguments[f"below{number}"] = path, f"{path}/"
+    # `left` instead of LIKE, since an id may contain the wildcard `_`.
+    return (
+        f"(r.authority = :authority{authority} AND (r.origin = :path{number}"
+        f" OR left(r.origin, {len(path) + 1}) = :below{number}))"
+    )
 
 
 def differences_in(topology: Topology) -> Statement:
@@ -171,7 +187,7 @@ def differences_in(topology: Topology) -> Statement:
     text = f"""
 WITH suspects AS (
     SELECT *, {owner_bit} AS owner_bit, {", ".join(sound)} FROM {{origins}}
-    WHERE least_epoch <> most_epoch OR least_fp <> most_fp OR most_contested = 1
+    WHERE least_epoch <> most_epoch OR least_fp <> most_fp
         OR (expected & (~present)) <> 0
         OR (owner <> {_NO_OWNER} AND (present & ({owner_bit})) = 0)
         OR {spoilt} <> 0
@@ -189,7 +205,7 @@ WITH suspects AS (
 ), copies AS (
     SELECT h1, h2, owner, expected, unsigned, forged, damaged, reference, c.catalog,
         {", ".join(_at("reference", name, catalogs, f"reference_{name}") for name in _COMPARED)},
-        {", ".join(_at("c.catalog", name, catalogs, name) for name in _PER_CATALOG)}
+        {", ".join(_at("c.catalog", name, catalogs, name) for name in _COMPARED)}
     FROM referred CROSS JOIN ({_values(catalogs)}) AS c(catalog)
 ), judged AS (
     SELECT h1, h2, catalog, reference,
@@ -284,7 +300,7 @@ def described(topology: Topology, *, is_few: bool) -> Statement:
     text = f"""
 WITH asked AS (
     SELECT h1, h2, catalog, authority, path FROM {{copies}}
-    WHERE code IN ({_CODES["missing"]}, {_CODES["collided"]})
+    WHERE code = {_CODES["missing"]}
 ), paths AS (
     SELECT DISTINCT catalog, path FROM asked
 ), holders AS (

@@ -141,12 +141,7 @@ def hashed(rows: DataFrame) -> DataFrame:
     An origin has two independent hashes; both collide together in one of 10^22 runs.
     """
     origin = (F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2))
-    return rows.select(
-        "*",
-        *origin,
-        F.xxhash64("xid").alias("xid_hash"),
-        F.xxhash64("authority").alias("authority_hash"),
-    )
+    return rows.select("*", *origin)
 
 
 @dataclass(frozen=True, slots=True)

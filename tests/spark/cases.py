@@ -136,19 +136,6 @@ CASES: dict[str, Case] = {
         ),
         found=frozenset({(OWNER_A, _g("taken"), "b", "collided")}),
     ),
-    "two authorities at one xid are collided": Case(
-        copies=(
-            *_everywhere(_g("shared")),
-            copy(B, _g("other"), authority=OWNER_B),
-            copy(C, _g("other"), authority=OWNER_B, xid=_g("shared")),
-        ),
-        found=frozenset(
-            {
-                (OWNER_A, _g("shared"), "c", "collided"),
-                (OWNER_B, _g("other"), "c", "collided"),
-            }
-        ),
-    ),
     "a replica under another xid is compared by its origin": _case(
         copy(A, _g("mapped")), copy(B, _g("mapped"), xid="/groups/a-mapped"), copy(C, _g("mapped"))
     ),

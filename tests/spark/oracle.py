@@ -109,8 +109,6 @@ def _finding(
         if reference is None or reference.deleted or not is_expected:
             return None
         return "collided" if rival else "missing"
-    if rival and not copy.deleted:
-        return "collided"
     if reference is None:
         return None if copy.deleted else "orphaned"
     if copy.deleted and reference.deleted:
