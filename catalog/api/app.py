@@ -1,4 +1,4 @@
-"""Assembles the HTTP application of a node."""
+"""Assembles the HTTP application of a node, with the routes of the native API."""
 
 from __future__ import annotations
 
@@ -10,25 +10,94 @@ from aiohttp import hdrs, web
 
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
+from catalog.access.rulerequests import routes as rules
+from catalog.access.tokenrequests import routes as tokens
+from catalog.api import selfdescription
 from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
+from catalog.api.apply import get_apply, post_apply
+from catalog.api.entitywrite import handle_entity, redirect
+from catalog.api.openapi import get_openapi
 from catalog.api.requesttarget import answer_options, methods_of_route
-from catalog.api.routes import entity_routes
-from catalog.api.routes import routes as native_routes
+from catalog.api.validate import post_message
+from catalog.audit.auditrequests import routes as audit
 from catalog.audit.audittrail import note_last_refused
 from catalog.context import CONTEXT, SHARED, SharedState
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.body import BODY_MEMORY, BodyMemory
 from catalog.http.clientconnections import protocol_options
 from catalog.http.positionwait import LINK_WAITS, LinkWaits
-from catalog.http.route import ROUTES, Route
+from catalog.http.route import ROUTES, Route, reads, writes
 from catalog.http.stream import RENEW, add_stream_shares
 from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
+from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation
 from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
+from catalog.subscriptions.routes import routes as subscriptions
 from catalog.web.admit import renew
 from catalog.web.door import Door
 from catalog.web.finish import finish
+
+_MESSAGES = tuple(
+    f"{path}{version}"
+    for path in (
+        "/validate/messagegroups/{messagegroupid}/messages/{messageid}",
+        "/validate/endpoints/{endpointid}/messages/{messageid}",
+    )
+    for version in ("", "/versions/{versionid}")
+)
+
+
+def _configures(method: str, name: str) -> Operation:
+    """The operation that replaces or changes a part of the configuration."""
+    return Operation(method=method, path=f"/{name}", needs=Permission.ADMINISTER, capability=name)
+
+
+native_routes: Sequence[Route] = (
+    reads("/model", selfdescription.get_model, capability="model"),
+    reads("/modelsource", selfdescription.get_modelsource, capability="modelsource"),
+    Route(_configures("PUT", "modelsource"), selfdescription.put_modelsource),
+    reads("/export", selfdescription.get_export, capability="export"),
+    reads("/capabilities", selfdescription.get_capabilities, capability="capabilities"),
+    Route(_configures("PUT", "capabilities"), selfdescription.put_capabilities),
+    Route(_configures("PATCH", "capabilities"), selfdescription.put_capabilities),
+    reads("/capabilitiesoffered", selfdescription.get_offered, capability="capabilitiesoffered"),
+    reads("/.well-known/xregistry", selfdescription.get_registries),
+    reads("/.xregistry", selfdescription.get_registries),
+    reads("/openapi.json", get_openapi),
+    # POST needs the right to read only, since a check of a message writes nothing.
+    *(
+        Route(Operation(method="POST", path=path, needs=Permission.READ), post_message)
+        for path in _MESSAGES
+    ),
+    reads("/apply", get_apply),
+    writes("POST", "/apply", post_apply),
+    *subscriptions,
+    *tokens,
+    *rules,
+    *audit,
+)
+_ENTITY = "/{path:.*}"
+_SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"
+entity_routes: Sequence[Route] = (
+    # A redirect of a write needs no right to write: the redirected request is checked on its own.
+    Route(Operation(method=ANY_METHOD, path=_SHORT, needs=Permission.READ), redirect),
+    # Only the body reveals that a PUT of the registry changes the configuration, so `answer_write`
+    # asks for the permission itself. An answer from the cache needs no deadline.
+    *(
+        Route(
+            Operation(
+                method=method,
+                path=_ENTITY,
+                needs=Permission.READ if method in READING else Permission.WRITE,
+                has_head=False,
+                is_bounded=False,
+            ),
+            handle_entity,
+        )
+        for method in (*READING, ANY_METHOD)
+    ),
+)
 
 
 def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Application:

@@ -1,4 +1,7 @@
-"""Handles PUT, PATCH, POST and DELETE of entities: each request is one interaction."""
+"""Handles the paths of entities: PUT, PATCH, POST and DELETE, and reads by path or short URL.
+
+The model defines the paths. Each write is one interaction.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,37 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.access.identity import demand
-from catalog.api.documents import read_registry
-from catalog.api.entityread import answer_loaded, load
+from catalog.api.answercache import ANSWERS
+from catalog.api.documents import as_document, read_registry
+from catalog.api.entityread import answer_loaded, answer_read, load
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
 from catalog.api.readplan import ReadPlan
 from catalog.api.reconfigure import CONFIGURABLE, reconfiguration_in
 from catalog.api.requestflags import NO_FLAGS, read_answer_flags, read_write_flags
-from catalog.api.requesttarget import RequestTarget
+from catalog.api.requesttarget import (
+    RequestTarget,
+    answer_options,
+    check_method,
+    methods_of,
+    parse_path,
+)
 from catalog.api.writeanswer import answer_deleted, answer_written
-from catalog.context import Context
+from catalog.context import CONTEXT, Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.conditions import condition_on
-from catalog.http.stream import DEADLINE
+from catalog.http.positionwait import WAIT_FOR
+from catalog.http.stream import DEADLINE, bounded
 from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.errors import ExtraXregistryHeader, NotFound
+from catalog.model.errors import ExtraXregistryHeader, NotFound, XRegistryError
 from catalog.model.interaction import Interaction, VersionDocument
 from catalog.model.roles import Permission
 from catalog.model.schema import Model
+from catalog.model.shortpath import key_in
 from catalog.store import entities as store
 from catalog.store.database import Connection
+from catalog.store.entities import find_by_key
 from catalog.writing.transaction import Condition
 
 _SET = frozenset(CONFIGURABLE)
@@ -215,3 +228,86 @@ def condition_of(
         return answer_loaded(plan, await load(connection, plan))
 
     return condition_on(request, None if target.kind == "collection" else read)
+
+
+async def handle_entity(request: web.Request) -> web.StreamResponse:
+    """Answer any method on any path that the model defines, in bounded time."""
+    if request.path == "/":
+        return await as_document(request, _answer)
+    return await _answer(request)
+
+
+async def _answer(request: web.Request) -> web.StreamResponse:
+    if request.method == hdrs.METH_GET and (cached := await _cached(request)):
+        return cached
+    try:
+        return await _handle(request)
+    except XRegistryError as error:
+        error.request_path = request.path
+        raise
+
+
+@bounded
+async def _handle(request: web.Request) -> web.StreamResponse:
+    context = request[CONTEXT]
+    target = parse_path(request.rel_url.raw_path, context.model)
+    allow = methods_of(target, context.capabilities)
+    check_method(request, target, allow)
+    match request.method:
+        case hdrs.METH_OPTIONS:
+            return answer_options(allow)
+        case hdrs.METH_GET | hdrs.METH_HEAD:
+            return await answer_read(request, context, target)
+        case hdrs.METH_DELETE:
+            return await answer_delete(request, context, target)
+        case _:
+            return await answer_write(request, context, target)
+
+
+async def _cached(request: web.Request) -> web.Response | None:
+    """A cached answer; `None` if the cache has no answer, or must not answer the request.
+
+    The cache holds the answers for callers who may see the whole catalog. A request that waited for
+    a position may have to show newer entities than the cache of this process.
+    """
+    if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
+        return None
+    context = request[CONTEXT]
+    if WAIT_FOR in request.headers or context.caller.is_restricted:
+        return None
+    key = (context.base_url(request), request.raw_path, context.configuration.revision)
+    answer = await request.app[ANSWERS].get(key)
+    if answer is None:
+        return None
+    return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
+
+
+def _wants_anew(request: web.Request) -> bool:
+    wishes = request.headers[hdrs.CACHE_CONTROL].lower().replace(" ", "").split(",")
+    return "no-cache" in wishes or "no-store" in wishes or "max-age=0" in wishes
+
+
+async def redirect(request: web.Request) -> web.Response:
+    """Redirect every method from the short URL of an entity, with the rest of path and query.
+
+    Raises:
+        NotFound: no entity has the URL, or the capability `shortself` is off.
+    """
+    context = request[CONTEXT]
+    if not context.capabilities.shortself:
+        raise NotFound(request.path)
+    key, below = request.match_info["key"], request.match_info["below"]
+    xid = "" if key == "" else await _find(request, key)
+    path = request.rel_url.raw_path.partition(f"/~{key}")[2] if below else ""
+    query = f"?{request.rel_url.raw_query_string}" if request.rel_url.raw_query_string else ""
+    location = f"{context.base_url(request)}{xid}{path or ('' if xid else '/')}{query}"
+    return web.Response(status=307, headers={"Location": location})
+
+
+async def _find(request: web.Request, text: str) -> str:
+    key = key_in(text)
+    if key is not None:
+        async with request[CONTEXT].database.acquire() as connection:
+            if (xid := await find_by_key(connection, key)) is not None:
+                return xid
+    raise NotFound(request.path)

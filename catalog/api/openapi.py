@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core.core_schema import NullableSchema, WithDefaultSchema
 
 from catalog.api import openapi_schemas as schemas
-from catalog.api.openapi_models import describe_modelled, has_models, model_components
 from catalog.api.openapi_operations import (
     JSON_BODY,
     VERBS,
@@ -32,10 +35,168 @@ from catalog.model.configuration import Configuration
 from catalog.model.roles import Permission
 from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
-from catalog.operations.operation import Operation
+from catalog.operations.operation import LINES, Operation
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswer
 from catalog.subscriptions.sinks.protocol import DeliveryProtocol
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
+
+_TEMPLATE = "#/components/schemas/{model}"
+_LINES: Json = {
+    "type": "string",
+    "description": "Lines of JSON; `x-line-schema` is of each.",
+}
+_REFUSED: Mapping[int, str] = {
+    400: "The request is not as it is described here, or names what there cannot be.",
+    403: "The caller may not do this, or may not grant this there.",
+    404: "There is no such thing, or the caller does not see it.",
+    409: "The present state does not allow it; the error document says what to do.",
+    410: "The log does not go on from the cursor; the error document says what to do.",
+    412: "The thing has another tag than the one in If-Match.",
+    413: "The body is larger than this node accepts.",
+    422: "The other catalog refuses, or does not answer as one.",
+    429: "There are too many of these requests; Retry-After says when the next may come.",
+    503: "Not now; Retry-After says when.",
+}
+
+
+class _WithoutNull(GenerateJsonSchema):
+    """Schemas without null, since answers leave out members without a value."""
+
+    def nullable_schema(self, schema: NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        if schema.get("default") is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+
+def has_models(operation: Operation[Any, Any]) -> bool:
+    """Whether an operation has models or media types to describe; operations on entities do not."""
+    has_content = operation.content.taken or operation.content.answered
+    return bool(operation.takes or operation.answers or has_content)
+
+
+def model_components(routes: Iterable[Route]) -> dict[str, Json]:
+    """The schemas of the bodies and answers of the routes, by name."""
+    models = dict.fromkeys(_models_of(routes))
+    _, found = models_json_schema(
+        [(model, "validation") for model in models],
+        ref_template=_TEMPLATE,
+        schema_generator=_WithoutNull,
+    )
+    return dict(found.get("$defs", {}))
+
+
+def _models_of(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
+    for route in routes:
+        operation = route.operation
+        dry = None if operation.dry is None else operation.dry.answers
+        for model in (operation.takes, operation.answers, dry, *operation.content.models):
+            if model is not None:
+                yield model
+
+
+def describe_modelled(route: Route) -> Json:
+    """Describe an operation with models, or an operation without body and answer."""
+    operation = route.operation
+    described: Json = {
+        "summary": route.summary,
+        "parameters": [*_parameters(operation), *wait_parameters(operation.method)],
+        "responses": {
+            **_successes(operation),
+            **{str(status): _refusal(status) for status in _refused(operation)},
+            **refusals(),
+        },
+    }
+    if operation.description:
+        described["description"] = operation.description
+    if taken := _content(operation.takes, operation.content.taken):
+        described["requestBody"] = {"required": not operation.is_optional, "content": taken}
+    return described
+
+
+def _content(model: type[BaseModel] | None, others: Mapping[str, Mapping[str, Any]]) -> Json:
+    """The media types and schemas of a body or an answer; for lines, the schema of a line."""
+    shown = {} if model is None else content(JSON_BODY, reference(model.__name__))
+    for media_type, schema in others.items():
+        if media_type == LINES:
+            shown[media_type] = {"schema": _LINES, "x-line-schema": schema}
+        else:
+            shown[media_type] = {"schema": schema}
+    return shown
+
+
+def _successes(operation: Operation[Any, Any]) -> Json:
+    done: Json = {"description": "Done."}
+    if answered := _content(operation.answers, operation.content.answered):
+        done["content"] = answered
+    if operation.headers:
+        done["headers"] = {
+            name: {"description": description, "schema": {"type": "string"}}
+            for name, description in operation.headers.items()
+        }
+    others = {
+        str(status): {**done, "description": description}
+        for status, description in operation.outcomes.items()
+    }
+    if operation.method == "GET" and operation.is_kept and answered and LINES not in answered:
+        others["304"] = {"description": "Nothing is new since its ETag."}
+    status = operation.status if answered else HTTPStatus.NO_CONTENT
+    found = {str(int(status)): done, **others}
+    return found if operation.dry is None else _with_dry_run(found, operation.dry)
+
+
+def _with_dry_run(found: Json, dry: Operation[Any, Any]) -> Json:
+    status, (tried,) = str(dry.status), _successes(dry).values()
+    if status not in found:
+        return {**found, status: {**tried, "description": "The answer to a dry run."}}
+    schemas = [each["content"][JSON_BODY]["schema"] for each in (found[status], tried)]
+    return {**found, status: {**found[status], "content": content(JSON_BODY, {"anyOf": schemas})}}
+
+
+def _refused(operation: Operation[Any, Any]) -> list[int]:
+    """The declared statuses of refusals, and the statuses implied by right, path and body."""
+    takes = bool(operation.takes or operation.content.taken)
+    is_named = "{" in operation.path
+    parts = {
+        400: takes or operation.query is not None,
+        403: isinstance(operation.needs, Permission),
+        404: is_named,
+        412: operation.conditions,
+        413: takes,
+    }
+    return sorted({*operation.refuses, *(status for status, applies in parts.items() if applies)})
+
+
+def _refusal(status: int) -> Json:
+    return {"description": _REFUSED[status], "content": content(JSON_BODY, reference("Problem"))}
+
+
+def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
+    optional = {"If-Match": "The tag that it has to have"} if operation.conditions else {}
+    optional.update(operation.given)
+    for name, description in {**optional, **operation.requires}.items():
+        text: Json = {"type": "string"}
+        shown: Json = {"name": name, "in": "header", "description": description, "schema": text}
+        yield {**shown, "required": True} if name in operation.requires else shown
+    if operation.query is None:
+        return
+    schema = operation.query.model_json_schema(schema_generator=_WithoutNull)
+    for name, found in schema["properties"].items():
+        described = {key: value for key, value in found.items() if key not in _LEFT_OUT}
+        parameter: Json = {"name": name, "in": "query", "schema": described}
+        if "description" in found:
+            parameter["description"] = found["description"]
+        if name in schema.get("required", ()):
+            parameter["required"] = True
+        if "" in described.get("enum", ()):
+            parameter["allowEmptyValue"] = True
+        yield parameter
+
+
+_LEFT_OUT = frozenset({"title", "description", "default"})
+
 
 _WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"{(\w+)}")

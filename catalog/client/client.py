@@ -2,18 +2,152 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import orjson
 
-from catalog.client.accesscalls import AccessCalls
 from catalog.client.connection import JsonObject
 from catalog.client.documentcalls import DocumentCalls
 from catalog.client.exports import ExportCalls
-from catalog.client.handovercalls import HandoverCalls
-from catalog.client.recoverycalls import RecoveryCalls
+from catalog.client.operationcalls import OperationCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
+from catalog.operations import access, audit, handovers, recovery
+from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
+from catalog.operations.audit import AuditEntry, AuditQuery
+from catalog.operations.handovers import (
+    Consent,
+    EndQuery,
+    HandoverAnswer,
+    HandoverOffer,
+    HandoverQuery,
+    NewHandover,
+    OfferAnswer,
+)
+from catalog.operations.recovery import (
+    NewRecovery,
+    RecoveryAnswer,
+    RecoveryChanges,
+    RecoveryFindingAnswer,
+    RecoveryQuery,
+)
+
+
+class RecoveryCalls(OperationCalls):
+    """The calls for a recovery, in which a node takes back the entities of its authority."""
+
+    async def begin_recovery(self, wanted: NewRecovery, *, force: bool = False) -> RecoveryAnswer:
+        """Take back the entities of the node from replicas; the node refuses writes meanwhile.
+
+        Args:
+            force: do not ask the replicas first, since replicas may be unreachable at the moment.
+        """
+        query = RecoveryQuery(force=force)
+        return await self.call(recovery.BEGIN_RECOVERY, wanted, query=query)
+
+    async def recovery(self) -> RecoveryAnswer:
+        """The recovery under way, or the last recovery."""
+        return await self.call(recovery.GET_RECOVERY)
+
+    async def recovery_findings(self) -> list[RecoveryFindingAnswer]:
+        """The origins that could not be taken, were deleted, or had differing copies."""
+        pages = self.call_pages(recovery.LIST_FINDINGS)
+        return [finding async for page in pages for finding in page.findings]
+
+    async def change_recovery(self, wanted: RecoveryChanges) -> RecoveryAnswer:
+        """Continue at once and retry the failed origins, or delete them at every replica."""
+        return await self.call(recovery.CHANGE_RECOVERY, wanted)
+
+    async def abort_recovery(self) -> RecoveryAnswer:
+        """End the recovery in its present state, and let clients write."""
+        return await self.call(recovery.ABORT_RECOVERY)
+
+
+class HandoverCalls(OperationCalls):
+    """The calls by which two operators and their nodes hand a group over."""
+
+    async def begin_handover(self, wanted: NewHandover) -> HandoverAnswer:
+        """Offer a group to a second catalog, or consent to take a group from a second catalog."""
+        return await self.call(handovers.BEGIN_HANDOVER, wanted)
+
+    async def handovers(self) -> list[HandoverAnswer]:
+        """The handovers under way at the node, and the handovers that ended last."""
+        pages = self.call_pages(handovers.LIST_HANDOVERS)
+        return [each async for page in pages for each in page.handovers]
+
+    async def handover(self, id: str) -> HandoverAnswer:
+        return await self.call(handovers.GET_HANDOVER, id=id)
+
+    async def abort_handover(self, id: str, *, force: bool = False) -> HandoverAnswer:
+        """End a handover, unless the group may have been given already.
+
+        Args:
+            force: end the handover even if the giver does not answer; only the giver knows whether
+                the group was given.
+        """
+        return await self.call(handovers.ABORT_HANDOVER, query=EndQuery(force=force), id=id)
+
+    async def tell_offer(self, offer: HandoverOffer) -> OfferAnswer:
+        """Tell the taker about an offered handover, and ask for the state at the taker."""
+        return await self.call(handovers.TELL_OFFER, offer)
+
+    async def consent(self, group: str, authority: str) -> Consent:
+        """Ask whether the operator of the node consented to take a group of an authority."""
+        query = HandoverQuery(group=group, authority=authority)
+        return await self.call(handovers.GET_CONSENT, query=query)
+
+    def handover_lines(self, id: str) -> AsyncGenerator[bytes]:
+        """The lines of a group that the node hands over, or could hand over; see `lines`."""
+        path = handovers.GET_COPIES.path.format(id=id)
+        return self.lines("GET", path, is_bounded=False)
+
+
+class AccessCalls(OperationCalls):
+    """Calls of `/access` and `/audit`, for admins; admins of groups may manage rules only."""
+
+    async def whoami(self) -> Whoami:
+        """The identity and the roles of the client at the node."""
+        return await self.call(access.WHOAMI)
+
+    async def tokens(self) -> list[Token]:
+        """The tokens of the node, without secrets."""
+        return (await self.call(access.LIST_TOKENS)).tokens
+
+    async def token(self, id: str) -> Token:
+        """A token, without the secret, with roles at up to 1,000 paths."""
+        return await self.call(access.GET_TOKEN, id=id)
+
+    async def create_token(self, wanted: NewToken) -> Token:
+        """Make a token; only the answer has the text of the token, as `token`."""
+        return await self.call(access.CREATE_TOKEN, wanted)
+
+    async def revoke_token(self, id: str) -> None:
+        await self.call(access.DELETE_TOKEN, id=id)
+
+    async def rules(self) -> list[GrantingRule]:
+        """The rules that the client may manage, each with the first paths."""
+        return [rule async for page in self.call_pages(access.LIST_RULES) for rule in page.rules]
+
+    async def rule(self, id: str) -> GrantingRule:
+        """A rule with every path."""
+        return await self.call(access.GET_RULE, id=id)
+
+    async def grant(self, wanted: NewRule) -> GrantingRule:
+        """Give a role in groups to each caller that meets a condition."""
+        return await self.call(access.CREATE_RULE, wanted)
+
+    async def change_rule(self, id: str, changes: RuleChanges) -> GrantingRule:
+        """Replace the members of a rule that are set in `changes`."""
+        return await self.call(access.CHANGE_RULE, changes, id=id)
+
+    async def remove_rule(self, id: str) -> None:
+        """Remove a rule, and thereby revoke the role that the rule gives."""
+        await self.call(access.DELETE_RULE, id=id)
+
+    async def audit(self, wanted: AuditQuery | None = None) -> list[AuditEntry]:
+        """A page of the audit: newest entries first, or with `after` in the order of the log."""
+        return (await self.call(audit.READ_AUDIT, query=wanted)).audit
 
 
 class Client(

@@ -1,29 +1,39 @@
 """A large interaction: planned and checked at a snapshot, without locks, then written under locks.
 
 No client waits during planning. If entities that the plan depends on have changed by the time the
-locks are held, the plan is adapted, or else nothing is written and the interaction is planned
-again.
+locks are held, the plan is adapted in simple cases; otherwise nothing is written and the
+interaction is planned again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog.load.longwork import aside
 from catalog.model.caller import EVERYTHING, Caller
+from catalog.model.change import Change, changes_between
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.model.schema import Model
 from catalog.model.tracecontext import current_trace
-from catalog.model.xid import group_path
+from catalog.model.xid import depth, group_path
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.connections import seen_by
 from catalog.store.crossreferences import CrossReference
 from catalog.store.database import Connection, Node
-from catalog.store.locks import PlannedAt, Touched, load_touched, lock_planned, read_planned_at
+from catalog.store.locks import (
+    MustBeginAgain,
+    PlannedAt,
+    Touched,
+    load_touched,
+    lock_planned,
+    read_planned_at,
+)
 from catalog.store.logpositions import LogCursor
 from catalog.store.writes import Rows, rows_of, write_rows
 from catalog.writing.content import StoredContent
@@ -31,7 +41,6 @@ from catalog.writing.decider import Decider
 from catalog.writing.documentchecks import KnownResults
 from catalog.writing.outcome import Outcome
 from catalog.writing.permission import check_interaction, seen_among
-from catalog.writing.rebase import rebased, resource_of
 from catalog.writing.transaction import (
     CLOSED_TO_CLIENTS,
     Composed,
@@ -39,6 +48,122 @@ from catalog.writing.transaction import (
     Condition,
     touched_by,
 )
+
+
+def rebased(
+    outcome: Outcome,
+    interaction: Interaction,
+    changed: AbstractSet[str],
+    current: Mapping[str, Entity],
+    model: Model,
+) -> Outcome:
+    """Adapt an outcome to the current state of entities that changed after the plan.
+
+    Two kinds of changes can be followed: changes of entities within a group that the interaction
+    deletes, and changes of epoch and time of a parent that the interaction updates only because
+    children are created or deleted.
+
+    Args:
+        changed: the xids of the registry, groups and resources that changed, including
+            resources with changed versions.
+        current: the changed entities with the versions of the resources, as far as they exist.
+
+    Raises:
+        MustBeginAgain: the interaction has to be planned again.
+    """
+    doomed = {
+        str(delete.xid)
+        for delete in interaction.deletes
+        if delete.xid.kind == "group" and delete.epoch is None
+    }
+    parents = {xid for xid in changed if group_path(xid) not in doomed}
+    stale = changed - parents
+    for xid in parents:
+        _check_parent(outcome, interaction, xid, current.get(xid))
+    entities = {
+        xid: _parent(after, current[xid])
+        for xid in parents
+        if isinstance(after := outcome.after.get(xid), Entity)
+    }
+    # A group to be deleted is gone already, so the planned tombstones would be wrong.
+    if any(xid in doomed and xid not in current for xid in stale):
+        raise MustBeginAgain
+    found = {xid: entity for xid, entity in current.items() if resource_of(xid) in stale}
+    if any(entity.authority != outcome.before["/"].authority for entity in found.values()):
+        raise MustBeginAgain
+    tombstones = {xid: _tombstone(entity, outcome) for xid, entity in found.items()}
+    kept = {xid: each for xid, each in outcome.after.items() if resource_of(xid) not in stale}
+    before = {xid: each for xid, each in outcome.before.items() if resource_of(xid) not in stale}
+    return replace(
+        outcome,
+        entities=[entities.get(entity.xid, entity) for entity in outcome.entities],
+        tombstones=[
+            *(each for each in outcome.tombstones if each.xid in kept),
+            *tombstones.values(),
+        ],
+        changes=sorted(
+            [
+                *(
+                    replace(c, epoch=entities[c.xid].epoch, digest=entities[c.xid].digest)
+                    if c.xid in entities
+                    else c
+                    for c in outcome.changes
+                    if c.xid in kept
+                ),
+                *_deletions(found, tombstones, model),
+            ],
+            key=lambda change: (depth(change.xid), change.xid),
+        ),
+        before={**before, **found, **{xid: current[xid] for xid in parents}},
+        after={**kept, **entities, **tombstones},
+    )
+
+
+def resource_of(xid: str) -> str:
+    """The xid of the resource of a version; xids of further kinds are returned unchanged."""
+    return "/".join(xid.split("/", 5)[:5])
+
+
+def _check_parent(outcome: Outcome, interaction: Interaction, xid: str, now: Entity | None) -> None:
+    before = outcome.before.get(xid)
+    after = outcome.after.get(xid, before)
+    is_named = (xid == "/" and interaction.registry is not None) or any(
+        str(group.xid) == xid and group.body is not None for group in interaction.groups
+    )
+    if (
+        is_named
+        or now is None
+        or before is None
+        or now.kind not in ("registry", "group")
+        or not isinstance(after, Entity)
+        or now.authority != before.authority
+        or not now.attributes == before.attributes == after.attributes
+    ):
+        raise MustBeginAgain
+
+
+def _parent(after: Entity, now: Entity) -> Entity:
+    modifiedat = max(after.modifiedat, now.modifiedat)
+    return replace(after, epoch=now.epoch + 1, modifiedat=modifiedat).sealed()
+
+
+def _tombstone(entity: Entity, outcome: Outcome) -> Tombstone:
+    return Tombstone(
+        xid=entity.xid,
+        kind=entity.kind,
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=entity.epoch + 1,
+        deletedat=outcome.at,
+    )
+
+
+def _deletions(
+    found: Mapping[str, Entity], tombstones: Mapping[str, Tombstone], model: Model
+) -> Iterable[Change]:
+    """The changes of the deleted entities, without changes of the parents."""
+    return (c for c in changes_between(found, tombstones, model) if c.xid in tombstones)
+
 
 # A database has room for some thousand locks. Beyond the limit, the whole catalog is locked.
 _MOST_GROUPS = 1000

@@ -1,19 +1,29 @@
-"""Applies the interactions of one process: alone, composed, as a dry run, or by group commit."""
+"""Applies the interactions of one process: alone, composed, as a dry run, or by group commit.
+
+Most interactions with documents bring new documents together with the format. Checking new
+documents before the transaction saves a second run of the transaction, so the checks are predicted
+from the interaction alone. A prediction may be wrong: the same document may be stored already, and
+a version may get the format from the group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import contextlib
+from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from structlog.contextvars import bind_contextvars
 
+from catalog.formats import Check, CheckedDocument, validation
 from catalog.load.longwork import aside, is_long
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
+from catalog.model.documentforms import decode_document, document_bytes, document_names
 from catalog.model.errors import XRegistryError
-from catalog.model.interaction import Interaction
+from catalog.model.interaction import Body, Interaction, ResourceUpsert, VersionDocument
+from catalog.model.schema import ResourceType
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
@@ -24,7 +34,6 @@ from catalog.writing.groupcommit import GroupCommit, is_small
 from catalog.writing.largewrite import LargeWrite
 from catalog.writing.outcome import Outcome
 from catalog.writing.permission import check_writes
-from catalog.writing.predictedchecks import predicted_checks
 from catalog.writing.transaction import (
     Composed,
     Composer,
@@ -33,6 +42,44 @@ from catalog.writing.transaction import (
     WriteTransaction,
     touched_by,
 )
+
+
+def predicted_checks(interaction: Interaction, configuration: Configuration) -> list[Check]:
+    """The validations of the documents in an interaction; none if only changes are written."""
+    if interaction.writes_only_changes:
+        return []
+    found = []
+    for upsert in interaction.resources:
+        kind = configuration.model.groups[upsert.xid.groups].resources[upsert.xid.resources]
+        for body, document in _versions_in(upsert) if kind.validateformat else ():
+            format = body.get("format")
+            if isinstance(format, str) and configuration.capabilities.validates(format):
+                content = _content_of(body, kind, document)
+                found += (
+                    [validation(format, CheckedDocument.of(content))] if content is not None else []
+                )
+    return found
+
+
+def _versions_in(upsert: ResourceUpsert) -> Iterator[tuple[Body, VersionDocument | None]]:
+    yield from ((version.body, version.document) for version in upsert.versions)
+    if upsert.default is not None:
+        yield upsert.default, upsert.document
+
+
+def _content_of(body: Body, kind: ResourceType, document: VersionDocument | None) -> bytes | None:
+    if document is not None:
+        return document.body
+    value, encoded, _ = document_names(kind)
+    # The transaction reports a malformed document, with the subject of the error.
+    with contextlib.suppress(ValueError):
+        if body.get(encoded) is not None:
+            return decode_document(body[encoded])
+        if body.get(value) is not None:
+            contenttype = str(body.get("contenttype") or "application/json")
+            return document_bytes(kind, contenttype, body[value])
+    return None
+
 
 # Attempts under locks. The last attempt locks the whole catalog.
 _MOST_ATTEMPTS = 3

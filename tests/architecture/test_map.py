@@ -24,7 +24,7 @@ SHARED_NAMES = {
     # The same role in each command that is a package.
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
-    *("configuration", "crossreferences", "deadletters", "delete", "digests", "entities", "find"),
+    *("configuration", "crossreferences", "deadletters", "digests", "entities", "find"),
     *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
     # One per package by design: errors, what is applied.
     *("apply", "errors"),

@@ -39,8 +39,8 @@ from catalog.model.interaction import Interaction
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
 from catalog.operations.subscriptions import NewSubscription
-from catalog.subscriptions.definitions import credential_in, definition_of, unmasked
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters
+from catalog.subscriptions.requests import credential_in, definition_of, unmasked
 from catalog.subscriptions.sinks.protocols import PROTOCOLS
 from replication.feed.feedlines import read_line, write_copy
 from tests.fuzz.requests import SUBSCRIPTION_BODIES

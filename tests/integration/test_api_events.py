@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog.subscriptions.delivery.nativeevents import events_of
+from catalog.subscriptions.delivery.eventdialects import events_of
 from tests.integration.conftest import Node, start_node
 
 FILES: dict[str, Any] = {

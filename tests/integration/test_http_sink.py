@@ -31,7 +31,7 @@ from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.httpconnection import HttpConnection
-from catalog.subscriptions.sinks.idleconnections import IdleConnections
+from catalog.subscriptions.sinks.httpsink import IdleConnections
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import Sinks
 from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from catalog.commands.apply.changetree import change_tree, summary
+from catalog.commands.apply.report import change_tree, summary
 
 M = "/messagegroups/g/messages"
 CHANGES: list[dict[str, Any]] = [

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catalog.formats.turns import Turns
+from catalog.formats.checker import Turns
 
 
 class Clock:

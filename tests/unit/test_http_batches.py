@@ -11,7 +11,7 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.subscriptions.sinks.httpmessage import EncodedMessage, batched, compressed
+from catalog.subscriptions.sinks.httpsink import EncodedMessage, batched, compressed
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent, count_within
 
 TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=20)

@@ -12,8 +12,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from catalog.messages import check_metadata, combine, read_json_message
-from catalog.messages.placeholders import Demand, Exhausted, Search
 from catalog.messages.uritemplates import Gap, Part, Template, fits
+from catalog.messages.violations import Demand, Exhausted, Search
 
 names = st.sampled_from(["a", "b", "c_1"])
 literals = st.text(st.sampled_from("/-xy{é"), min_size=1, max_size=3)

@@ -15,7 +15,7 @@ from catalog.dialects.messagecatalog.events import EVENTS, events_of
 from catalog.model.change import Change
 from catalog.store.changes import LoggedChange, Position
 from catalog.subscriptions.delivery.eventdialects import wants_dialect
-from catalog.subscriptions.sinks.httpmessage import binary, structured
+from catalog.subscriptions.sinks.httpsink import binary, structured
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 BASE = "https://source.example.com"

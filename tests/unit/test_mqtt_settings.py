@@ -10,7 +10,7 @@ import pytest
 from catalog.http.route import checked
 from catalog.model.errors import XRegistryError
 from catalog.operations.subscriptions import NewSubscription
-from catalog.subscriptions.definitions import definition_of
+from catalog.subscriptions.requests import definition_of
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 TOPIC = {"topicname": "a"}

@@ -14,8 +14,8 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.model.change import REMOVED, Change
 from catalog.store.changes import LoggedChange, Position
-from catalog.subscriptions.delivery.nativeevents import events_of
-from catalog.subscriptions.sinks.httpmessage import binary, structured
+from catalog.subscriptions.delivery.eventdialects import events_of
+from catalog.subscriptions.sinks.httpsink import binary, structured
 from catalog.subscriptions.sinks.outgoing import texts_of
 
 SOURCE = "https://catalog.example"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.dialects.registry04 import delete, read, write
+from catalog.dialects.registry04 import read, write
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.http.route import Route, reads, writes
 
@@ -20,20 +20,20 @@ routes: Sequence[Route] = (
     reads(f"{REGISTRY04_ROOT}/", read.get_registry),
     reads(_GROUPS, read.get_groups),
     writes("POST", _GROUPS, write.post_group),
-    writes("DELETE", _GROUPS, delete.delete_groups),
+    writes("DELETE", _GROUPS, write.delete_groups),
     reads(_GROUP, read.get_group),
     writes("PUT", _GROUP, write.put_group),
-    writes("DELETE", _GROUP, delete.delete_group),
+    writes("DELETE", _GROUP, write.delete_group),
     reads(_RESOURCES, read.get_resources),
     writes("POST", _RESOURCES, write.post_resource),
-    writes("DELETE", _RESOURCES, delete.delete_resources),
+    writes("DELETE", _RESOURCES, write.delete_resources),
     reads(_RESOURCE, read.get_version),
     writes("PUT", _RESOURCE, write.put_version),
     writes("POST", _RESOURCE, write.post_version),
-    writes("DELETE", _RESOURCE, delete.delete_resource),
+    writes("DELETE", _RESOURCE, write.delete_resource),
     reads(_VERSIONS, read.get_versions),
-    writes("DELETE", _VERSIONS, delete.delete_versions),
+    writes("DELETE", _VERSIONS, write.delete_versions),
     reads(_VERSION, read.get_version),
     writes("PUT", _VERSION, write.put_version),
-    writes("DELETE", _VERSION, delete.delete_version),
+    writes("DELETE", _VERSION, write.delete_version),
 )

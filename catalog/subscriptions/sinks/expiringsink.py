@@ -1,4 +1,4 @@
-"""A sink that stops at the expiry of its access token, and has a revoked token refreshed."""
+"""Sinks that stop: at the expiry of an access token, or since secrets cannot be decrypted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ from datetime import datetime
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkRefused
 from catalog.subscriptions.stored.sinkcredentials import BETWEEN_EARLY_REFRESHES, StoredCredential
+
+
+class ClosedSink:
+    """Refuses each event for now, with a reason."""
+
+    most_events = 1
+
+    def __init__(self, reason: str, cause: str) -> None:
+        self._refusal = SinkRefused(reason=reason, cause=cause, is_withheld=True)
+
+    async def send(self, _: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        return [self._refusal]
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
 
 # A refresh rarely takes longer; a new token reopens the sink at once.
 _REFRESH_SECONDS = 10.0

@@ -15,8 +15,7 @@ from catalog.config.keyfile import key_ring
 from catalog.keys.keyring import KeyRing, SecretUnreadable
 from catalog.store.signingkeys import open_key
 from catalog.subscriptions.sinks.amqpsettings import AMQP
-from catalog.subscriptions.sinks.closedsink import ClosedSink
-from catalog.subscriptions.sinks.expiringsink import ExpiringSink
+from catalog.subscriptions.sinks.expiringsink import ClosedSink, ExpiringSink
 from catalog.subscriptions.sinks.httpsettings import HTTP
 from catalog.subscriptions.sinks.kafkasettings import KAFKA
 from catalog.subscriptions.sinks.mqttsettings import MQTT3, MQTT5
