@@ -14,8 +14,7 @@ from aiohttp import web
 
 from catalog.client.connection import read_limited
 from catalog.config import Settings
-from catalog.configuring.configure import ConfigurationChange
-from catalog.configuring.modelsize import check_model_size
+from catalog.configuring.configure import ConfigurationChange, check_model_size
 from catalog.context import CONTEXT, Context
 from catalog.http.body import parse_json
 from catalog.http.outbound import open_session

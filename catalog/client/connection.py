@@ -26,8 +26,7 @@ from catalog.client.errors import (
     ResponseTooLarge,
     Unreachable,
 )
-from catalog.client.retry import Retry
-from catalog.client.singlesending import send_once
+from catalog.client.retry import Retry, send_once
 from catalog.client.streamarrival import LEAST_RATE, StreamArrival
 from catalog.model.backoff import parse_retry_after
 from catalog.model.connectionfailure import why_unreachable

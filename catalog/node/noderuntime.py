@@ -20,7 +20,7 @@ from aiohttp import web
 from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
-from catalog.audit.auditretention import run_audit_retention
+from catalog.audit.auditlog import run_audit_retention
 from catalog.audit.audittrail import run_refusal_notes
 from catalog.config.settings import FEED_CONNECTIONS, Settings
 from catalog.config.settingsrecord import record_settings

@@ -1,33 +1,47 @@
 """Pauses, resumes and replays the delivery of a subscription, and shows its attempts.
 
-The delivering process goes on from the row, whose revision grows with each change.
+The events that the sink did not take are shown, and delivered again. The delivering process goes on
+from the row of the subscription, whose revision grows with each change.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.http.flags import page_limit
 from catalog.http.route import model_response
+from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import UnresolvedConflict
+from catalog.model.errors import NotFound
+from catalog.model.xid import group_path
 from catalog.operations.deliveries import (
     LAST_NUMBER,
+    DeadLetterAnswers,
+    DeletedDeadLetters,
     DeliveryAttempts,
     NumberQuery,
+    Redelivered,
+    Redelivery,
     SubscriptionChanges,
+    WholeDeadLetter,
 )
+from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
 from catalog.store.logpositions import find_position
 from catalog.subscriptions.addressed import (
+    OVER,
     answer_write,
     lock_addressed,
     next_page,
     path_of,
     read_addressed,
 )
+from catalog.subscriptions.stored import deadletters as store
 from catalog.subscriptions.stored.deliveryattempts import page_attempts
-from catalog.subscriptions.stored.subscriptioncommands import try_now
+from catalog.subscriptions.stored.subscriptioncommands import try_now, wake
 from catalog.subscriptions.stored.subscriptions import (
     Subscription,
     change_state,
@@ -35,6 +49,100 @@ from catalog.subscriptions.stored.subscriptions import (
     move_cursor,
     pause_later,
 )
+
+_WAITING = "Have the earlier ones of its subject delivered again, or delete them."
+_REPLACE = "Replace the subscription first (PUT), which makes it active again."
+
+
+async def list_dead_letters(request: web.Request, page: NumberQuery) -> web.Response:
+    """List the dead letters in pages, without the events themselves."""
+    limit = page_limit(request, page.limit)
+    async with request[CONTEXT].database.acquire() as connection:
+        subscription = await read_addressed(request, connection)
+        found = await store.page_dead_letters(
+            connection, subscription.id, page.after or 0, limit + 1
+        )
+        seen = await _seen(request, connection, found[:limit])
+    headers = next_page(request, limit, found[limit - 1].number) if len(found) > limit else {}
+    shown = DeadLetterAnswers.model_validate(seen, from_attributes=True)
+    return model_response(shown, headers=headers)
+
+
+async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
+    """Show a dead letter with its event."""
+    async with request[CONTEXT].database.acquire() as connection:
+        found = await _addressed(request, connection)
+    return WholeDeadLetter.model_validate(found, from_attributes=True)
+
+
+async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Redelivered:
+    """Have dead letters delivered again: several, or one with the events behind it."""
+    async with request[CONTEXT].database.transaction() as connection:
+        subscription = await lock_addressed(request, connection)
+        if wanted.number is not None:
+            subject = f"{path_of(subscription)}/deadletters/{wanted.number}"
+            found = await _find(request, connection, subscription.id, wanted.number, subject)
+            if found.state == "waiting":
+                fault = "it waits for an earlier event of its subject that was not delivered"
+                raise UnresolvedConflict(subject, error_detail=fault, detail=_WAITING)
+        if subscription.state in OVER:
+            fault = f"the subscription is {subscription.state}, and delivers nothing any more"
+            raise UnresolvedConflict(path_of(subscription), error_detail=fault, detail=_REPLACE)
+        marked = await store.mark_due(
+            connection, subscription.id, number=wanted.number, since=wanted.since
+        )
+        if marked:
+            await wake(connection, subscription.id)
+        counts = await store.count_dead_letters(connection, [subscription.id])
+    return Redelivered(accepted=marked, deadletters=counts[subscription.id])
+
+
+async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
+    """Delete a dead letter, and answer with it."""
+    async with request[CONTEXT].database.transaction() as connection:
+        subscription = await lock_addressed(request, connection)
+        found = await _addressed(request, connection)
+        if await store.remove(connection, subscription.id, [found.number]):
+            await wake(connection, subscription.id)
+    return WholeDeadLetter.model_validate(found, from_attributes=True)
+
+
+async def delete_dead_letters(request: web.Request) -> DeletedDeadLetters:
+    """Delete all dead letters, and answer with their number."""
+    async with request[CONTEXT].database.transaction() as connection:
+        subscription = await lock_addressed(request, connection)
+        deleted = await store.clear_dead_letters(connection, subscription.id)
+    return DeletedDeadLetters(deleted=deleted)
+
+
+async def _addressed(request: web.Request, connection: Connection) -> store.DeadLetter:
+    text = request.match_info["number"]
+    # `int` also reads signs, spaces, underscores and digits of further scripts.
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= LAST_NUMBER):
+        raise NotFound(request.path)
+    return await _find(request, connection, request.match_info["id"], int(text), request.path)
+
+
+async def _find(
+    request: web.Request, connection: Connection, id: str, number: int, subject: str
+) -> store.DeadLetter:
+    found = await store.get_dead_letter(connection, id, number)
+    if found is None or not await _seen(request, connection, [found]):
+        raise NotFound(subject)
+    return found
+
+
+async def _seen(
+    request: web.Request, connection: Connection, letters: Sequence[store.DeadLetter]
+) -> Sequence[store.DeadLetter]:
+    """The dead letters about entities that the caller may see at present."""
+    shown = request[CONTEXT].caller.sees
+    if shown is EVERYTHING:
+        return letters
+    groups = {each.xid: group_path(each.xid) for each in letters if each.xid not in (None, "/")}
+    covered = await covered_groups(connection, shown.rules, {*groups.values()})
+    return [each for each in letters if each.xid not in groups or groups[each.xid] in covered]
+
 
 _PAUSED = "paused on request"
 _ADVICE = {

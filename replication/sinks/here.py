@@ -9,9 +9,8 @@ from catalog.store import links
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.applying.deletionlimit import check_losses
 from replication.applying.deselection import drop_deselected, drop_unlabelled
-from replication.applying.endpointrewriting import rewrite_endpoints
 from replication.applying.eviction import doubt_copies, drop_doubted, evict
-from replication.applying.renaming import rename_groups
+from replication.applying.renaming import rename_groups, rewrite_endpoints
 from replication.deciding.addresses import rules_of
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.mapping import mapping_of

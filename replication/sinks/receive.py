@@ -43,7 +43,7 @@ from replication.deciding.copychecks import Incoming
 from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import policy_of
 from replication.deciding.provenance import Policy
-from replication.deciding.pushscope import check_acceptance
+from replication.deciding.selection import check_acceptance
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held, most_pushed_bytes
 from replication.peers.pushers import accepting_link

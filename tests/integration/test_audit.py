@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from catalog.audit.auditretention import drop_once
+from catalog.audit.auditlog import drop_once
 from catalog.audit.audittrail import note_refused
 from catalog.model.author import Author
 from catalog.model.refusals import MOST_KINDS

@@ -35,10 +35,14 @@ from catalog.model.sinkcredential import PlainCredential, SinkCredential
 from catalog.model.tracecontext import trace_headers
 from catalog.operations.subscriptions import BatchLimits
 from catalog.subscriptions.sinks.httpanswer import HttpAnswer
-from catalog.subscriptions.sinks.httpconnection import HttpConnection
+from catalog.subscriptions.sinks.httpconnection import (
+    HttpConnection,
+    HttpTarget,
+    header_lines,
+    target_of,
+)
 from catalog.subscriptions.sinks.httpfailure import NoConnection, PostConnectionEnded, PostFailure
 from catalog.subscriptions.sinks.httpsettings import HttpSettings
-from catalog.subscriptions.sinks.httptarget import HttpTarget, header_lines, target_of
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent, count_within
 from catalog.subscriptions.sinks.signature import Signer, batch_id
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
