@@ -8,7 +8,6 @@ from catalog.http.route import Route
 from catalog.operations import deliveries, subscriptions
 from catalog.subscriptions import (
     consents,
-    deadletters,
     deliverycontrol,
     exampleevent,
     requests,
@@ -28,9 +27,9 @@ routes: Sequence[Route] = (
     Route(deliveries.CHANGE_SUBSCRIPTION, deliverycontrol.change_subscription),
     Route(deliveries.SEND_EXAMPLE, exampleevent.send_example),
     Route(deliveries.LIST_ATTEMPTS, deliverycontrol.list_attempts),
-    Route(deliveries.LIST_DEAD_LETTERS, deadletters.list_dead_letters),
-    Route(deliveries.DELETE_DEAD_LETTERS, deadletters.delete_dead_letters),
-    Route(deliveries.REDELIVER_DEAD_LETTERS, deadletters.redeliver_dead_letters),
-    Route(deliveries.GET_DEAD_LETTER, deadletters.get_dead_letter),
-    Route(deliveries.DELETE_DEAD_LETTER, deadletters.delete_dead_letter),
+    Route(deliveries.LIST_DEAD_LETTERS, deliverycontrol.list_dead_letters),
+    Route(deliveries.DELETE_DEAD_LETTERS, deliverycontrol.delete_dead_letters),
+    Route(deliveries.REDELIVER_DEAD_LETTERS, deliverycontrol.redeliver_dead_letters),
+    Route(deliveries.GET_DEAD_LETTER, deliverycontrol.get_dead_letter),
+    Route(deliveries.DELETE_DEAD_LETTER, deliverycontrol.delete_dead_letter),
 )
