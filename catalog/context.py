@@ -12,12 +12,12 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.config.keyfile import key_ring
-from catalog.formats import COMPATIBILITIES, FORMATS, Checker
+from catalog.formats.checker import Checker
+from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.keys.keyring import KeyRing
 from catalog.load.longwork import in_thread
 from catalog.model.caller import Caller, node_caller
-from catalog.model.capabilities import Capabilities, offered_with
-from catalog.model.capabilityupdate import stored_capabilities
+from catalog.model.capabilities import Capabilities, offered_with, stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.errors import ServerBusy
 from catalog.model.refusals import Refusals

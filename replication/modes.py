@@ -7,8 +7,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from catalog.context import Context
-from catalog.model.author import Author
-from catalog.model.caller import Caller
+from catalog.model.caller import Author, Caller
 from catalog.model.linkterms import Mode
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import Link, LinkDefinition

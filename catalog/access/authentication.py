@@ -31,8 +31,7 @@ from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate
 from catalog.model.caller import node_caller
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
-from catalog.model.rolerules import RoleRule, grants_from
-from catalog.model.roles import Grant
+from catalog.model.roles import Grant, RoleRule, grants_from
 from catalog.store.database import Database, SharedDatabase
 
 # The types of access tokens: RFC 9068, and the types that older providers write.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from catalog.config.settings import Settings, is_loopback
-from catalog.model.rolerules import ISSUER, Who
+from catalog.model.roles import ISSUER, Who
 from catalog.store.accessrules import read_known_rules
 from catalog.store.accesstokens import count_tokens
 from catalog.store.database import Database

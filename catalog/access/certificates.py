@@ -9,7 +9,7 @@ from typing import Any
 
 from catalog.access.identity import Identity
 from catalog.config import Settings
-from catalog.model.rolerules import RoleRule, grants_from
+from catalog.model.roles import RoleRule, grants_from
 
 _SUBJECT = {"commonName": "cn", "organizationName": "o", "organizationalUnitName": "ou"}
 _ALTERNATIVE = {"DNS": "dns", "URI": "uri", "email": "email"}

@@ -10,9 +10,7 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
 from catalog.access.knownrules import KnownRules
 from catalog.config import Settings
-from catalog.model.creator import Creator
-from catalog.model.rolerules import RoleRule, grants_from
-from catalog.model.roles import Grant
+from catalog.model.roles import Creator, Grant, RoleRule, grants_from
 
 
 def creator_of(request: web.Request) -> Creator | None:

@@ -11,8 +11,7 @@ from catalog.access.identity import Identity
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import Forbidden, LimitReached
 from catalog.model.errors import InvalidAttribute
-from catalog.model.rolerules import TOKEN, Who
-from catalog.model.roles import PATH_PERMISSIONS, Permission, Role
+from catalog.model.roles import PATH_PERMISSIONS, TOKEN, Permission, Role, Who
 from catalog.operations.access import NewRule
 from catalog.store import accessrules as store
 from catalog.store.accessrules import (

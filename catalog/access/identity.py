@@ -12,10 +12,10 @@ from aiohttp import web
 from catalog.model.caller import EVERYTHING, Everything, Visibility, WriteScope
 from catalog.model.concorderrors import Forbidden, Unauthenticated
 from catalog.model.errors import XRegistryError
-from catalog.model.rolerules import IdentityKind
 from catalog.model.roles import (
     WHOLE_CATALOG,
     Grant,
+    IdentityKind,
     Permission,
     Role,
     RuleGrant,

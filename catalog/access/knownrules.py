@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from catalog.model.caller import node_caller
-from catalog.model.rolerules import ANY, ISSUER, IdentityKind, Who, values_of
-from catalog.model.roles import RuleGrant
+from catalog.model.roles import ANY, ISSUER, IdentityKind, RuleGrant, Who, values_of
 from catalog.store.accessrules import read_access_revision, read_known_rules
 from catalog.store.database import Database, SharedDatabase
 

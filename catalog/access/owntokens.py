@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from catalog.access.delegation import grant_to_token, who_of
 from catalog.access.identity import Identity
 from catalog.model.concorderrors import LimitReached
-from catalog.model.rolerules import TOKEN
-from catalog.model.roles import WHOLE_CATALOG, Grant
+from catalog.model.roles import TOKEN, WHOLE_CATALOG, Grant
 from catalog.store.accessrules import remove_rules_for
 from catalog.store.accesstokens import (
     MOST_TOKENS,

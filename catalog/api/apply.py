@@ -14,7 +14,7 @@ from catalog.http.body import MOST_DEPTH, most_values_of
 from catalog.http.conditions import READING
 from catalog.http.responses import interaction_headers, json_response
 from catalog.load.longwork import aside
-from catalog.model.difference import EntityDifference, ValueChange, differences_between
+from catalog.model.change import EntityDifference, ValueChange, differences_between
 from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model

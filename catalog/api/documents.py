@@ -14,8 +14,14 @@ from aiohttp.typedefs import Handler
 
 from catalog.context import CONTEXT
 from catalog.documents.downgrade import downgrade
-from catalog.documents.editions import DOCUMENT_SCHEMA, NEWEST_EDITION, SPECVERSIONS, stated_edition
-from catalog.documents.migration import migrate, root_of
+from catalog.documents.migration import (
+    DOCUMENT_SCHEMA,
+    NEWEST_EDITION,
+    SPECVERSIONS,
+    migrate,
+    root_of,
+    stated_edition,
+)
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml, to_yaml
 from catalog.http.body import (
     MOST_DEPTH,

@@ -16,8 +16,7 @@ from catalog.model.documentforms import document_names, show_document
 from catalog.model.entity import Entity
 from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
-from catalog.model.shortpath import short_path
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, short_path
 from catalog.reading.loaded import Loaded, check_readable
 from catalog.reading.visible import EVERYTHING, Visible
 

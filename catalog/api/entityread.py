@@ -22,8 +22,7 @@ from catalog.http.responses import JSON_TYPE, UNTYPED, encode_url, json_response
 from catalog.http.stream import in_search_time
 from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
-from catalog.model.shortpath import short_path
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, short_path
 from catalog.reading import entities
 from catalog.reading.find import Count, FoundPage, find_page
 from catalog.reading.loaded import Loaded

@@ -38,7 +38,7 @@ from catalog.model.errors import ExtraXregistryHeader, NotFound, XRegistryError
 from catalog.model.interaction import Interaction, VersionDocument
 from catalog.model.roles import Permission
 from catalog.model.schema import Model
-from catalog.model.shortpath import key_in
+from catalog.model.xid import key_in
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.entities import find_by_key

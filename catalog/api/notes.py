@@ -19,7 +19,7 @@ from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import shown_or_none, write_item
-from catalog.messages import BASES, reference_targets
+from catalog.messages.definition import BASES, reference_targets
 from catalog.model.attributes import PROVENANCE
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
@@ -28,7 +28,8 @@ from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, parent_of
 from catalog.reading.entities import read_entities
-from catalog.rules import DomainRules, Fault, Subject, check_provenance
+from catalog.rules.domainrules import DomainRules, check_provenance
+from catalog.rules.fault import Fault, Subject
 from catalog.writing.outcome import Outcome
 
 NOTES = "Concord-Notes"

@@ -11,22 +11,14 @@ from aiohttp import web
 
 from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT, Context
-from catalog.formats import UnusableSchema, is_supported
+from catalog.formats.families import is_supported
+from catalog.formats.process import UnusableSchema
 from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.responses import json_response
 from catalog.load.longwork import aside
-from catalog.messages import (
-    BASES,
-    Message,
-    MessageDefinition,
-    Violations,
-    check_metadata,
-    combine,
-    is_binary_event,
-    read_binary_event,
-    read_json_message,
-    reference_targets,
-)
+from catalog.messages.conformance import Violations, check_metadata
+from catalog.messages.definition import BASES, MessageDefinition, combine, reference_targets
+from catalog.messages.message import Message, is_binary_event, read_binary_event, read_json_message
 from catalog.model.concorderrors import UnsupportedMediaType
 from catalog.model.entity import Entity
 from catalog.model.errors import MissingBody, NotFound

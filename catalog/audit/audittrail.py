@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from catalog.access.identity import identity_of
 from catalog.context import SHARED, Context
 from catalog.http.clientconnections import client_address, source_of
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.masking import described
 from catalog.model.refusals import RefusalKind

@@ -10,7 +10,7 @@ from catalog.client.connection import UNBOUNDED, JsonObject
 from catalog.client.entities import EntityCalls, is_replica
 from catalog.client.errors import ClientError
 
-# The attributes that mark a document of the newest edition (documents/editions.py).
+# The attributes that mark a document of the newest edition (documents/migration.py).
 _ROOT_NAMES = ("specversion", "xid")
 # Servers accept request lines of about 8 KiB, percent-encoded. A node accepts 32 expressions, and
 # a resource needs two.

@@ -33,7 +33,7 @@ from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
     from catalog.client import Client
-    from catalog.model.author import Author
+    from catalog.model.caller import Author
     from catalog.operations.access import GrantingRule, NewRule
     from catalog.store.database import Connection
 

@@ -13,9 +13,8 @@ import orjson
 from catalog.commands.documentpaths import FORMATS_BY_SUFFIX, document_paths
 from catalog.documents import migration
 from catalog.documents.downgrade import downgrade
-from catalog.documents.editions import DOCUMENT_SCHEMA
 from catalog.documents.losses import Loss, find_losses
-from catalog.documents.migration import Migrated
+from catalog.documents.migration import DOCUMENT_SCHEMA, Migrated
 from catalog.documents.rewriter import Rewrite
 from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 

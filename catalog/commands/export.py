@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, on_node, out, print_json
-from catalog.documents.editions import EDITIONS, NEWEST_EDITION
+from catalog.documents.migration import EDITIONS, NEWEST_EDITION
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject

@@ -16,7 +16,7 @@ from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
     from catalog.config import Settings
-    from catalog.model.author import Author
+    from catalog.model.caller import Author
     from catalog.store.database import Connection
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ async def in_audited_transaction(
 
 def operator_of(command: str) -> Author:
     """The author of a command's writes on the node's machine: the account that runs the command."""
-    from catalog.model.author import Author
+    from catalog.model.caller import Author
 
     return Author(kind="operator", name=_account(), path=command)
 

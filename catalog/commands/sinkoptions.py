@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from catalog.commands.console import fail
-from catalog.model.signingkey import SignatureScheme
+from catalog.model.sinkterms import SignatureScheme
 
 SECRET_VARIABLE = "CONCORD_SINK_SECRET"
 _LARGEST_CREDENTIAL = 64 * 1024

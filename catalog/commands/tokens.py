@@ -36,7 +36,7 @@ from catalog.commands.nodedatabase import (
 )
 
 if TYPE_CHECKING:
-    from catalog.model.author import Author
+    from catalog.model.caller import Author
     from catalog.operations.access import NewToken, PathGrant, Token
     from catalog.store.database import Connection
 

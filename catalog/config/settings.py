@@ -25,7 +25,7 @@ from yarl import URL
 
 from catalog.config.limits import Limits
 from catalog.keys.keyring import EncryptionKey, parse_keys
-from catalog.model.rolerules import RoleRule
+from catalog.model.roles import RoleRule
 
 
 def _public_url(value: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from catalog.configuring.revalidation import Revalidation
 from catalog.keys.entitysignature import EntitySigner
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.concorderrors import LimitExceeded

@@ -17,8 +17,7 @@ from typing import Any
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.model.attributes import check_attributes
-from catalog.model.author import Author
-from catalog.model.caller import node_caller
+from catalog.model.caller import Author, node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import (
@@ -34,7 +33,7 @@ from catalog.model.errors import (
     UnknownResourceType,
     XRegistryError,
 )
-from catalog.model.modelreferences import points_to_types
+from catalog.model.modelsource import points_to_types
 from catalog.model.schema import Attribute, GroupType, Model, ResourceType
 from catalog.model.standardattributes import collection
 from catalog.model.xid import Xid

@@ -7,14 +7,21 @@ from typing import Any
 
 import orjson
 
-from catalog.documents.editions import EDITIONS, NEWEST_EDITION, SPECVERSIONS
-from catalog.documents.migration import RESOURCES, rewrite_group_itself
+from catalog.documents.migration import (
+    EDITIONS,
+    NEWEST_EDITION,
+    RESOURCES,
+    SPECVERSIONS,
+)
 from catalog.documents.rewriter import RC4_ATTRIBUTES, DocumentPart, Rewriter
-from catalog.documents.rewrites.messages import rewrite_message
+from catalog.documents.rewrites.attributes import older_reference
+from catalog.documents.rewrites.groups import rewrite_group
 from catalog.documents.rewrites.protocols import family
-from catalog.documents.rewrites.references import older_reference
-from catalog.documents.rewrites.resources import DOCUMENT_ATTRIBUTES
-from catalog.documents.rewrites.schemas import rewrite_schema
+from catalog.documents.rewrites.resources import (
+    DOCUMENT_ATTRIBUTES,
+    rewrite_message,
+    rewrite_schema,
+)
 
 Members = dict[str, Any]
 _ENTITY = {
@@ -204,7 +211,7 @@ def _group(plural: str, key: str, group: Members, edition: str) -> Members:
     if resources == "messages":
         older_endpoint(written, edition)
     part = _part(written)
-    rewrite_group_itself(plural, key, part)
+    rewrite_group(plural, key, part)
     _keep_differing(written, part.members, own)
     if isinstance(group.get(resources), dict):
         name = "definitions" if edition == "0.4" and resources == "messages" else resources

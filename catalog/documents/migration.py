@@ -1,4 +1,7 @@
-"""Rewrites a document of an older edition to the newest edition, and records the rewrites."""
+"""The published editions of the document format, and the migration of older ones to the newest.
+
+Every rewrite is recorded.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,6 @@ from typing import Any
 
 import orjson
 
-from catalog.documents.editions import (
-    EDITIONS,
-    NEWEST_EDITION,
-    SPECVERSIONS,
-    StatedEdition,
-    is_certainly_newest,
-    stated_edition,
-)
 from catalog.documents.rewriter import (
     RC4_ATTRIBUTES,
     DocumentPart,
@@ -28,14 +23,22 @@ from catalog.documents.rewriter import (
 from catalog.documents.rewrites.attributes import (
     lower_names,
     rewrite_description,
-    rewrite_entity,
-    trim_urls,
 )
-from catalog.documents.rewrites.endpoints import rewrite_endpoint
-from catalog.documents.rewrites.messages import rewrite_message
-from catalog.documents.rewrites.protocols import rewrite_format
-from catalog.documents.rewrites.schemas import rewrite_schema
+from catalog.documents.rewrites.groups import rewrite_group
+from catalog.documents.rewrites.resources import rewrite_message, rewrite_schema
 
+EDITIONS = ("0.4", "0.5", "rc1", "rc2", "rc3", "rc4")
+NEWEST_EDITION = "rc4"
+DOCUMENT_SCHEMA = "https://cloudevents.io/schemas/registry"
+
+SPECVERSIONS = {
+    "0.4": "0.4-wip",
+    "0.5": "0.5-wip",
+    "rc1": "1.0-rc1",
+    "rc2": "1.0-rc2",
+    "rc3": "1.0-rc3",
+    "rc4": "1.0-rc4",
+}
 _COLLECTIONS = {
     "definitiongroups": "messagegroups",
     "messagegroups": "messagegroups",
@@ -52,6 +55,32 @@ _UNDEPLOYED = RewriteRule(
 # A document with an older name that states a newer edition may mean either edition.
 _UNDEPLOYED_EDITIONS = frozenset(EDITIONS[: EDITIONS.index("rc3")])
 _FILE = RewriteRule("a registry has no schema, edition and id of a file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedEdition:
+    """The edition of a document, and the reason to assume the edition."""
+
+    edition: str
+    reason: str
+
+
+def stated_edition(document: Mapping[str, Any]) -> str | None:
+    """The edition that a document states; published documents often state a wrong edition."""
+    stated = document.get("specversion", document.get("specVersion"))
+    if not isinstance(stated, str):
+        return None
+    spellings = (stated.lower(), f"{stated.lower()}-wip")
+    return next((name for name, known in SPECVERSIONS.items() if known in spellings), None)
+
+
+def is_certainly_newest(document: Mapping[str, Any]) -> bool:
+    """Whether a catalog of the newest edition wrote the document, so that no older names occur.
+
+    A catalog writes the newest specversion and an `xid` at the root; hand-written documents have
+    no `xid`.
+    """
+    return document.get("xid") == "/" and stated_edition(document) == NEWEST_EDITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +176,7 @@ def _rewrite_groups(root: DocumentPart) -> None:
             _rename_collection(root, name, plural)
     for plural, resources in RESOURCES.items():
         for key, group in root.entities(plural):
-            _rewrite_group(plural, resources, key, group)
+            _rewrite_whole_group(plural, resources, key, group)
     _rename_derived(root)
 
 
@@ -160,12 +189,12 @@ def _rename_collection(owner: DocumentPart, name: str, plural: str) -> None:
         owner.lift(name, newer, _RENAMED)
 
 
-def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -> None:
+def _rewrite_whole_group(plural: str, resources: str, key: str, group: DocumentPart) -> None:
     _rename_derived(group)
     lower_names(group)
     if resources == "messages" and "definitions" in group.members:
         _rename_collection(group, "definitions", "messages")
-    rewrite_group_itself(plural, key, group)
+    rewrite_group(plural, key, group)
     rewrite = rewrite_schema if resources == "schemas" else rewrite_message
     for id, resource in group.entities(resources):
         _rename_derived(resource)
@@ -174,17 +203,6 @@ def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -
         for _, version in resource.entities("versions"):
             _restore_newest(version)
     _restore_newest(group)
-
-
-def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
-    """Rewrite the attributes of a group, but not the resources."""
-    if plural == "endpoints":
-        rewrite_endpoint(group, key)
-    else:
-        trim_urls(group)
-        if plural == "messagegroups":
-            rewrite_format(group)
-        rewrite_entity(group, key, plural.removesuffix("s"))
 
 
 def _rename_derived(owner: DocumentPart) -> None:

@@ -1,17 +1,30 @@
-"""Checks Protobuf files with the protoc of grpcio-tools, and reads payloads as their messages."""
+"""Checks Protobuf files with the protoc of grpcio-tools, and reads payloads as their messages.
+
+Files are compared by the rules of protobuf's language guides, "Updating A Message Type", for the
+binary encoding: no well-maintained checker is available as a Python library, and the rules are few.
+Names of fields, services and options are not part of the encoding, and are not compared.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import grpc_tools
 from google.protobuf import json_format
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
@@ -25,9 +38,23 @@ from catalog.formats.documenttext import (
     is_json_type,
     unquoted,
 )
-from catalog.formats.protobuf_evolution import obstacle
 
 MAX_MESSAGE_DEPTH = 100
+Field = FieldDescriptorProto
+
+# The types of a row share an encoding; values may be truncated to the reader's type.
+INTERCHANGEABLE = (
+    {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_BOOL},
+    {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_ENUM},
+    {Field.TYPE_SINT32, Field.TYPE_SINT64},
+    {Field.TYPE_FIXED32, Field.TYPE_SFIXED32},
+    {Field.TYPE_FIXED64, Field.TYPE_SFIXED64},
+)
+# Bytes can hold every text and message, but a text or message cannot hold every sequence of bytes.
+READ_AS_BYTES = {Field.TYPE_STRING, Field.TYPE_MESSAGE}
+LENGTH_DELIMITED = {Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE}
+MESSAGE_TYPES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
+MAX_PROBLEMS = 3
 
 
 def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
@@ -137,7 +164,7 @@ def validate(format: str, document: bytes) -> str:
 
 
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
-    """Apply Protobuf's rules for the binary encoding; see `protobuf_evolution`."""
+    """Apply Protobuf's rules for the binary encoding."""
     return obstacle(_compile(format, older), _compile(format, newer), direction)
 
 
@@ -198,3 +225,170 @@ def _check_syntax(file: FileDescriptorProto, format: str) -> None:
     wanted = "proto" + format.removeprefix("protobuf/")[0]
     if syntax != wanted:
         raise MalformedDocument(f"its syntax is {syntax}, not {wanted}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredTypes:
+    """The declarations of a file, by full name; fields include extensions of the same file."""
+
+    messages: Mapping[str, DescriptorProto]
+    enums: Mapping[str, EnumDescriptorProto]
+    extensions: Mapping[str, Sequence[Field]]
+    enums_are_closed: bool
+
+    def fields(self, name: str) -> dict[int, Field]:
+        declared = (*self.messages[name].field, *self.extensions.get(name, ()))
+        return {field.number: field for field in declared}
+
+
+def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: str) -> str:
+    """The reason why the reader of a direction cannot read the writer's messages, or ""."""
+    old, new = _declared(older), _declared(newer)
+    if direction == "backward":
+        problems = [*_gone(old, new), *_reading_problems(writer=old, reader=new)]
+    else:
+        problems = [*_reading_problems(writer=new, reader=old)]
+    return "; ".join(problems[:MAX_PROBLEMS])
+
+
+def _gone(old: DeclaredTypes, new: DeclaredTypes) -> Iterator[str]:
+    """Messages that the newer file lacks, and reserved numbers that the newer file uses."""
+    for name, message in old.messages.items():
+        if name not in new.messages:
+            if not message.options.map_entry:
+                yield f"message {name} is gone"
+            continue
+        for number in new.fields(name):
+            if any(span.start <= number < span.end for span in message.reserved_range):
+                yield f"{name}: number {number} was reserved and is used"
+
+
+def _reading_problems(*, writer: DeclaredTypes, reader: DeclaredTypes) -> Iterator[str]:
+    """Compare the messages that both files have, and the types of their fields, each pair once."""
+    pending = [(name, name) for name in writer.messages if name in reader.messages]
+    seen = set(pending)
+    while pending:
+        written, read = pending.pop()
+        wrote, reads = writer.fields(written), reader.fields(read)
+        yield from (f"{read}: {text}" for text in _unmet_requirements(wrote, reads))
+        yield from (f"{read}: {text}" for text in _lost_in_oneofs(wrote, reads))
+        for number in wrote.keys() & reads.keys():
+            pair = Pair(wrote[number], reads[number])
+            if problem := pair.problem(writer, reader):
+                yield f"{read}: number {number} {problem}"
+            elif pair.leads_on(writer, reader) and pair.types not in seen:
+                seen.add(pair.types)
+                pending.append(pair.types)
+
+
+def _unmet_requirements(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
+    for number, field in reads.items():
+        if field.label == Field.LABEL_REQUIRED:
+            writer = wrote.get(number)
+            if writer is None or writer.label != Field.LABEL_REQUIRED:
+                yield f"number {number} is required and may be missing"
+
+
+def _lost_in_oneofs(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
+    """Fields that share a oneof in the reader only, where the last field replaces the first."""
+    chosen: dict[int, int] = {}
+    for number, field in sorted(reads.items()):
+        if number not in wrote or not _is_in_oneof(field):
+            continue
+        other = chosen.setdefault(field.oneof_index, number)
+        if other != number and not _are_exclusive(wrote[other], wrote[number]):
+            yield f"numbers {other} and {number} exclude each other, and both may be set"
+
+
+def _is_in_oneof(field: Field) -> bool:
+    return field.HasField("oneof_index") and not field.proto3_optional
+
+
+def _are_exclusive(one: Field, other: Field) -> bool:
+    return _is_in_oneof(one) and _is_in_oneof(other) and one.oneof_index == other.oneof_index
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A field of the writer, and the reader's field with the same number."""
+
+    wrote: Field
+    reads: Field
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.wrote.type_name, self.reads.type_name
+
+    def problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
+        if not self._have_one_encoding():
+            return f"was {_name(self.wrote)} and is {_name(self.reads)}"
+        if self._loses_repetition():
+            return "was repeated, perhaps packed, and is not"
+        if self.wrote.type == self.reads.type == Field.TYPE_ENUM:
+            return self._enum_problem(writer, reader)
+        if self.types[0] != self.types[1] and self._are_messages():
+            return "" if self.leads_on(writer, reader) else "is of another type"
+        return ""
+
+    def leads_on(self, writer: DeclaredTypes, reader: DeclaredTypes) -> bool:
+        """Whether the files declare both types, so that the types can be compared."""
+        written, read = self.types
+        return self._are_messages() and written in writer.messages and read in reader.messages
+
+    def _are_messages(self) -> bool:
+        return self.wrote.type == self.reads.type and self.wrote.type in MESSAGE_TYPES
+
+    def _have_one_encoding(self) -> bool:
+        types = {self.wrote.type, self.reads.type}
+        if len(types) == 1 or any(types <= row for row in INTERCHANGEABLE):
+            return True
+        return self.reads.type == Field.TYPE_BYTES and self.wrote.type in READ_AS_BYTES
+
+    def _loses_repetition(self) -> bool:
+        """Whether values get lost when a repeated field becomes a single field.
+
+        Length-delimited values are exempt: the last text is kept, and messages are merged.
+        """
+        was, is_ = (f.label == Field.LABEL_REPEATED for f in (self.wrote, self.reads))
+        return was and not is_ and self.wrote.type not in LENGTH_DELIMITED
+
+    def _enum_problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
+        """The problem of an enum, or "". An open enum can hold numbers that are not declared."""
+        written, read = self.types
+        if written not in writer.enums or read not in reader.enums:
+            return "" if written == read else "is of another type"
+        known = {value.number for value in reader.enums[read].value}
+        unknown = {value.number for value in writer.enums[written].value} - known
+        if not reader.enums_are_closed or not unknown:
+            return ""
+        return f"may be one of {sorted(unknown)}, which {read} does not declare"
+
+
+def _name(field: Field) -> str:
+    return field.type_name or Field.Type.Name(field.type).removeprefix("TYPE_").lower()
+
+
+def _declared(file: FileDescriptorProto) -> DeclaredTypes:
+    prefix = f".{file.package}" if file.package else ""
+    messages = dict(_messages(file.message_type, prefix))
+    extensions: dict[str, list[Field]] = {}
+    for field in chain(file.extension, *(message.extension for message in messages.values())):
+        extensions.setdefault(field.extendee, []).append(field)
+    enums = {f"{prefix}.{enum.name}": enum for enum in file.enum_type}
+    for name, message in messages.items():
+        enums |= {f"{name}.{enum.name}": enum for enum in message.enum_type}
+    return DeclaredTypes(
+        messages=messages,
+        enums=enums,
+        extensions=extensions,
+        enums_are_closed=file.syntax in ("", "proto2"),
+    )
+
+
+def _messages(
+    declared: Iterable[DescriptorProto], prefix: str
+) -> Iterator[tuple[str, DescriptorProto]]:
+    for message in declared:
+        name = f"{prefix}.{message.name}"
+        yield name, message
+        yield from _messages(message.nested_type, name)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from aiohttp import web
 
 from catalog.context import SharedState
-from catalog.formats import Checker
+from catalog.formats.checker import Checker
 from catalog.http.body import BODY_MEMORY
 from catalog.http.stream import LONG_POLLS, SINK_TESTS, STREAMS, WAITING_READS
 from catalog.load.limiter import Bytes, Share

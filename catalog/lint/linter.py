@@ -11,16 +11,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any, Literal
 
 import orjson
 
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES
-from catalog.formats import CheckedDocument, comparison
+from catalog.formats.checker import CheckedDocument, comparison
 from catalog.formats.json_assertions import equal
 from catalog.lint.declaredentities import DeclaredEntities, entity_of
-from catalog.lint.finding import Finding, Severity
-from catalog.lint.lintedcatalog import AcceptingChecker, LintedCatalog
-from catalog.lint.memorycatalog import KnownEntities, MemoryCatalog
+from catalog.lint.lintedcatalog import AcceptingChecker, KnownEntities, LintedCatalog, MemoryCatalog
 from catalog.messages.message import pointer
 from catalog.model.attributes import active_definitions
 from catalog.model.capabilities import Capabilities
@@ -30,11 +29,44 @@ from catalog.model.entity import Entity
 from catalog.model.errors import Readonly, XRegistryError
 from catalog.model.schema import Attribute, Definitions, Model, ResourceType
 from catalog.model.xid import Xid
-from catalog.rules import DomainRules, Fault, Subject, check_provenance, references_of
+from catalog.rules.domainrules import DomainRules, check_provenance
+from catalog.rules.fault import Fault, Subject
+from catalog.rules.referencerules import references_of
 from catalog.writing.compatibilitycheck import DIRECTIONS
 from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
+Severity = Literal["error", "warning", "note"]
+# The members in the order of the JSON form.
+_MEMBERS = ("file", "line", "pointer", "subject", "severity", "rule", "message", "source")
 _SOURCE = 'core/spec.md, "compatibility Attribute"'
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding about a document; an error would be refused by a catalog, or break readers.
+
+    Args:
+        severity: the severity.
+        message: the text of the finding.
+        file: the name of the document.
+        subject: the xid of the entity; empty for the document itself.
+        pointer: a JSON pointer into the document, where the member may be missing.
+        rule: the name of the rule.
+        source: the section of the specification, if the rule is not the engine's.
+        line: the line in the file, counted from 1; 0 if the line is unknown.
+    """
+
+    severity: Severity
+    rule: str
+    message: str
+    file: str = ""
+    subject: str = ""
+    pointer: str = ""
+    source: str = ""
+    line: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value for name in _MEMBERS if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Checks whether a message conforms to a definition, except for the schema of the payload.
 
-Sources: cloudevents/spec.md, "Context Attributes" and "Type System"; message/spec.md,
+The violations are the rules that a message breaks, and the parts of a definition that could not be
+checked. Sources: cloudevents/spec.md, "Context Attributes" and "Type System"; message/spec.md,
 "CloudEvents/1.0".
 """
 
@@ -8,15 +9,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from catalog.messages.definition import CLOUDEVENTS_ENVELOPE, MessageDefinition, Property
 from catalog.messages.message import CarriedEvent, Entry, Message, is_json_type, pointer
-from catalog.messages.protocols import MessageProtocol, protocol_of
-from catalog.messages.values import media_type_fits
-from catalog.messages.violations import RuleViolation, TooMuch, Violations
+from catalog.messages.messageprotocol import MessageProtocol, protocol_of
+from catalog.messages.values import (
+    CHARACTERS_OF_A_STEP,
+    Demand,
+    Exhausted,
+    Search,
+    Template,
+    is_now,
+    is_same,
+    media_type_fits,
+    read,
+)
 
+EFFORT = 1_000_000
+MOST_VIOLATIONS = 1000
+_EFFORT_OF_A_CHECK = 16
+_MOST_SHOWN = 200
 _NAME = re.compile(r"[a-z0-9]+")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _LARGEST = 2**31
@@ -34,6 +48,153 @@ _CORE: Mapping[str, Property] = {
 }
 # The types of attributes, for definitions without a type (the table of message/spec.md).
 _TYPES = {"source": "uritemplate", "time": "timestamp", "dataschema": "uritemplate"}
+
+
+class TooMuch(Exception):
+    """The check of a message takes too long, or finds too many violations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleViolation:
+    """A rule that a message breaks, with a JSON pointer into the message."""
+
+    pointer: str
+    rule: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A part of the definition that was not checked; `uri` is the reference in the part, if any."""
+
+    part: str
+    reason: str
+    uri: str = ""
+
+
+@dataclass(slots=True)
+class Violations:
+    """Checks values, and collects violations; `finish` compares the placeholders of the templates.
+
+    The effort for a message is bounded, because the checks cannot be interrupted.
+    """
+
+    violations: list[RuleViolation] = field(default_factory=list)
+    unchecked: list[Unchecked] = field(default_factory=list)
+    _effort: int = EFFORT
+    _demands: list[tuple[str, Template, Demand]] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the number of violations is at the limit."""
+        return len(self.violations) >= MOST_VIOLATIONS
+
+    def object(self, pointer: str, rule: str, detail: str) -> None:
+        """Add a violation.
+
+        Raises:
+            TooMuch: the number of violations is at the limit.
+        """
+        if self.is_full:
+            raise TooMuch
+        self.violations.append(RuleViolation(pointer=pointer, rule=rule, detail=detail))
+
+    def leave(self, part: str, reason: str, uri: str = "") -> None:
+        """Add a part of the definition that was not checked."""
+        self.unchecked.append(Unchecked(part=part, reason=reason, uri=uri))
+
+    def spend(self, effort: int) -> None:
+        """Count effort.
+
+        Raises:
+            TooMuch: the effort for the message is spent.
+        """
+        self._effort -= effort
+        if self._effort < 0:
+            raise TooMuch
+
+    def admits(self, wanted: Property, value: Any) -> bool:
+        """Whether a value conforms to a property's definition, shared placeholders excepted."""
+        self.spend(_effort_for(wanted.value, value))
+        trial = Violations()
+        trial.check(wanted, value, "")
+        return not trial.violations
+
+    def check(self, wanted: Property, value: Any, pointer: str) -> None:
+        """Check a value by the definition of a property; `None` is an absent value.
+
+        Raises:
+            TooMuch: the effort is spent, or the number of violations is at the limit.
+        """
+        self.spend(_effort_for(wanted.value, value))
+        if value is None:
+            if wanted.required:
+                self.object(pointer, "required", "it is missing")
+            return
+        try:
+            # Definitions give media types the type symbol, which admits no slash.
+            type = "string" if wanted.is_media_type else wanted.type
+            found = read(type, value, is_text=wanted.is_text)
+        except ValueError as error:
+            self.object(pointer, "type", f"it is no {wanted.type}: {error}")
+            return
+        if wanted.value in (None, "") or is_now(wanted.type, wanted.value):
+            return
+        template = Template.parse(wanted.value) if isinstance(wanted.value, str) else None
+        if template is not None and not template.is_constant:
+            self._demand(template, value if isinstance(value, str) else _text(value), pointer)
+        elif wanted.is_media_type and isinstance(wanted.value, str):
+            if not media_type_fits(wanted.value, found):
+                self._differs(pointer, wanted.value, value)
+        elif not is_same(wanted.type, wanted.value, found):
+            self._differs(pointer, wanted.value, value)
+
+    def finish(self) -> None:
+        """Check that equal placeholders have equal texts."""
+        try:
+            if not Search().succeeds([demand for _, _, demand in self._demands]):
+                self._find_disagreeing()
+        except Exhausted:
+            pointer = self._demands[-1][0]
+            reason = "the texts of its placeholders could not be compared in bounded time"
+            self.object(pointer, "placeholder", reason)
+
+    def _find_disagreeing(self) -> None:
+        """Add a violation for each property that disagrees with the previous properties."""
+        search, agreeing, used = Search(), list[Demand](), set[str]()
+        for at, template, demand in self._demands:
+            if search.succeeds([*agreeing, demand]):
+                agreeing.append(demand)
+                used |= template.names
+            else:
+                shared = ", ".join(sorted(template.names & (used | template.repeated)))
+                self.object(at, "placeholder", f"{shared}: it has another text elsewhere")
+
+    def _demand(self, template: Template, text: str, pointer: str) -> None:
+        if template.fits(text):
+            self._demands.append((pointer, template, Demand(template.parts, text)))
+        else:
+            detail = f"{_shown(text)} does not match {_shown(template.text)}"
+            self.object(pointer, "template", detail)
+
+    def _differs(self, pointer: str, wanted: Any, value: Any) -> None:
+        self.object(pointer, "value", f"it must be {_shown(wanted)}, and is {_shown(value)}")
+
+
+def _effort_for(*values: Any) -> int:
+    characters = sum(len(value) for value in values if isinstance(value, str))
+    return _EFFORT_OF_A_CHECK + characters // CHARACTERS_OF_A_STEP
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _shown(value: Any) -> str:
+    text = _text(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def check_event(event: CarriedEvent, definition: MessageDefinition, findings: Violations) -> None:

@@ -1,16 +1,19 @@
-"""Message definitions, combined with base messages.
+"""Message definitions, combined with base messages, and the targets of references to messages.
 
-Source: message/spec.md, "Message Definitions (Message Group)" and "basemessage".
+Sources: message/spec.md, "Message Definitions (Message Group)", "basemessage" and "dataschemauri";
+schema/spec.md, "Schema Formats".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from catalog.messages.values import is_known
 from catalog.model.dotpath import value_at
+from catalog.model.xid import Xid
 
 CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
 
@@ -34,6 +37,7 @@ _OLDER_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "protocoloptions": (("protocoloptions",), ("protocolmetadata",), ("metadata",)),
 }
+_DETAILS = "$details"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,3 +200,50 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceTarget:
+    """A resource or version, and the part of the document that a reference means."""
+
+    xid: Xid
+    part: str = ""
+
+
+def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
+    """The entities that a reference can mean, likeliest first; empty for other registries.
+
+    Args:
+        reference: an xid, an xid as a fragment (the form in documents), or the URL of an entity.
+        bases: the URLs of the registry's root, without a trailing slash.
+    """
+    # The path of a base may begin with that of another one.
+    nearest = max((each for each in bases if reference.startswith(f"{each}/")), key=len, default="")
+    path = reference.removeprefix(nearest).removeprefix("#")
+    if not path.startswith("/"):
+        return []
+    path, _, fragment = path.partition("#")
+    return list(_targets([unquote(step) for step in path.split("/")[1:]], fragment))
+
+
+def _targets(steps: list[str], fragment: str) -> Iterator[ReferenceTarget]:
+    length = 6 if steps[4:5] == ["versions"] else 4
+    entity, rest = steps[:length], steps[length:]
+    if not entity or (rest and fragment):
+        return
+    entity[-1] = entity[-1].removesuffix(_DETAILS)
+    part = "".join(f"/{step}" for step in rest) or fragment
+    if (xid := _xid(entity)) is not None:
+        yield ReferenceTarget(xid, part)
+    # An id may contain colons, so a split at the last colon is the second choice.
+    id, colon, name = entity[-1].rpartition(":")
+    if colon and not part and (xid := _xid([*entity[:-1], id])) is not None:
+        yield ReferenceTarget(xid, name)
+
+
+def _xid(steps: list[str]) -> Xid | None:
+    try:
+        xid = Xid.parse("/" + "/".join(steps))
+    except ValueError:
+        return None
+    return xid if xid.rid else None

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
-from catalog.model.capabilities import OFFERED, Capabilities
-from catalog.model.capabilityupdate import update_capabilities
+from catalog.model.capabilities import OFFERED, Capabilities, update_capabilities
 from catalog.model.errors import CapabilityError, ModelError
 from catalog.model.modelsource import load_model
 from catalog.model.schema import Model

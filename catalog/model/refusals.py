@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from catalog.model.author import Author
+from catalog.model.caller import Author
 
 MOST_KINDS = 200
 WINDOW_SECONDS = 60.0

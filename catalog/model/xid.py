@@ -1,12 +1,15 @@
-"""The `xid`: the path of an entity in a catalog, parsed and checked.
+"""The `xid`, the path of an entity in a catalog, and the short form of the path.
 
-Source: core/spec.md, "xid Attribute" and "<SINGULAR>id (id) Attribute".
+Source: core/spec.md, "xid Attribute", "<SINGULAR>id (id) Attribute" and "`shortself` Attribute".
 """
 
 from __future__ import annotations
 
+import binascii
 import functools
+import hashlib
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Literal, NamedTuple
 
 Kind = Literal["registry", "group", "resource", "version"]
@@ -15,6 +18,8 @@ ID_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}")
 RESERVED_VERSION_IDS = frozenset({"null", "request"})
 
 _KIND_BY_DEPTH: dict[int, Kind] = {0: "registry", 2: "group", 4: "resource", 6: "version"}
+# Enough bytes of a hash to rule out collisions, and a multiple of 3: base64 adds no padding.
+KEY_BYTES = 12
 
 
 def is_valid_id(value: str) -> bool:
@@ -127,3 +132,22 @@ def parent_of(xid: str) -> str:
 def group_path(xid: str) -> str:
     """The path of the group that contains an entity; a group or the registry returns its own."""
     return "/".join(xid.split("/", 3)[:3])
+
+
+def short_path(xid: str) -> str:
+    """The short form of a path: `/~KEY`, followed by `/versions/1` or `/meta` if present."""
+    if xid == "/":
+        return "/~"
+    parts = xid.split("/", 5)
+    own, below = "/".join(parts[:5]), parts[5:]
+    digest = hashlib.sha256(own.encode()).digest()[:KEY_BYTES]
+    return "/".join([f"/~{urlsafe_b64encode(digest).decode()}", *below])
+
+
+def key_in(text: str) -> bytes | None:
+    """Decode the text after `/~` into the bytes of a key; `None` if the text is no key."""
+    try:
+        key = urlsafe_b64decode(text)
+    except binascii.Error:
+        return None
+    return key if len(key) == KEY_BYTES else None

@@ -7,8 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from catalog.model.rolerules import LONGEST_WHO, IdentityKind, Who
-from catalog.model.roles import PATH, WHOLE_CATALOG, Permission, Role, is_wild, parse_path
+from catalog.model.roles import (
+    LONGEST_WHO,
+    PATH,
+    WHOLE_CATALOG,
+    IdentityKind,
+    Permission,
+    Role,
+    Who,
+    is_wild,
+    parse_path,
+)
 from catalog.operations.operation import AnswerBody, Anyone, Body, Operation, PageQuery, Time
 
 MOST_PATHS = 10_000

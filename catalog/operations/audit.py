@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from catalog.model.author import AuthorKind
+from catalog.model.caller import AuthorKind
 from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Operation, Query, Time
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from catalog.model.peercredential import ClientAuthentication
+from catalog.model.credentials import ClientAuthentication
 from catalog.operations.cacertificate import CaCertificate
 from catalog.operations.operation import AnswerBody, Body, Secret, Time
 

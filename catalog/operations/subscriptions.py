@@ -17,15 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-from catalog.model.rolerules import IdentityKind
-from catalog.model.roles import Permission
-from catalog.model.signingkey import SignatureScheme
-from catalog.model.sinkcredential import (
-    CredentialType,
-    PlainCredential,
-    RefreshGrant,
-    TokenCredential,
-)
+from catalog.model.credentials import CredentialType, PlainCredential, RefreshGrant, TokenCredential
+from catalog.model.roles import IdentityKind, Permission
+from catalog.model.sinkterms import SignatureScheme
 from catalog.operations.operation import (
     AnswerBody,
     Body,

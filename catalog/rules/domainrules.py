@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.formats import Check
+from catalog.formats.checker import Check
 from catalog.model.attributes import PROVENANCE
 from catalog.model.schema import Model
 from catalog.model.xid import Xid

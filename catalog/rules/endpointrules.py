@@ -12,16 +12,19 @@ from urllib.parse import urlsplit
 
 from catalog.messages.message import pointer
 from catalog.rules.fault import (
+    OPTIONS,
     EntityLookup,
     Fault,
     Rule,
     Subject,
     as_object,
+    check_headers,
+    check_method,
+    family,
     has_placeholder,
     is_blank,
     text,
 )
-from catalog.rules.protocolrules import OPTIONS, check_headers, check_method, family
 
 _SPEC = "endpoint/spec.md, "
 USAGE_EMPTY = Rule("usage_empty", f'{_SPEC}"usage"')

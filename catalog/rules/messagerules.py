@@ -10,18 +10,25 @@ from typing import Any
 
 import orjson
 
-from catalog.formats import Check, CheckedDocument, is_supported, validation
+from catalog.formats.checker import Check, CheckedDocument, validation
+from catalog.formats.families import is_supported
 from catalog.messages.definition import BASES, CLOUDEVENTS_ENVELOPE
 from catalog.messages.message import pointer
-from catalog.messages.protocols import protocol_of
+from catalog.messages.messageprotocol import protocol_of
 from catalog.messages.values import is_now, read
-from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, has_placeholder, is_blank, text
-from catalog.rules.protocolrules import (
+from catalog.rules.fault import (
     OPTIONS,
+    EntityLookup,
+    Fault,
+    Rule,
+    Subject,
     check_headers,
     check_method,
     family,
+    has_placeholder,
+    is_blank,
     normal_protocol,
+    text,
 )
 
 _SPEC = "message/spec.md, "

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from catalog.messages.definition import BASES
+from catalog.messages.definition import BASES, reference_targets
 from catalog.messages.message import pointer
-from catalog.messages.referencetargets import reference_targets
 from catalog.model.xid import Xid
-from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, text
-from catalog.rules.protocolrules import OPTIONS, family
+from catalog.rules.fault import OPTIONS, EntityLookup, Fault, Rule, Subject, family, text
 
 BASEMESSAGE_CIRCULAR = Rule("basemessage_circular", 'message/spec.md, "basemessage"')
 REFERENCE_DANGLING = Rule(

@@ -9,8 +9,7 @@ from typing import Any
 
 import orjson
 
-from catalog.model.creator import token_principal
-from catalog.model.roles import Grant
+from catalog.model.roles import Grant, token_principal
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 

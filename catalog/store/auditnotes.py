@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.change import Change
 from catalog.model.refusals import RefusedAttempts
 from catalog.store.connections import Connection

@@ -16,8 +16,7 @@ import asyncpg
 import orjson
 from asyncpg.exceptions import UniqueViolationError
 
-from catalog.model.author import Author
-from catalog.model.caller import Caller
+from catalog.model.caller import Author, Caller
 from catalog.model.change import Change
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown, StorageFull
 from catalog.model.errors import BadRequest, ServerBusy

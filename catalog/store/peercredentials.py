@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.keys.keyring import KeyRing, SecretPlace
-from catalog.model.peercredential import PeerCredential
+from catalog.model.credentials import PeerCredential
 from catalog.store.database import Connection
 from catalog.store.secrets import seal
 

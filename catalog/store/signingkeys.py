@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from catalog.keys.keyring import KeyRing, SecretPlace
-from catalog.model.signingkey import SignatureScheme, SigningKey
+from catalog.model.sinkterms import SignatureScheme, SigningKey
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.secrets import seal

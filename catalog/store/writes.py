@@ -11,7 +11,7 @@ import orjson
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone

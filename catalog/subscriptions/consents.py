@@ -19,8 +19,7 @@ from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate, rate_in_a_minute
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound
-from catalog.model.sinkconsent import SinkConsent
-from catalog.model.weborigin import origin_of
+from catalog.model.sinkterms import SinkConsent, origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
 from catalog.store.database import Connection

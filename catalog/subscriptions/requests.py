@@ -21,10 +21,16 @@ from catalog.http.outboundaddress import split_hosts, why_endpoint_refused, why_
 from catalog.http.route import checked, model_response
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.concorderrors import LimitExceeded, LimitReached
+from catalog.model.credentials import (
+    REFRESH_SECONDS,
+    SinkCredential,
+    TokenCredential,
+    refresh_time,
+    secrets_of,
+    type_of,
+)
 from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
-from catalog.model.sinkcredential import SinkCredential, TokenCredential, secrets_of, type_of
-from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.operation import PageQuery
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswers
 from catalog.store.database import Connection

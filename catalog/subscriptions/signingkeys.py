@@ -12,8 +12,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.route import model_response
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
-from catalog.model.signingkey import SignatureScheme, SigningKey
-from catalog.model.weborigin import origin_of
+from catalog.model.sinkterms import SignatureScheme, SigningKey, origin_of
 from catalog.operations.subscriptions import KeyExchange
 from catalog.store.database import Connection
 from catalog.store.signingkeys import end_keys, remove_key, remove_keys, save_key

@@ -19,8 +19,7 @@ from catalog.http.flags import Flags
 from catalog.http.positionwait import wait_for_positions
 from catalog.http.requestchecks import check_characters, check_host, check_origin
 from catalog.load.longwork import begin_work
-from catalog.model.author import Author
-from catalog.model.caller import EVERYTHING, Caller
+from catalog.model.caller import EVERYTHING, Author, Caller
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
 from catalog.model.errors import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from catalog.formats import Check, Direction, comparison
+from catalog.formats.checker import Check, Direction, comparison
 from catalog.load.longwork import Slices
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import CompatibilityUnknown, CompatibilityViolation

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from catalog.formats import CheckedDocument
+from catalog.formats.checker import CheckedDocument
 from catalog.model.caller import Caller
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import crossreferences, entities

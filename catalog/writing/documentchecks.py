@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
+from catalog.formats.checker import Budget, BudgetSpent, Check, Checker, Key
 from catalog.load.limiter import Share, Things
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import ServerBusy

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from catalog.formats import Check, validation
+from catalog.formats.checker import Check, validation
 from catalog.load.longwork import Slices
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import FormatExternal, FormatUnknown, FormatViolation, XRegistryError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.change import changes_between
 from catalog.model.digest import digest_entity
 from catalog.model.entity import Entity, Origin, Tombstone

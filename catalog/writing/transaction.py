@@ -9,8 +9,7 @@ from typing import Protocol, TypeAlias
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
-from catalog.model.author import Author
-from catalog.model.caller import EVERYTHING, Caller
+from catalog.model.caller import EVERYTHING, Author, Caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity

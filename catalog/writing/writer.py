@@ -15,7 +15,7 @@ from functools import partial
 
 from structlog.contextvars import bind_contextvars
 
-from catalog.formats import Check, CheckedDocument, validation
+from catalog.formats.checker import Check, CheckedDocument, validation
 from catalog.load.longwork import aside, is_long
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import HandoverUnderWay

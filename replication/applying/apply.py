@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 from catalog.context import Context
 from catalog.keys.entitysignature import EntitySigner
-from catalog.model.author import Author
-from catalog.model.caller import EVERYTHING, Everything, WriteScope
+from catalog.model.caller import EVERYTHING, Author, Everything, WriteScope
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone

@@ -15,8 +15,8 @@ from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import HandoverRefused, LimitReached
+from catalog.model.credentials import PeerCredential
 from catalog.model.errors import InvalidAttribute, NotFound
-from catalog.model.peercredential import PeerCredential
 from catalog.operations import handovers as operations
 from catalog.operations.handovers import (
     EndQuery,

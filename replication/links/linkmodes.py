@@ -14,9 +14,9 @@ from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
 from catalog.http.route import model_response
 from catalog.model.concorderrors import SourceUnusable, TargetUnusable
+from catalog.model.credentials import PeerCredential
 from catalog.model.errors import BadRequest, XRegistryError
 from catalog.model.linkterms import Mode
-from catalog.model.peercredential import PeerCredential
 from catalog.operations.links import (
     DryRunAnswer,
     FoundCatalog,

@@ -17,13 +17,13 @@ from catalog.http.route import model_response
 from catalog.model.concorderrors import (
     UnresolvedConflict,
 )
+from catalog.model.credentials import PeerCredential
 from catalog.model.entity import Origin
 from catalog.model.errors import (
     InvalidAttribute,
     NotFound,
 )
 from catalog.model.linkterms import RELAY
-from catalog.model.peercredential import PeerCredential
 from catalog.operations.links import (
     ConflictQuery,
     CopyConflict,

@@ -26,10 +26,15 @@ from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.keys.keyring import SecretUnreadable
+from catalog.model.credentials import (
+    REFRESH_SECONDS,
+    ClientCertificate,
+    OAuthClient,
+    PeerCredential,
+    refresh_time,
+)
 from catalog.model.errors import InvalidAttribute
-from catalog.model.peercredential import ClientCertificate, OAuthClient, PeerCredential
 from catalog.model.timestamps import format_time, parse_time
-from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.operations.links import LinkTerms
 from catalog.operations.peercredentials import GivenCredential
 from catalog.store.links import Link, LinkDefinition

@@ -14,8 +14,8 @@ from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import ReplicaUnusable, UnresolvedConflict
+from catalog.model.credentials import PeerCredential
 from catalog.model.errors import InvalidAttribute, NotFound
-from catalog.model.peercredential import PeerCredential
 from catalog.operations import recovery as operations
 from catalog.operations.operation import PageQuery
 from catalog.operations.peers import MOST_NAMED

@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 
 from catalog.keys.keyring import KeyRing
-from catalog.model.peercredential import PeerCredential
+from catalog.model.credentials import PeerCredential
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link

@@ -15,8 +15,8 @@ from catalog import install_command
 from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
+from catalog.model.credentials import PlainCredential
 from catalog.model.linkterms import TOPIC_SCHEMES
-from catalog.model.sinkcredential import PlainCredential
 from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
 from catalog.subscriptions.sinks.kafkasettings import servers_of
 from replication.transfer.linkrun import BeginAgain

@@ -21,16 +21,14 @@ from catalog.api.metadataheaders import metadata_from
 from catalog.api.requesttarget import parse_path
 from catalog.config import Settings
 from catalog.documents.downgrade import downgrade
-from catalog.documents.editions import EDITIONS
 from catalog.documents.losses import find_losses
-from catalog.documents.migration import migrate, root_of
+from catalog.documents.migration import EDITIONS, migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import decode_header
 from catalog.http.route import checked
-from catalog.messages.messageparser import read_binary_event, read_json_message
-from catalog.messages.uritemplates import Template
-from catalog.messages.values import media_type_fits
+from catalog.messages.message import read_binary_event, read_json_message
+from catalog.messages.values import Template, media_type_fits
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.entity import Entity
 from catalog.model.modelsource import load_model
 from catalog.model.timestamps import format_time, normal_time

@@ -18,8 +18,7 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.route import Route
-from catalog.model.rolerules import RoleRule
-from catalog.model.roles import Grant
+from catalog.model.roles import Grant, RoleRule
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.node.noderuntime import open_database, serve, start_listening
 from tests.brokers.certificates import CertificateAuthority

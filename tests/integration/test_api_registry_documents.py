@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.documents.editions import DOCUMENT_SCHEMA
+from catalog.documents.migration import DOCUMENT_SCHEMA
 from catalog.documents.serialization import parse_yaml, to_yaml
 from tests.integration.conftest import Node, assert_problem, start_node
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.formats import Budget, Check, Key
+from catalog.formats.checker import Budget, Check, Key
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}

@@ -12,7 +12,7 @@ import pytest
 
 from catalog.audit.auditlog import drop_once
 from catalog.audit.audittrail import note_refused
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.refusals import MOST_KINDS
 from replication.routes import routes as replication_routes
 from tests.integration.auditing import Caller, as_role

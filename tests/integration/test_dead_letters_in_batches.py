@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from catalog.context import Context
-from catalog.model.sinkcredential import TokenCredential
+from catalog.model.credentials import TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.subscriptions.stored.deadletters import DeadLetter, mark_due, page_dead_letters
 from catalog.subscriptions.stored.sinkcredentials import save_credential

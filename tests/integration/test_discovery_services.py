@@ -16,7 +16,7 @@ from hypothesis import given as given_by_hypothesis
 from hypothesis import strategies as st
 
 from catalog.dialects.discovery.translate import NAMESPACE
-from catalog.model.author import Author
+from catalog.model.caller import Author
 from catalog.model.entity import Entity
 from catalog.store.discoveryservices import fold
 from catalog.store.writes import Write, write

@@ -20,13 +20,12 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.context import Context, SharedState
-from catalog.model.author import Author
-from catalog.model.caller import node_caller
+from catalog.model.caller import Author, node_caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
+from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.operations.subscriptions import RetryLimits, SubscriptionConfig
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database

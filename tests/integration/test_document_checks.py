@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from catalog.formats import Budget, BudgetSpent, Check, Key
+from catalog.formats.checker import Budget, BudgetSpent, Check, Key
 from catalog.load.limiter import Share, Things
 from catalog.writing import documentchecks
 from tests.integration.conftest import Node, start_node

@@ -16,7 +16,7 @@ from catalog.client import Client
 from catalog.commands.documentfile import FORMATS, read_document, write_document
 from catalog.commands.import_.importing import ImportResult, import_document
 from catalog.documents.downgrade import own_attributes
-from catalog.documents.editions import EDITIONS
+from catalog.documents.migration import EDITIONS
 from tests.integration.conftest import Node, new_database, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

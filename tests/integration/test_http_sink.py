@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from catalog.config import Settings
 from catalog.model.connectionfailure import NO_TLS, UNREACHABLE
-from catalog.model.sinkcredential import SinkCredential, TokenCredential
+from catalog.model.credentials import SinkCredential, TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.httpconnection import HttpConnection

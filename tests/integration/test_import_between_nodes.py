@@ -11,7 +11,7 @@ import pytest_asyncio
 from catalog.client import Client
 from catalog.commands.documentfile import read_document, write_document
 from catalog.commands.import_.importing import import_document
-from catalog.documents.editions import EDITIONS
+from catalog.documents.migration import EDITIONS
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

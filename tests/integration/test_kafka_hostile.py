@@ -13,7 +13,7 @@ import pytest
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
-from catalog.model.sinkcredential import PlainCredential
+from catalog.model.credentials import PlainCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
 from catalog.subscriptions.sinks.kafkasink import KafkaConnections

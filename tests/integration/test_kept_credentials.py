@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from catalog.model.sinkcredential import SinkCredential
+from catalog.model.credentials import SinkCredential
 from catalog.subscriptions.stored.sinkcredentials import load_credentials, open_credential
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute

@@ -20,7 +20,7 @@ from catalog.cli import app
 from catalog.client import ONCE, Client, CredentialUnusable
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
-from catalog.model.peercredential import OAuthClient, PeerCredential
+from catalog.model.credentials import OAuthClient, PeerCredential
 from replication.peers.peeraccess import PeerAccess, read_certificate
 from replication.routes import routes
 from tests.brokers.certificates import CertificateAuthority

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog.model.author import Author
-from catalog.model.caller import node_caller
+from catalog.model.caller import Author, node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.interaction import GroupUpsert, Interaction

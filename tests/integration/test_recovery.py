@@ -12,8 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
-from catalog.model.author import Author
-from catalog.model.caller import node_caller
+from catalog.model.caller import Author, node_caller
 from catalog.model.modelsource import default_model
 from catalog.store import entities
 from catalog.store.connections import DatabaseUnusable

@@ -13,8 +13,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from catalog.model.author import Author
-from catalog.model.caller import node_caller
+from catalog.model.caller import Author, node_caller
 from catalog.model.entity import Tombstone
 from catalog.model.modelsource import default_model
 from catalog.store.database import Connection, Database

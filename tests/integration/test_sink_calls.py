@@ -13,7 +13,7 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import Context
-from catalog.model.sinkconsent import SinkConsent
+from catalog.model.sinkterms import SinkConsent
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
 from catalog.subscriptions.delivery.progress import ProgressWriter

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from catalog.model.sinkcredential import TokenCredential
+from catalog.model.credentials import TokenCredential
 from catalog.model.timestamps import format_time
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh

@@ -21,7 +21,7 @@ from catalog.access.authentication import Authentication
 from catalog.access.identity import EVERYBODY, Identity
 from catalog.dialects.discovery.translate import service_id
 from catalog.model.roles import PATH_PERMISSIONS, Permission, RuleGrant, covers
-from catalog.model.shortpath import short_path
+from catalog.model.xid import short_path
 from catalog.monitoring.routes import routes as monitoring_routes
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from replication.routes import routes as replication_routes

@@ -9,7 +9,7 @@ from typing import Any
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
-from catalog.model.sinkcredential import SinkCredential
+from catalog.model.credentials import SinkCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, Sinks

@@ -16,7 +16,7 @@ import pytest
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
 from catalog.subscriptions.sinks.kafkasink import KafkaConnections, KafkaSink

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from catalog.config import Settings
-from catalog.model.sinkcredential import PlainCredential, TokenCredential
+from catalog.model.credentials import PlainCredential, TokenCredential
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.natsreader import STREAM, NatsBroker, connected, parse_message
 from tests.brokers.natsserver import NatsServerProgram, run_nats, tls_options

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model.capabilities import (
+    DEFAULTS,
     OFFERED,
     Capabilities,
     describe,
     matches,
     offered_with,
     overlap,
+    stored_capabilities,
+    update_capabilities,
 )
-from catalog.model.capabilityupdate import DEFAULTS, stored_capabilities, update_capabilities
 from catalog.model.errors import (
     CapabilityError,
     CapabilityMissingValue,

@@ -9,8 +9,7 @@ import pytest
 from catalog.access.creatorrights import CreatorRights
 from catalog.access.knownrules import KnownRules
 from catalog.config import Settings
-from catalog.model.creator import Creator, token_principal
-from catalog.model.roles import Permission
+from catalog.model.roles import Creator, Permission, token_principal
 
 
 class NoRules:

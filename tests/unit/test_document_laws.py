@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from catalog.commands.documentfile import FORMATS, write_document
 from catalog.documents.downgrade import downgrade, own_attributes
-from catalog.documents.editions import EDITIONS, SPECVERSIONS
 from catalog.documents.losses import find_losses
-from catalog.documents.migration import RESOURCES, migrate
+from catalog.documents.migration import EDITIONS, RESOURCES, SPECVERSIONS, migrate
 from catalog.documents.serialization import parse_json, parse_yaml, to_yaml
 
 GROUPS = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}

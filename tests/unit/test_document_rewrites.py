@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.documents.editions import DOCUMENT_SCHEMA
-from catalog.documents.migration import migrate
+from catalog.documents.migration import DOCUMENT_SCHEMA, migrate
 
 EVENT = {"envelope": "CloudEvents/1.0"}
 NAMES = {"amqp": "AMQP/1.0", "mqtt": "MQTT/5.0", "kafka": "KAFKA", "http": "HTTP", "nats": "NATS"}

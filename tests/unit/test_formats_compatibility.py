@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from catalog.formats import Checker
+from catalog.formats.checker import Checker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 from avro.io import BinaryEncoder, DatumWriter
 
-from catalog.formats import Checker, UnusableSchema
-from catalog.formats.checker import MAX_BYTES
+from catalog.formats.checker import MAX_BYTES, Checker
+from catalog.formats.process import UnusableSchema
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

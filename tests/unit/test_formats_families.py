@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from catalog.formats import COMPATIBILITIES, FORMATS, is_supported, rules_for
-from catalog.formats.families import matches
+from catalog.formats.families import COMPATIBILITIES, FORMATS, is_supported, matches, rules_for
 
 RULES = {
     "backward",

@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catalog.formats import Checker
-from catalog.formats.checker import MAX_BYTES
+from catalog.formats.checker import MAX_BYTES, Checker
 from catalog.formats.worker import confine
 
 XS = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'

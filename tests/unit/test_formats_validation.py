@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 import catalog.demo
-from catalog.formats import Checker
+from catalog.formats.checker import Checker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

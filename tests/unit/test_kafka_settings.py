@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.subscriptions.sinks.kafkasettings import KAFKA, KafkaSettings, servers_of, topic_of
 
 PLAIN = PlainCredential(identifier="bob", secret="s3cret")

@@ -9,15 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.messages import (
-    Message,
-    MessageDefinition,
-    check_metadata,
-    combine,
-    read_binary_event,
-    read_json_message,
-    reference_targets,
-)
+from catalog.messages.conformance import check_metadata
+from catalog.messages.definition import MessageDefinition, combine, reference_targets
+from catalog.messages.message import Message, read_binary_event, read_json_message
 from catalog.model.errors import ParsingData
 
 CE = "CloudEvents/1.0"

@@ -10,15 +10,11 @@ import orjson
 import pytest
 
 import catalog.demo
-from catalog.messages import (
-    MessageDefinition,
-    check_metadata,
-    combine,
-    read_json_message,
-    reference_targets,
-)
-from catalog.messages.protocols import MessageProtocol, protocol_of
-from catalog.messages.uritemplates import Gap, Template
+from catalog.messages.conformance import check_metadata
+from catalog.messages.definition import MessageDefinition, combine, reference_targets
+from catalog.messages.message import read_json_message
+from catalog.messages.messageprotocol import MessageProtocol, protocol_of
+from catalog.messages.values import Gap, Template
 
 DEMO = Path(catalog.demo.__file__).parent / "data"
 DOCUMENTS = Path(__file__).parents[1] / "documents"

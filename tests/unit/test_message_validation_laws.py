@@ -11,9 +11,10 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from catalog.messages import check_metadata, combine, read_json_message
-from catalog.messages.uritemplates import Gap, Part, Template, fits
-from catalog.messages.violations import Demand, Exhausted, Search
+from catalog.messages.conformance import check_metadata
+from catalog.messages.definition import combine
+from catalog.messages.message import read_json_message
+from catalog.messages.values import Demand, Exhausted, Gap, Part, Search, Template, fits
 
 names = st.sampled_from(["a", "b", "c_1"])
 literals = st.text(st.sampled_from("/-xy{é"), min_size=1, max_size=3)

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from catalog.config import Settings
-from catalog.model.rolerules import RoleRule, grants_from
-from catalog.model.roles import PERMISSIONS, ROLES, Permission, roles_with
+from catalog.model.roles import PERMISSIONS, ROLES, Permission, RoleRule, grants_from, roles_with
 
 ONE = {"oidc_issuers": ("https://id.example",), "oidc_audiences": ("a",)}
 TWO = {"oidc_issuers": ("https://a.example", "https://b.example"), "oidc_audiences": ("a",)}

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.access.knownrules import RuleTable
-from catalog.model.rolerules import IdentityKind, Who
-from catalog.model.roles import RuleGrant
+from catalog.model.roles import IdentityKind, RuleGrant, Who
 
 NAMES = st.sampled_from(["sub", "groups", "scope", "realm.roles", "iss"])
 VALUES = st.sampled_from(["a", "b", "a b", "*"])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
-from catalog.rules import DomainRules, Fault, Subject
+from catalog.rules.domainrules import DomainRules
+from catalog.rules.fault import Fault, Subject
 
 RULES = DomainRules(default_model())
 MESSAGE = "/messagegroups/g/messages/m/versions/1"

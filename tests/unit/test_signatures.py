@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from catalog.client import KeyUnusable, SignatureInvalid, verify
-from catalog.model.signingkey import SignatureScheme, SigningKey
+from catalog.model.sinkterms import SignatureScheme, SigningKey
 from catalog.subscriptions.sinks.signature import (
     Signer,
     batch_id,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from catalog.config import Settings
+from catalog.model.credentials import PlainCredential
 from catalog.model.entity import Origin, Tombstone
-from catalog.model.sinkcredential import PlainCredential
 from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
 from replication.deciding.copychecks import MalformedCopy

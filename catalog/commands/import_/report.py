@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from catalog.commands.console import cell, err, out, sentence
-from catalog.documents.editions import NEWEST_EDITION
+from catalog.documents.migration import NEWEST_EDITION
 
 if TYPE_CHECKING:
     from catalog.commands.import_.importing import ImportResult

@@ -17,17 +17,17 @@ from catalog.commands.console import CommandError
 from catalog.commands.documentfile import read_document
 from catalog.commands.documentpaths import SUFFIXES, document_paths
 from catalog.documents.serialization import LARGEST_BYTES, STDIN, SourceFileError
-from catalog.formats import COMPATIBILITIES, FORMATS
+from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.lint.declaredentities import DeclaredEntities
+from catalog.lint.lintedcatalog import KnownEntities, MemoryCatalog
 from catalog.lint.linter import LintBase
-from catalog.lint.memorycatalog import KnownEntities, MemoryCatalog
-from catalog.model.capabilities import offered_with
-from catalog.model.capabilityupdate import stored_capabilities
+from catalog.model.capabilities import offered_with, stored_capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.modelsource import load_model
 from catalog.model.xid import Xid
-from catalog.rules import Subject, references_of
+from catalog.rules.fault import Subject
+from catalog.rules.referencerules import references_of
 
 _LONGEST_SECONDS = 60
 

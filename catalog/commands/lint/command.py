@@ -32,7 +32,7 @@ from catalog.model.masking import printable
 if TYPE_CHECKING:
     from catalog.commands.documentfile import DocumentFile
     from catalog.lint.declaredentities import DeclaredEntities
-    from catalog.lint.finding import Finding
+    from catalog.lint.linter import Finding
     from catalog.model.configuration import Configuration
 
 
@@ -241,7 +241,7 @@ async def _lint(
     from catalog.commands.lint.baseline import base_at, base_in, configuration_of
     from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
     from catalog.documents.serialization import STDIN
-    from catalog.formats import Checker
+    from catalog.formats.checker import Checker
     from catalog.lint.lintedcatalog import CAPABILITIES
     from catalog.lint.linter import Linter
 
@@ -292,7 +292,7 @@ def _read(
     from catalog.commands.documentfile import read_document
     from catalog.documents.serialization import SourceFileError
     from catalog.lint.declaredentities import DeclaredEntities
-    from catalog.lint.finding import Finding
+    from catalog.lint.linter import Finding
 
     documents, findings = [], []
     for path in paths:
@@ -312,7 +312,7 @@ def _read(
 
 def _find_older(file: str, document: DocumentFile) -> Iterator[Finding]:
     """Find losses, which an import would refuse, and the first use of each older form."""
-    from catalog.lint.finding import Finding
+    from catalog.lint.linter import Finding
 
     for loss in document.losses:
         message = f"A catalog would not keep this: {loss.reason}."

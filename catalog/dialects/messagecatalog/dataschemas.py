@@ -9,7 +9,7 @@ import orjson
 
 from catalog.dialects.bodypath import BodyPath, checked_members, checked_object, text_in
 from catalog.dialects.messagecatalog.valuetemplates import fits
-from catalog.formats import CheckedDocument, validation
+from catalog.formats.checker import CheckedDocument, validation
 from catalog.model.capabilities import Capabilities
 from catalog.writing.formatcheck import DocumentChecker
 

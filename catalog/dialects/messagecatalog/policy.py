@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.messagecatalog.dataschemas import document_of
-from catalog.formats import CheckedDocument, Direction, comparison
+from catalog.formats.checker import CheckedDocument, Direction, comparison
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.entity import Entity

@@ -1,4 +1,4 @@
-"""Older forms of resources with versions: the default version and attributes beside versions."""
+"""Older names and shapes of message definitions and schemas, and of resources with versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from itertools import pairwise
 
 from catalog.documents.losses import default_version
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES, DocumentPart, RewriteRule
-from catalog.documents.rewrites.attributes import leave_out_other_id, lower_names, rewrite_entity
+from catalog.documents.rewrites.attributes import (
+    leave_out_other_id,
+    lower_names,
+    newer_reference,
+    rewrite_entity,
+    rewrite_references,
+    trim_urls,
+)
+from catalog.documents.rewrites.protocols import (
+    rewrite_envelope_types,
+    rewrite_format,
+    rewrite_message_options,
+)
 
 _ASSIGNED = frozenset(
     {"meta", "metaurl", "self", "shortself", "versions", "versionscount", "versionsurl", "xid"}
@@ -22,6 +34,28 @@ DOCUMENT_ATTRIBUTES = frozenset({"schema", "schemabase64", "schemaurl"})
 _OWN = RewriteRule("attributes beside versions belong to the default version")
 _OWN_TIMES = RewriteRule("when a resource was made and changed is an attribute of meta")
 _TIMES = frozenset({"createdat", "modifiedat"})
+_SCHEMA = RewriteRule("the schema of a message is its dataschema", "0.5")
+_RENAMED = {
+    "basemessageurl": ("basemessage", RewriteRule("the base message is called basemessage", "rc2")),
+    "schemaformat": ("dataschemaformat", _SCHEMA),
+    "schema": ("dataschema", _SCHEMA),
+    "schemauri": ("dataschemauri", _SCHEMA),
+    "schemaurl": ("dataschemauri", _SCHEMA),
+    "dataschemaurl": (
+        "dataschemauri",
+        RewriteRule("the address of a schema is its dataschemauri", "rc2"),
+    ),
+}
+_REFERENCES = ("basemessage", "basemessageuri", "dataschemauri")
+_METADATA = RewriteRule("metadata is that of the envelope, or the options of the protocol", "0.5")
+_WRAPPED = RewriteRule("the attributes of an event are members of envelopemetadata", "0.5")
+_PROTOCOL_METADATA = RewriteRule("the metadata of a protocol is called protocoloptions", "rc2")
+_NAME = RewriteRule("the name of an attribute of an event is its key", "0.5")
+_XREF = RewriteRule("a message that is defined elsewhere is a cross reference", "0.5")
+_URL = RewriteRule("the address of a document is its schemaurl", "rc3")
+_URL_CASE = RewriteRule("names are in lower case", "0.5")
+_INHERITED = RewriteRule("a version has the format of its schema", "0.5")
+_SHARED = RewriteRule("the versions of a schema share one format")
 
 
 def rewrite_versions(
@@ -128,3 +162,99 @@ def _merged(older: object, own: object) -> object:
 def _is_second_document(name: str, default: DocumentPart) -> bool:
     """Whether an attribute is a document, and the default version has a document already."""
     return name in DOCUMENT_ATTRIBUTES and not DOCUMENT_ATTRIBUTES.isdisjoint(default.members)
+
+
+def rewrite_message(part: DocumentPart, key: str) -> None:
+    """Rewrite a message definition and the versions of the definition."""
+    rewrite_versions(part, key, "message", _rewrite_content)
+    rewrite_default_version(part)
+    _rewrite_xref(part)
+
+
+def _rewrite_content(part: DocumentPart) -> None:
+    trim_urls(part)
+    rewrite_format(part)
+    _rewrite_metadata(part)
+    for old, (new, rule) in _RENAMED.items():
+        part.rename(old, new, rule)
+    rewrite_references(part, *_REFERENCES)
+    if (metadata := part.inside("envelopemetadata")) is not None:
+        for name, attribute in metadata.parts():
+            if attribute.members.get("name") == name:
+                attribute.drop("name", _NAME)
+            attribute.leave_out("name", _NAME.text)
+        rewrite_envelope_types(metadata)
+    rewrite_message_options(part)
+
+
+def _rewrite_metadata(part: DocumentPart) -> None:
+    metadata = part.inside("metadata")
+    if metadata is not None:
+        is_event = "attributes" in metadata.members or "protocol" not in part.members
+        is_event |= "envelope" in part.members
+        name = "envelopemetadata" if is_event else "protocoloptions"
+        part.rename("metadata", name, _METADATA)
+    part.rename("protocolmetadata", "protocoloptions", _PROTOCOL_METADATA)
+    envelope = part.inside("envelopemetadata")
+    attributes = envelope.inside("attributes") if envelope is not None else None
+    if envelope is not None and attributes is not None and [*envelope.members] == ["attributes"]:
+        # An event may have an attribute with the name `attributes`.
+        values = attributes.members.values()
+        if values and all(isinstance(value, dict) for value in values):
+            envelope.lift("attributes", envelope, _WRAPPED)
+
+
+def _rewrite_xref(part: DocumentPart) -> None:
+    """Rewrite a definition that another group owns as a cross reference."""
+    for name in ("uri", "xref"):
+        target = part.members.get(name)
+        if not isinstance(target, str):
+            continue
+        xid = newer_reference(target).removeprefix("#")
+        if not xid.startswith("/messagegroups/"):
+            part.leave_out(name, "a cross reference has to be to a message of this catalog")
+        elif (meta := part.opened("meta")) is not None:
+            part.move(name, meta, "xref", _XREF)
+            meta.set("xref", xid, _XREF)
+            for other in [name for name in part.members if name not in ("messageid", "meta")]:
+                part.leave_out(other, "a cross reference shows the attributes of its target")
+
+
+def rewrite_schema(part: DocumentPart, key: str) -> None:
+    """Rewrite a schema and the versions of the schema."""
+    rewrite_versions(part, key, "schema", _rewrite_document)
+    for _, version in part.entities("versions"):
+        _inherit_format(part, version)
+    _share_format(part)
+    rewrite_default_version(part)
+
+
+def _rewrite_document(part: DocumentPart) -> None:
+    trim_urls(part)
+    part.rename("schemauri", "schemaurl", _URL)
+    part.rename("schemaUrl", "schemaurl", _URL_CASE)
+
+
+def _inherit_format(part: DocumentPart, version: DocumentPart) -> None:
+    """Give a version the format of the schema.
+
+    In early editions the format of a version may only be more precise than the schema's format.
+    """
+    format = part.members.get("format")
+    if not isinstance(format, str) or not format:
+        return
+    own = version.members.get("format")
+    if own is None or (isinstance(own, str) and own != format and own.startswith(format)):
+        version.set("format", format, _INHERITED)
+
+
+def _share_format(part: DocumentPart) -> None:
+    """Give the versions one common format, if the formats differ in the version number only."""
+    versions = [version for _, version in part.entities("versions")]
+    formats = {version.members.get("format") for version in versions}
+    if len(formats) < 2 or not all(isinstance(format, str) for format in formats):
+        return
+    names = {str(format).partition("/")[0] for format in formats}
+    if len({name.lower() for name in names}) == 1:
+        for version in versions:
+            version.set("format", min(names), _SHARED)

@@ -14,7 +14,7 @@ import structlog
 from catalog.context import Context
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
-from catalog.model.sinkconsent import SinkConsent
+from catalog.model.sinkterms import SinkConsent
 from catalog.store.database import wait_for
 from catalog.subscriptions.sinks.consent import (
     WANTED_RATE,

@@ -18,9 +18,8 @@ from catalog.config import Settings
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.keys.keyring import SecretUnreadable
+from catalog.model.credentials import REFRESH_SECONDS, RefreshGrant, TokenCredential, refresh_time
 from catalog.model.errors import ServerBusy
-from catalog.model.sinkcredential import RefreshGrant, TokenCredential
-from catalog.model.tokenlifetime import REFRESH_SECONDS, refresh_time
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.subscriptions.sinks.tokenendpoint import RefreshedToken, RefreshFailed, refresh_token

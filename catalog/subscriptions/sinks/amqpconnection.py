@@ -14,8 +14,8 @@ import proton
 
 from catalog.config import Settings
 from catalog.http.outbound import connect_socket
+from catalog.model.credentials import PlainCredential
 from catalog.model.masking import described
-from catalog.model.sinkcredential import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.amqpsettings import AmqpSettings
 from catalog.subscriptions.sinks.connectfailure import connect_failure

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from catalog.model.sinkcredential import PlainCredential, SinkCredential
+from catalog.model.credentials import PlainCredential, SinkCredential
 from catalog.operations.cacertificate import CaCertificate
 from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 

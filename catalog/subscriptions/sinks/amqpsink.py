@@ -21,7 +21,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
-from catalog.model.sinkcredential import PlainCredential
+from catalog.model.credentials import PlainCredential
 from catalog.model.timestamps import format_time
 from catalog.subscriptions.sinks.amqpconnection import (
     AmqpConnection,

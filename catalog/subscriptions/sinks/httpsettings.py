@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from catalog.model.signingkey import SignatureScheme
-from catalog.model.sinkcredential import PlainCredential, SinkCredential
+from catalog.model.credentials import PlainCredential, SinkCredential
+from catalog.model.sinkterms import SignatureScheme
 from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")

@@ -30,8 +30,8 @@ from catalog.http.listener import most_idle_sink_connections
 from catalog.http.outbound import NameLookup, open_allowed_socket
 from catalog.model.backoff import parse_retry_after
 from catalog.model.connectionfailure import names_hidden
+from catalog.model.credentials import PlainCredential, SinkCredential
 from catalog.model.masking import described
-from catalog.model.sinkcredential import PlainCredential, SinkCredential
 from catalog.model.tracecontext import trace_headers
 from catalog.operations.subscriptions import BatchLimits
 from catalog.subscriptions.sinks.httpanswer import HttpAnswer

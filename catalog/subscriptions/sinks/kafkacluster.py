@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catalog.model.sinkcredential import SinkCredential
+from catalog.model.credentials import SinkCredential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

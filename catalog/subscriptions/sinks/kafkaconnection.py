@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from catalog.config import Settings
 from catalog.http.outbound import connect_socket
-from catalog.model.sinkcredential import PlainCredential
+from catalog.model.credentials import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import field_validator
 
 from catalog.http.outboundaddress import split_hosts
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.operations.cacertificate import CaCertificate
 from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 

@@ -18,7 +18,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from catalog.config import Settings
 from catalog.http.outbound import connect_socket
-from catalog.model.sinkcredential import PlainCredential
+from catalog.model.credentials import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
 

@@ -16,7 +16,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
-from catalog.model.sinkcredential import PlainCredential
+from catalog.model.credentials import PlainCredential
 from catalog.subscriptions.sinks.connectfailure import connect_failure
 from catalog.subscriptions.sinks.mqttconnection import (
     MqttConnection,

@@ -19,8 +19,8 @@ from nats.js.api import PubAck
 
 from catalog.config import Settings
 from catalog.http.outbound import connect_socket
+from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.masking import described
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from catalog.model.sinkcredential import SinkCredential
+from catalog.model.credentials import SinkCredential
 from catalog.operations.cacertificate import CaCertificate
 from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 

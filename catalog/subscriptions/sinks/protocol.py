@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 
 
 class ProtocolSettings(BaseModel):

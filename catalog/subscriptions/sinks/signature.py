@@ -11,7 +11,7 @@ from datetime import datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook
 
-from catalog.model.signingkey import SignatureScheme, SigningKey
+from catalog.model.sinkterms import SignatureScheme, SigningKey
 
 # Both schemes take 32 bytes: as a secret for HMAC, and as the seed of a private key.
 _SECRET_BYTES = 32

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from catalog.model.sinkconsent import SinkConsent
+from catalog.model.sinkterms import SinkConsent
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 

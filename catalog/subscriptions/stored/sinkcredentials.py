@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 
 from catalog.keys.keyring import KeyRing, SecretPlace
-from catalog.model.masking import masked_url
-from catalog.model.sinkcredential import (
+from catalog.model.credentials import (
     CredentialType,
     PlainCredential,
     RefreshGrant,
@@ -19,6 +18,7 @@ from catalog.model.sinkcredential import (
     TokenCredential,
     type_of,
 )
+from catalog.model.masking import masked_url
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.secrets import seal

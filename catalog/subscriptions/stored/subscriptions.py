@@ -10,10 +10,9 @@ from typing import Any
 import orjson
 
 from catalog.audit.auditlog import AUDIT_SOURCE, AUDIT_TYPES
-from catalog.model.creator import Creator
-from catalog.model.signingkey import SigningKey
-from catalog.model.sinkconsent import SinkConsent
-from catalog.model.sinkcredential import SinkCredential
+from catalog.model.credentials import SinkCredential
+from catalog.model.roles import Creator
+from catalog.model.sinkterms import SigningKey, SinkConsent
 from catalog.operations.subscriptions import State, SubscriptionConfig
 from catalog.store.accesstokens import suspend_subscriptions
 from catalog.store.changes import Position, read_head

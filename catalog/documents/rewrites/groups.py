@@ -1,18 +1,23 @@
-"""Older names and shapes of endpoints."""
+"""Older names and shapes of endpoints, message groups and schema groups."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
-from catalog.documents.rewrites.attributes import rewrite_entity, trim_urls
+from catalog.documents.rewrites.attributes import (
+    is_message_xid,
+    message_xid,
+    rewrite_entity,
+    rewrite_references,
+    trim_urls,
+)
 from catalog.documents.rewrites.protocols import (
     family,
     rewrite_format,
     rewrite_kafka_addresses,
     rewrite_protocol,
 )
-from catalog.documents.rewrites.references import is_message_xid, message_xid, rewrite_references
 
 _AMQP_DASHES = frozenset(
     {"link-properties", "connection-properties", "distribution-mode", "connection-capabilities"}
@@ -47,7 +52,18 @@ _WILL = RewriteRule("a will is a message of this catalog, named by its xid", "0.
 _CLEAN = RewriteRule("the clean start of MQTT 5 is called cleanstart", "rc3")
 
 
-def rewrite_endpoint(part: DocumentPart, key: str) -> None:
+def rewrite_group(plural: str, key: str, group: DocumentPart) -> None:
+    """Rewrite the attributes of a group, but not the resources."""
+    if plural == "endpoints":
+        _rewrite_endpoint(group, key)
+    else:
+        trim_urls(group)
+        if plural == "messagegroups":
+            rewrite_format(group)
+        rewrite_entity(group, key, plural.removesuffix("s"))
+
+
+def _rewrite_endpoint(part: DocumentPart, key: str) -> None:
     """Rewrite the attributes of an endpoint, but not the messages."""
     trim_urls(part)
     if isinstance(usage := part.members.get("usage"), str):

@@ -1,11 +1,11 @@
-"""The credentials by which a node authenticates itself to a remote catalog."""
+"""The credentials by which a node authenticates itself to a remote catalog or to a sink."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import orjson
@@ -13,7 +13,10 @@ import orjson
 from catalog.model.masking import MASK
 from catalog.model.timestamps import format_time
 
+CredentialType = Literal["PLAIN", "ACCESSTOKEN", "REFRESHTOKEN"]
 ClientAuthentication = Literal["client_secret_basic", "client_secret_post"]
+# The time between the refresh and the end of a token; at most half of the token's life.
+REFRESH_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +127,70 @@ def token_end(token: str) -> datetime | None:
     # A text that is no JWT lacks the parts; an end may be no number, or beyond the calendar.
     except (IndexError, KeyError, TypeError, ValueError, OverflowError, OSError):
         return None
+
+
+def refresh_time(
+    expiresat: datetime, now: datetime, *, lead_seconds: float, least_seconds: float = 0.0
+) -> datetime:
+    """The time to refresh a token: before the end, and not before half of the remaining time.
+
+    Args:
+        lead_seconds: the time between the refresh and the end of the token.
+        least_seconds: the least time from now, so that tokens without a duration cost little.
+    """
+    rest = max((expiresat - now).total_seconds(), 0.0)
+    seconds = max(rest - lead_seconds, rest / 2, least_seconds)
+    # Counted from now, not from the end: a token may end on the last day of the calendar.
+    return now + timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainCredential:
+    """A user and a password for a sink, `PLAIN` (subscriptions-spec.md 3.2.3)."""
+
+    identifier: str = field(repr=False)
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshGrant:
+    """A refresh token, and the URL that exchanges the token for new access tokens (RFC 6749 6)."""
+
+    token: str = field(repr=False)
+    endpoint: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCredential:
+    """A token for access to a sink: `ACCESSTOKEN`, or `REFRESHTOKEN` if it has a `refresh`.
+
+    Args:
+        token: the token.
+        scheme: the type of the token (RFC 6749 7.1), which names the scheme of HTTP's Authorization
+            header.
+        expiresat: the end of the token's validity, if known.
+        refresh: the means to get the next token.
+    """
+
+    token: str = field(repr=False)
+    scheme: str = "Bearer"
+    expiresat: datetime | None = None
+    refresh: RefreshGrant | None = None
+
+
+SinkCredential = PlainCredential | TokenCredential
+
+
+def type_of(credential: SinkCredential) -> CredentialType:
+    """The type of a credential in the Subscriptions API."""
+    if isinstance(credential, PlainCredential):
+        return "PLAIN"
+    return "ACCESSTOKEN" if credential.refresh is None else "REFRESHTOKEN"
+
+
+def secrets_of(credential: SinkCredential) -> tuple[str, ...]:
+    """The secret parts of a credential."""
+    if isinstance(credential, PlainCredential):
+        return credential.identifier, credential.secret
+    refresh = credential.refresh
+    return (credential.token,) if refresh is None else (credential.token, refresh.token)

@@ -1,0 +1,58 @@
+"""The terms between the node and a sink: consents, keys that sign, and origins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+from urllib.parse import urlsplit
+
+SignatureScheme = Literal["hmac-sha256", "ed25519"]
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkConsent:
+    """The consent of a sink to the delivery of events (http-webhook.md 4).
+
+    Args:
+        at: the time of the consent.
+        origin: the host name that the consent was given to, which each request has to state.
+        rate: the maximum number of requests in a minute; `None` is no limit.
+    """
+
+    at: datetime
+    origin: str
+    rate: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKey:
+    """A key of a subscription, which signs deliveries (Standard Webhooks 1.0).
+
+    Args:
+        id: the name of the key within the subscription.
+        scheme: the kind of signatures.
+        secret: the shared secret for HMAC, or the seed of the private key for ed25519.
+        createdat: the time when the key was made.
+        endsat: the time when the node stops signing with the key; `None` for the current key.
+    """
+
+    id: str
+    scheme: SignatureScheme
+    secret: bytes = field(repr=False)
+    createdat: datetime
+    endsat: datetime | None = None
+
+    def is_valid(self, at: datetime) -> bool:
+        """Whether the node signs with the key at a given time."""
+        return self.endsat is None or at < self.endsat
+
+
+def origin_of(url: str) -> str:
+    """The scheme, host and port of a URL, in lower case, so that equal origins are equal texts."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    # `hostname` leaves out the brackets of an IPv6 address.
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme, '')}"
