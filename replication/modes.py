@@ -1,19 +1,53 @@
-"""The modes of links, with the source and the sink of each mode."""
+"""The modes of links: the source and the sink of each mode, and what depends on the mode.
+
+A link is created, run, and tried without writing (a dry run) by its mode.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import uuid
 from dataclasses import replace
-from urllib.parse import urlsplit
+from typing import assert_never
+from urllib.parse import quote, urlsplit
 
-from catalog.context import Context
+from aiohttp import web
+
+from catalog.client import ClientError
+from catalog.context import CONTEXT, Context
+from catalog.http.outbound import open_session
+from catalog.http.route import model_response
 from catalog.model.caller import Author, Caller
-from catalog.model.linkterms import Mode
-from catalog.operations.links import FoundCatalog
+from catalog.model.credentials import PeerCredential
+from catalog.model.errors import BadRequest
+from catalog.operations.links import (
+    DryRunAnswer,
+    FoundCatalog,
+    LinkAnswer,
+    NewLink,
+    NewLinkQuery,
+    RunQuery,
+    TriedCopies,
+    TriedCopy,
+)
+from catalog.store import linkauthorities, links
 from catalog.store.links import Link, LinkDefinition
-from replication.links.linkmodes import LinkMode
+from replication.deciding.batch import CopyFinding
+from replication.links.linkanswers import advice_about, answer_link, link_answer
+from replication.links.linkdefinitions import (
+    check_alone,
+    check_members,
+    check_number,
+    check_pin,
+    checked_definition,
+    id_taken,
+    unusable,
+)
 from replication.links.linkrunner import LinkRunner
-from replication.peers.peeraccess import PeerAccess
+from replication.links.links import check_not_paused, existing_link
+from replication.peers.keyhistories import trust_with_link
+from replication.peers.linkerrors import describe
+from replication.peers.peeraccess import PeerAccess, given_credential
 from replication.sinks.dryrun import try_feed, try_topic, try_walk
 from replication.sinks.here import Here
 from replication.sinks.peersink import PeerSink
@@ -25,122 +59,244 @@ from replication.sources.feedsource import FeedSource
 from replication.sources.ownlog import OwnLog
 from replication.sources.topicsource import TopicSource, probe_topic
 from replication.sources.walksource import WalkSource, choose_mode
+from replication.store.linkcredentials import save_credential, with_credential
+from replication.store.linkstates import run_now
 from replication.targets.probe import probe_server
 from replication.transfer.linkrun import LinkResources, LinkRun
 from replication.transfer.transfer import DryRun, Transfer
 
-
-def _pull(run: LinkRun) -> Transfer:
-    source = FeedSource(run)
-    return Transfer(source=source, sink=Here(run), peer=source)
-
-
-def _events(run: LinkRun) -> Transfer:
-    source = FeedSource(run, by_events=True)
-    return Transfer(source=source, sink=Here(run), peer=source)
-
-
-def _accept(run: LinkRun) -> Transfer:
-    source = PushedCopies()
-    return Transfer(source=source, sink=Here(run), peer=source)
-
-
-def _kafka(run: LinkRun) -> Transfer:
-    source = TopicSource(run)
-    # Records of a topic come out of the order of their epochs, so an older epoch must not overrule.
-    return Transfer(source=source, sink=Here(run, overrules=False), peer=source)
-
-
-def _walk(run: LinkRun) -> Transfer:
-    source = WalkSource(run)
-    return Transfer(source=source, sink=Here(run), peer=source)
-
-
-def _push(run: LinkRun) -> Transfer:
-    sink = PeerSink(run)
-    return Transfer(source=OwnLog(run, sink.admits), sink=sink, peer=sink)
-
-
-def _publish(run: LinkRun) -> Transfer:
-    sink = TopicSink(run)
-    return Transfer(source=OwnLog(run), sink=sink, peer=sink)
-
-
-def _write(run: LinkRun) -> Transfer:
-    sink = ServerSink(run)
-    source = OwnLog(run, retries_refused=True, tombstones=False)
-    return Transfer(source=source, sink=sink, peer=sink)
-
-
-async def _try_push(run: LinkRun) -> DryRun | None:
-    return await PeerSink(run).preview()
-
-
-async def _try_publish(run: LinkRun) -> DryRun | None:
-    return await TopicSink(run).preview()
-
-
-async def _try_write(run: LinkRun) -> DryRun | None:
-    return await ServerSink(run).preview()
-
-
-async def _probe_source(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
-) -> tuple[LinkDefinition, FoundCatalog | None]:
-    return await choose_mode(context, definition, subject, is_named=is_named, credential=access)
-
-
-async def _probe_pusher(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
-) -> tuple[LinkDefinition, FoundCatalog | None]:
-    return definition, None
-
-
-async def _probe_topic(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
-) -> tuple[LinkDefinition, FoundCatalog | None]:
-    return definition, await probe_topic(context, definition, subject)
-
-
-async def _probe_target(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
-) -> tuple[LinkDefinition, FoundCatalog | None]:
-    return definition, await probe_target(context, definition.peer, subject, access)
-
-
-async def _probe_topic_to_publish(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
-) -> tuple[LinkDefinition, FoundCatalog | None]:
-    await probe_topic_to_publish(context, definition, subject)
-    return definition, None
-
-
-async def _probe_server(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
-) -> tuple[LinkDefinition, FoundCatalog | None]:
-    return definition, await probe_server(context, definition, subject, access)
-
-
-MODES: Mapping[Mode, LinkMode] = {
-    "pull": LinkMode(transfer=_pull, probe=_probe_source, preview=try_feed),
-    "events": LinkMode(transfer=_events, probe=_probe_source, preview=try_feed),
-    "accept": LinkMode(transfer=_accept, probe=_probe_pusher),
-    "kafka": LinkMode(transfer=_kafka, probe=_probe_topic, preview=try_topic),
-    "walk": LinkMode(transfer=_walk, probe=_probe_source, preview=try_walk),
-    "push": LinkMode(transfer=_push, probe=_probe_target, preview=_try_push),
-    "publish": LinkMode(transfer=_publish, probe=_probe_topic_to_publish, preview=_try_publish),
-    "write": LinkMode(transfer=_write, probe=_probe_server, preview=_try_write),
-}
+# The share of a request's time for a dry run; the rest is for the answer.
+_TRIED_SHARE = 0.8
+_UNDECIDED = (
+    "The link would bring a complete copy: too much differs to tell it one by one, or the source "
+    "offers no digests."
+)
 
 
 def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
     """The runner of a link, by the link's mode; the link is the author of the runner's writes."""
-    context = resources.context.for_caller(_caller_of(link))
-    run = LinkRun.of(link, replace(resources, context=context))
-    return LinkRunner(run, MODES[link.definition.mode].transfer)
-
-
-def _caller_of(link: Link) -> Caller:
     address = urlsplit(link.definition.source).hostname or ""
     path = f"/replication/links/{link.id}"
-    return Caller.unrestricted(Author(kind="link", name=link.id, address=address, path=path))
+    author = Author(kind="link", name=link.id, address=address, path=path)
+    context = resources.context.for_caller(Caller.unrestricted(author))
+    return LinkRunner(LinkRun.of(link, replace(resources, context=context)), _transfer_of)
+
+
+def _transfer_of(run: LinkRun) -> Transfer:
+    """The source and the sink of a link."""
+    match run.link.definition.mode:
+        case "pull":
+            feed = FeedSource(run)
+            return Transfer(source=feed, sink=Here(run), peer=feed)
+        case "events":
+            feed = FeedSource(run, by_events=True)
+            return Transfer(source=feed, sink=Here(run), peer=feed)
+        case "accept":
+            pushed = PushedCopies()
+            return Transfer(source=pushed, sink=Here(run), peer=pushed)
+        case "kafka":
+            topic = TopicSource(run)
+            # Records of a topic come out of the order of their epochs, so an older epoch must not
+            # overrule.
+            return Transfer(source=topic, sink=Here(run, overrules=False), peer=topic)
+        case "walk":
+            walked = WalkSource(run)
+            return Transfer(source=walked, sink=Here(run), peer=walked)
+        case "push":
+            target = PeerSink(run)
+            return Transfer(source=OwnLog(run, target.admits), sink=target, peer=target)
+        case "publish":
+            published = TopicSink(run)
+            return Transfer(source=OwnLog(run), sink=published, peer=published)
+        case "write":
+            server = ServerSink(run)
+            source = OwnLog(run, retries_refused=True, tombstones=False)
+            return Transfer(source=source, sink=server, peer=server)
+        case mode:
+            assert_never(mode)
+
+
+async def _probe(
+    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+) -> tuple[LinkDefinition, FoundCatalog | None]:
+    """Ask the peer of a new link for its identity.
+
+    Args:
+        subject: the subject of errors.
+        access: the credential of the link.
+        is_named: the operator has named the mode; if not, the source may get a different mode.
+
+    Returns:
+        the definition and the found catalog: `None` for a topic, where no catalog answers, and for
+        a source that pushes.
+
+    Raises:
+        SourceUnusable, TargetUnusable
+    """
+    match definition.mode:
+        case "pull" | "events" | "walk":
+            return await choose_mode(
+                context, definition, subject, is_named=is_named, credential=access
+            )
+        case "accept":
+            return definition, None
+        case "kafka":
+            return definition, await probe_topic(context, definition, subject)
+        case "push":
+            return definition, await probe_target(context, definition.peer, subject, access)
+        case "publish":
+            await probe_topic_to_publish(context, definition, subject)
+            return definition, None
+        case "write":
+            return definition, await probe_server(context, definition, subject, access)
+        case mode:
+            assert_never(mode)
+
+
+async def _preview(run: LinkRun, subject: str) -> DryRun | None:
+    """Predict a run of a link without writing; `None` if a complete copy is needed.
+
+    Raises:
+        BadRequest: links of the mode have no dry run.
+        ClientError: the peer does not answer, or may not have the claimed authority.
+    """
+    match run.link.definition.mode:
+        case "pull" | "events":
+            return await try_feed(run)
+        case "kafka":
+            return await try_topic(run)
+        case "walk":
+            return await try_walk(run)
+        case "push":
+            return await PeerSink(run).preview()
+        case "publish":
+            return await TopicSink(run).preview()
+        case "write":
+            return await ServerSink(run).preview()
+        case "accept":
+            detail = 'a link of mode "accept" has no dry run: its source begins'
+            raise BadRequest(subject, error_detail=detail)
+        case mode:
+            assert_never(mode)
+
+
+async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) -> web.Response:
+    """Create a link, or tell what it would do.
+
+    The source is pinned to the authority in the body, or to the authority that the source claims
+    when asked, by the handler or at the first contact. A link of mode `accept` takes the pushes of
+    an authority.
+    """
+    context = request[CONTEXT]
+    definition = checked_definition(context, body, request.path)
+    id = body.id or uuid.uuid4().hex[:12]
+    given = given_credential(body, definition, context.settings, request.path)
+    credential = given or PeerCredential()
+    found = None
+    # The dry run of a link that sends asks the target itself.
+    if not query.force and not (query.dryrun and definition.sends):
+        is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
+        access = PeerAccess(credential, context.settings)
+        definition, found = await _probe(context, definition, request.path, access, is_named)
+        check_members(definition.mode, body, request.path)
+    authority = body.authority
+    if found is not None and authority is not None and definition.terms.is_nameless:
+        found = found.model_copy(update={"authority": authority})
+    elif found is not None:
+        authority = authority or found.authority
+    if found is not None and found.authority != authority:
+        fault = f"it claims to be {found.authority}, not {authority}"
+        raise unusable(definition, request.path, fault)
+    if query.dryrun:
+        unsaved = links.unsaved(id, definition, authority)
+        tried = await _try(request, with_credential(unsaved, context.keys, credential))
+        return model_response(tried)
+    async with context.database.transaction() as connection:
+        await check_number(connection, context, request.path)
+        if definition.terms.needs == "authority":
+            await check_alone(connection, body.authority or "", request.path)
+        if found is not None:
+            others = await linkauthorities.following(connection, found.authority)
+            found = found.model_copy(update={"followedby": others})
+        link = await links.create(connection, id, definition, authority)
+        if link is None:
+            raise await id_taken(connection, request, id)
+        link = await save_credential(connection, context.keys, link, credential)
+        is_named = body.authority is not None
+        await check_pin(connection, request, id, definition, authority, is_named=is_named)
+        await trust_with_link(connection, definition, authority, request.path)
+        context.caller.author.name_target(f"/replication/links/{id}")
+    answer = link_answer(link).model_copy(update={"found": found})
+    location = f"{context.base_url(request)}/replication/links/{quote(link.id)}"
+    return model_response(answer, status=201, headers={"Location": location})
+
+
+async def run_link(request: web.Request, query: RunQuery) -> LinkAnswer | DryRunAnswer:
+    """Let a link read its source now, or tell what it would do.
+
+    A link that waits after a failure, or has stopped, begins anew. With `?dryrun`, the link does
+    not change.
+    """
+    if query.dryrun:
+        async with request[CONTEXT].database.acquire() as connection:
+            found = await existing_link(connection, request)
+        return await _try(request, found)
+    async with request[CONTEXT].database.transaction() as connection:
+        link = await existing_link(connection, request)
+        check_not_paused(link, request.path)
+        return answer_link(request, await run_now(connection, link))
+
+
+async def _try(request: web.Request, link: Link) -> DryRunAnswer:
+    """Predict the copies that a link would bring, delete and refuse.
+
+    The link may be paused, or not be stored.
+
+    Raises:
+        SourceUnusable, TargetUnusable: the peer does not answer, or may not have the claimed
+            authority.
+        BadRequest: links of the mode have no dry run.
+    """
+    context, definition = request[CONTEXT], link.definition
+    seconds = _TRIED_SHARE * context.settings.request_timeout_seconds
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            open_session(context.settings, total_seconds=seconds) as session,
+        ):
+            run = LinkRun.of(link, LinkResources.of(context, session))
+            found = await _preview(run, request.path)
+    except ClientError as error:
+        fault = describe(error, definition.peer).rstrip(".")
+        raise unusable(definition, request.path, fault, error.hint) from error
+    except TimeoutError as error:
+        fault = f"it could not be read within {seconds:.0f} seconds"
+        hint = "Try the link with a narrower scope (`--scope`)."
+        raise unusable(definition, request.path, fault, hint) from error
+    if found is None:
+        return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
+    outcomes = {
+        outcome: TriedCopies(number=number, first=[_tried(e, link) for e in found.first[outcome]])
+        for outcome, number in found.numbers.most_common()
+    }
+    return DryRunAnswer(
+        isdecided=True,
+        rows=found.rows,
+        differing=found.differing,
+        outcomes=outcomes,
+        question=None if found.question is None else found.question.shown(),
+    )
+
+
+def _tried(finding: CopyFinding, link: Link) -> TriedCopy:
+    advice = None
+    if finding.detail:
+        advice = advice_about(finding.verdict.value, link, finding.origin.xid)
+    return TriedCopy(
+        authority=finding.origin.authority,
+        origin=finding.origin.xid,
+        xid=finding.xid,
+        epoch=finding.epoch,
+        detail=finding.detail or None,
+        advice=advice,
+    )

@@ -15,6 +15,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
+from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import group_path, parent_of
 from catalog.operations.feed import Verdict
 from catalog.store import entities as store
@@ -32,7 +33,6 @@ from catalog.store.locks import (
 from catalog.store.writes import Write, write
 from catalog.telemetry.tracing import TraceSpans
 from catalog.writing.permission import check_writes
-from replication.applying.copytraces import going_on, traces_of
 from replication.applying.deletionlimit import asking, count_losses
 from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.deciding.batch import (
@@ -43,12 +43,18 @@ from replication.deciding.batch import (
     origin_of,
     raised_registry,
 )
-from replication.deciding.copychecks import Incoming, MalformedCopy, check_copies
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy, check_copies
 from replication.deciding.decide import NOT_BROUGHT, SETTLED
-from replication.deciding.mapping import UNMAPPED, GroupMapping
 from replication.deciding.pinning import policy_within
-from replication.deciding.placement import PlacesChanged, check_places, groups_of, place_copies
-from replication.deciding.provenance import Copy, Policy
+from replication.deciding.placement import (
+    UNMAPPED,
+    GroupMapping,
+    PlacesChanged,
+    check_places,
+    groups_of,
+    place_copies,
+)
+from replication.deciding.provenance import Policy
 from replication.signing.signaturechecks import read_trust, verify_ahead
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies, linkconflicts
@@ -137,7 +143,13 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
 async def _apply_under(
     context: Context, configuration: Configuration, batch: Batch, spans: TraceSpans
 ) -> AppliedBatch:
-    checked = going_on(check_copies(batch.copies, configuration.model), spans)
+    # The traces of copies continue from the spans of the node.
+    checked: Sequence[Incoming] = [
+        copy
+        if isinstance(copy, MalformedCopy) or copy.trace is None
+        else replace(copy, trace=spans.goes_on(copy.trace))
+        for copy in check_copies(batch.copies, configuration.model)
+    ]
     checked = rewrite_copies(checked, batch.addresses)
     # Signatures are verified before the transaction, so that no lock is held meanwhile.
     await verify_ahead(context.database, [c for c in checked if not isinstance(c, MalformedCopy)])
@@ -181,8 +193,10 @@ async def _apply_once(
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
         policy = await _policy_under_locks(database, connection, batch, valid)
+        # A handover of a group to the node may concern tombstones and new groups.
         if any(
-            isinstance(c, Tombstone) or origin_of(c) not in live for c in _groups_or_ends(valid)
+            isinstance(copy, Tombstone) or (copy.kind == "group" and origin_of(copy) not in live)
+            for copy in valid
         ):
             policy = replace(policy, reserved=tuple(await read_reservations(connection)))
         decision = decide_batch(batch.copies, entities, tombstones, policy)
@@ -193,14 +207,9 @@ async def _apply_once(
         if not decision.is_empty:
             if "/" in locked:
                 entities["/"] = locked["/"]
+            author = context.caller.author
             changes = await write_decision(
-                connection,
-                decision,
-                entities,
-                model,
-                now,
-                author=context.caller.author,
-                on_loop=True,
+                connection, decision, entities, model, now, author=author, on_loop=True
             )
         await _record(connection, batch, decision, now)
         # Smaller batches are short: waiting writes need no pause after the commit.
@@ -236,11 +245,6 @@ async def _policy_under_locks(
     return replace(policy, overruled=policy.overruled | doubted)
 
 
-def _groups_or_ends(copies: Iterable[Copy]) -> Iterator[Copy]:
-    """The copies that a handover of a group to the node may concern: groups and tombstones."""
-    return (copy for copy in copies if copy.kind == "group" or isinstance(copy, Tombstone))
-
-
 def _touched_by(copies: Iterable[Copy]) -> Touched:
     groups = {group_path(copy.xid) for copy in copies}
     if len(groups) > _MOST_LOCKS:
@@ -271,15 +275,9 @@ async def load_local(
         if isinstance(copy, Entity) and copy.kind == "resource"
     }
     origins = {*(origin_of(copy) for copy in copies), *groups}
-    held = await stored_copies.load_held(connection, xids | parents, origins, defaults)
-    entities, tombstones = held
-    await _load_below(connection, copies, entities)
-    return entities, tombstones
-
-
-async def _load_below(
-    connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
-) -> None:
+    entities, tombstones = await stored_copies.load_held(
+        connection, xids | parents, origins, defaults
+    )
     deleted = {origin_of(copy) for copy in copies if isinstance(copy, Tombstone)}
     roots = [
         entity.xid
@@ -289,6 +287,7 @@ async def _load_below(
     if roots:
         below = await store.load_subtrees(connection, roots)
         entities.update({entity.xid: entity for entity in below})
+    return entities, tombstones
 
 
 async def _blank_damaged(
@@ -368,7 +367,7 @@ async def _record(
         batch.link,
         settled=settled,
         cursor=batch.cursor,
-        applied=decision.verdicts[Verdict.APPLY],
+        applied=sum(f.verdict is Verdict.APPLY for f in decision.findings),
         at=now,
         copies=len(decision.findings),
         size=batch.size,
@@ -389,3 +388,10 @@ async def _record(
     ]
     if conflicts:
         await linkconflicts.add(connection, batch.link.id, conflicts)
+
+
+def traces_of(copies: Iterable[Incoming]) -> Iterator[TraceContext]:
+    """The traces of the writes that produced copies."""
+    for copy in copies:
+        if not isinstance(copy, MalformedCopy) and copy.trace is not None:
+            yield copy.trace

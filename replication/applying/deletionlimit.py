@@ -101,11 +101,6 @@ class TooManyDeletions(ClientError):
         self.link, self.question = link, question
         self.pending = max(pending, len(question.losses))
 
-    @property
-    def text(self) -> str:
-        """The words for the operator."""
-        return f"{self.message} {self.hint}"
-
 
 async def count_losses(
     context: Context,
@@ -171,31 +166,24 @@ async def asking(context: Context) -> AsyncIterator[None]:
     """Store the question of a link if the block raises `TooManyDeletions`.
 
     A separate transaction stores the question, since the transaction of the block is rolled back.
-    """
-    try:
-        yield
-    except TooManyDeletions as error:
-        await _ask(context, error)
-        raise
-
-
-async def _ask(context: Context, error: TooManyDeletions) -> None:
-    """Store the question of a link, so that the link also waits after a restart.
+    So the link also waits after a restart.
 
     Raises:
         LinkReplaced
     """
-    link, question, text = error.link, error.question, error.text
-    async with context.database.transaction() as connection:
-        is_new = await linklosses.ask(
-            connection, link, question.shown().model_dump(), question.losses, text, error.pending
-        )
+    try:
+        yield
+    except TooManyDeletions as error:
+        link, question, losses = error.link, error.question, error.question.losses
+        text = f"{error.message} {error.hint}"
+        async with context.database.transaction() as connection:
+            shown = question.shown().model_dump()
+            is_new = await linklosses.ask(connection, link, shown, losses, text, error.pending)
+            if is_new:
+                await links.remember(connection, link, datetime.now(UTC), "asked", text[:500])
         if is_new:
-            await links.remember(connection, link, datetime.now(UTC), "asked", text[:500])
-    if is_new:
-        _log.warning(
-            "link asks", link=link.id, deletions=len(question.losses), digest=question.digest
-        )
+            _log.warning("link asks", link=link.id, deletions=len(losses), digest=question.digest)
+        raise
 
 
 async def _check(
@@ -203,10 +191,7 @@ async def _check(
 ) -> None:
     if not losses:
         return
-    async with (
-        asking(context),
-        context.database.acquire() as connection,
-    ):
+    async with asking(context), context.database.acquire() as connection:
         if found := await _question(context, connection, link, losses, count):
             raise TooManyDeletions(link, found, pending)
 

@@ -1,35 +1,37 @@
-"""Drops replicas without announcing a deletion by the authority.
+"""Drops replicas that an operator, a selection or the authority itself leaves out.
 
-Local subscribers are told, since the entities are gone from the node. The feed shows the present
-state of an origin, and a dropped origin has no state: followers of the node keep the copies.
+No authority has deleted the entities: they get no tombstones. Local subscribers are told, since the
+entities are gone from the node. The feed shows the present state of an origin, and a dropped origin
+has no state: followers of the node keep the copies.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog.context import Context
 from catalog.model.change import Change
-from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.entity import Entity, Origin
 from catalog.model.linkterms import RELAY
-from catalog.model.xid import Xid
+from catalog.model.xid import group_path, parent_of
 from catalog.store import entities as store
+from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.applying.deletionlimit import check_losses
-from replication.deciding.batch import BatchDecision, changes_of, raised_registry
-from replication.deciding.pinning import policy_of, policy_within
-from replication.deciding.provenance import Policy, may_bring
+from replication.deciding.batch import BatchDecision, changes_of, end_of, raised_registry
+from replication.deciding.pinning import filter_of, policy_of, policy_within
+from replication.deciding.provenance import CopyFilter, Policy, may_bring
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies
 
-_GROUPS_AT_ONCE = 50
-_ORIGINS_AT_ONCE = 1000
+_DROPPED_AT_ONCE = 50
+_READ_AT_ONCE = 1000
 
 
 async def evict(context: Context, link: Link) -> int:
@@ -45,9 +47,33 @@ async def evict(context: Context, link: Link) -> int:
     policy = policy_of(link.definition, own=own, source=link.authority or "")
     async with context.database.acquire() as connection:
         policy = await policy_within(connection, policy, named)
-    number = await _evict_groups(context, policy, named)
+    number, after = 0, ""
+    while True:
+        async with context.database.acquire() as connection:
+            groups = await stored_copies.page_groups(
+                connection, own, named, after, _DROPPED_AT_ONCE
+            )
+        if not groups:
+            break
+        after = groups[-1].xid
+        number += await _drop(context, [g.xid for g in groups if may_bring(g.origin, policy)])
     await _forget_deletions(context, policy, named)
     return number
+
+
+async def _forget_deletions(context: Context, policy: Policy, named: Sequence[str] | None) -> None:
+    """Forget deletions, which would keep out later copies of the authorities."""
+    after = Origin("", "")
+    while True:
+        async with context.database.transaction() as connection:
+            deletions = await stored_copies.page_deletions(
+                connection, policy.own, named, after, _READ_AT_ONCE
+            )
+            if not deletions:
+                return
+            after = deletions[-1]
+            brought = [origin for origin in deletions if may_bring(origin, policy)]
+            await stored_copies.forget_deletions(connection, brought)
 
 
 async def doubt_copies(context: Context, link: Link, policy: Policy, *, overruled: bool) -> None:
@@ -60,15 +86,11 @@ async def doubt_copies(context: Context, link: Link, policy: Policy, *, overrule
             have forged the doubted copies.
     """
     is_brought = policy.authorities is None or policy.sender in policy.authorities
+    authority = policy.sender if is_brought else None
     await await_earlier_batches(context)
     async with context.database.transaction() as connection:
         await doubtedcopies.doubt(
-            connection,
-            link,
-            policy.sender if is_brought else None,
-            policy.scope,
-            policy.types,
-            overruled=overruled,
+            connection, link, authority, policy.scope, policy.types, overruled=overruled
         )
 
 
@@ -98,138 +120,190 @@ async def drop_doubted(
     Raises:
         TooManyDeletions: nothing was dropped; the authority may have lost data.
     """
+    authority, number = policy.sender, 0
     async with context.database.acquire() as connection:
-        left = await doubtedcopies.read_left(connection, link.id, policy.sender)
-    losses = [Origin(policy.sender, each.origin) for each in left if each.xid is not None]
+        left = await doubtedcopies.read_left(connection, link.id, authority)
     if not is_allowed:
+        losses = [Origin(authority, each.origin) for each in left if each.xid is not None]
         await check_losses(context, link, policy, losses)
-    if left and (link.doubts or any(each.overruled for each in left)):
-        return await _drop_doubted(context, link, policy.sender)
-    if left:
+    if left and not (link.doubts or any(each.overruled for each in left)):
         async with context.database.transaction() as connection:
             await doubtedcopies.settle(connection, link.id, [each.origin for each in left])
-    return 0
-
-
-async def _drop_doubted(context: Context, link: Link, authority: str) -> int:
-    number = 0
-    while True:
+        return 0
+    while left:
         async with context.database.transaction() as connection:
             locked = await lock_and_load(connection, Touched(catalog_exclusive=True))
-            left = await doubtedcopies.read_left(connection, link.id, authority, _ORIGINS_AT_ONCE)
-            if not left:
-                return number
+            left = await doubtedcopies.read_left(connection, link.id, authority, _READ_AT_ONCE)
             origins = [copy.origin for copy in left]
             roots = [copy.xid for copy in left if copy.xid is not None]
-            before = await load_around(connection, roots, locked.entities)
-            changes = await drop_at(context, connection, roots, before)
+            changes = await _drop_at(context, connection, roots, locked.entities)
             await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
             await doubtedcopies.settle(connection, link.id, origins)
         number += announce(context, changes)
+    return number
 
 
-async def _evict_groups(context: Context, policy: Policy, named: Sequence[str] | None) -> int:
-    number, after = 0, ""
+@dataclass(slots=True)
+class _Leaving:
+    """The topmost entities to drop."""
+
+    roots: list[str] = field(default_factory=list)
+    _above: set[Origin] = field(default_factory=set)
+
+    def add(self, held: stored_copies.HeldName) -> None:
+        """Add an entity; must be called for the ancestors first."""
+        authority, path = held.origin
+        steps = path.split("/")
+        above = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
+        if not any(Origin(authority, each) in self._above for each in above):
+            self.roots.append(held.xid)
+        if len(steps) < 7:
+            self._above.add(held.origin)
+
+
+async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
+    """Drop the replicas that `link.former` selected and no link of the node selects now.
+
+    An operator has changed the selection, so the number of entities is not limited.
+
+    Returns:
+        the number of dropped entities.
+    """
+    if not link.former:
+        return 0
+    former = [
+        CopyFilter(
+            authorities=None if each.authorities == RELAY else frozenset(each.authorities),
+            scope=each.scope,
+            types=each.types,
+        )
+        for each in link.former
+    ]
+    named = None
+    if all(each.authorities is not None for each in former):
+        named = sorted({authority for each in former for authority in each.authorities or ()})
+    async with context.database.acquire() as connection:
+        others = await links.bringing_beside(connection, link)
+    kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
+    leaving, after = _Leaving(), Origin("", "")
     while True:
+        async with context.database.acquire() as connection:
+            held = await stored_copies.page_replicas(
+                connection, policy.own, named, after, _READ_AT_ONCE
+            )
+        if not held:
+            return await _drop(context, leaving.roots)
+        after = held[-1].origin
+        for each in held:
+            if _is_admitted(each.origin, former) and not _is_admitted(each.origin, kept):
+                leaving.add(each)
+
+
+async def drop_unlabelled(
+    context: Context, link: Link, policy: Policy, units: Collection[Origin] | None = None
+) -> int:
+    """Drop replicas of a link that the labels do not select, and groups left empty.
+
+    Args:
+        units: the groups and resources to check, including the resources of groups without the
+            labels; `None` checks every group and resource.
+
+    Returns:
+        the number of dropped entities.
+    """
+    labels, number = link.definition.labels, 0
+    if not labels:
+        return 0
+    named = None if policy.authorities is None else sorted(policy.authorities)
+    # The first pass may leave groups empty, which the second pass drops.
+    for _ in range(2):
+        async with context.database.acquire() as connection:
+            others = await links.bringing_beside(connection, link)
+            found = await stored_copies.read_unlabelled(
+                connection, policy.own, named, labels, units
+            )
+        kept = [filter_of(definition, authority) for authority, definition in others]
+        leaving = _Leaving()
+        for each in found:
+            if policy.admits(each.origin) and not _is_admitted(each.origin, kept):
+                leaving.add(each)
+        if not leaving.roots:
+            break
+        number += await _drop(context, leaving.roots)
+    return number
+
+
+def _is_admitted(origin: Origin, filters: Iterable[CopyFilter]) -> bool:
+    return any(each.admits(origin) for each in filters)
+
+
+async def _drop(context: Context, roots: Sequence[str]) -> int:
+    """Drop the entities at and below the given paths, in parts; return the number of entities."""
+    number = 0
+    for start in range(0, len(roots), _DROPPED_AT_ONCE):
+        part = roots[start : start + _DROPPED_AT_ONCE]
+        groups = frozenset(map(group_path, part))
+        touched = Touched(groups=groups, groups_exclusive=True, registry_exclusive=True)
         async with context.database.transaction() as connection:
-            groups = await stored_copies.page_groups(
-                connection, policy.own, named, after, _GROUPS_AT_ONCE
-            )
-            if not groups:
-                return number
-            after = groups[-1].xid
-            roots = [
-                group.xid
-                for group in groups
-                if may_bring(Origin(group.authority, group.origin), policy)
-            ]
-            touched = Touched(
-                groups=frozenset(roots), groups_exclusive=True, registry_exclusive=True
-            )
             locked = await lock_and_load(connection, touched)
-            before = await load_around(connection, roots, locked.entities)
-            changes = await drop_at(context, connection, roots, before)
+            changes = await _drop_at(context, connection, part, locked.entities)
         number += announce(context, changes)
+    return number
 
 
-async def _forget_deletions(context: Context, policy: Policy, named: Sequence[str] | None) -> None:
-    """Forget deletions, which would keep out later copies of the authorities."""
-    after = Origin("", "")
-    while True:
-        async with context.database.transaction() as connection:
-            deletions = await stored_copies.page_deletions(
-                connection, policy.own, named, after, _ORIGINS_AT_ONCE
-            )
-            if not deletions:
-                return
-            after = deletions[-1]
-            brought = [origin for origin in deletions if may_bring(origin, policy)]
-            await stored_copies.forget_deletions(connection, brought)
-
-
-async def load_around(
-    connection: Connection, roots: Sequence[str], locked: Mapping[str, Entity]
-) -> dict[str, Entity]:
-    """The entities at and below the given paths, and the parents, which change as well."""
-    below = await store.load_subtrees(connection, roots)
-    ancestors = {str(Xid.parse(xid).parent) for xid in roots} - {"/"}
-    above = await store.load(connection, ancestors)
-    return {"/": locked["/"], **above} | {entity.xid: entity for entity in below}
-
-
-async def drop_at(
-    context: Context, connection: Connection, roots: Sequence[str], before: Mapping[str, Entity]
+async def _drop_at(
+    context: Context, connection: Connection, roots: Sequence[str], locked: Mapping[str, Entity]
 ) -> Sequence[Change]:
     """Drop the entities at and below the given paths, in the transaction of the caller.
 
     Args:
-        before: the entities as `load_around` returns them.
+        locked: the registry by its xid.
     """
-    now, gone = datetime.now(UTC), within(before, roots)
+    gone = {entity.xid: entity for entity in await store.load_subtrees(connection, roots)}
     if not gone:
         return []
-    decision = BatchDecision(findings=[], deleted=[end_of(entity, now) for entity in gone])
-    registry = raised_registry(before["/"], decision, before, now)
+    # The parents change, too.
+    above = await store.load(connection, {parent_of(xid) for xid in roots} - {"/"})
+    before = {"/": locked["/"], **above, **gone}
+    now = datetime.now(UTC)
+    # Only the authority may raise the epoch.
+    ends = [end_of(entity, now, entity.epoch) for entity in gone.values()]
+    decision = BatchDecision(findings=[], deleted=ends)
+    await stored_copies.drop(connection, list(gone))
+    return await write_local_changes(context, connection, decision, before, now)
+
+
+async def write_local_changes(
+    context: Context,
+    connection: Connection,
+    decision: BatchDecision,
+    before: Mapping[str, Entity],
+    at: datetime,
+    more: Iterable[Change] = (),
+) -> Sequence[Change]:
+    """Write the registry and the changes of a decision that concerns this node alone.
+
+    Args:
+        before: the entities before the decision, with the registry.
+        more: further changes.
+    """
+    registry = raised_registry(before["/"], decision, before, at)
     changes = [
         replace(change, digest=before[change.xid].digest) if change.action == "deleted" else change
         for change in changes_of(decision, before, registry, context.configuration.model)
     ]
-    await stored_copies.drop(connection, [entity.xid for entity in gone])
+    changes += more
     await write(
         connection,
         Write(
             interaction=uuid.uuid4().hex,
-            at=now,
+            at=at,
             author=context.caller.author,
             entities=[registry] if registry else [],
             changes=changes,
         ),
     )
     return changes
-
-
-def within(entities: Mapping[str, Entity], roots: Sequence[str]) -> list[Entity]:
-    """The entities at and below the given paths."""
-    dropped = frozenset(roots)
-    return [entity for entity in entities.values() if _is_within(entity.xid, dropped)]
-
-
-def _is_within(xid: str, roots: frozenset[str]) -> bool:
-    """Whether `xid` is at or below a root."""
-    steps = xid.split("/")
-    return any("/".join(steps[:end]) in roots for end in (3, 5, 7))
-
-
-def end_of(entity: Entity, now: datetime) -> Tombstone:
-    """The tombstone of a dropped replica; only the authority may raise the epoch."""
-    return Tombstone(
-        xid=entity.xid,
-        kind=entity.kind,
-        authority=entity.authority,
-        origin=entity.origin,
-        epoch=entity.epoch,
-        deletedat=now,
-    )
 
 
 def announce(context: Context, changes: Sequence[Change]) -> int:

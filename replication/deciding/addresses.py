@@ -9,14 +9,14 @@ unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from catalog.model.entity import Entity
 from catalog.store.links import LinkDefinition
 from replication.deciding.copychecks import Incoming
-from replication.deciding.mapping import read_names
+from replication.deciding.placement import read_names
 
 ENDPOINTS = "endpoints"
 # The number of rewritten entries of an endpoint, and of brokers of an entry. Rewriting may lengthen
@@ -159,10 +159,10 @@ def rules_of(definition: LinkDefinition) -> AddressRules:
     return AddressRules(read_names(definition.addresses))
 
 
-def rewrite_copies(copies: Iterable[Incoming], rules: AddressRules) -> list[Incoming]:
+def rewrite_copies(copies: Sequence[Incoming], rules: AddressRules) -> Sequence[Incoming]:
     """The copies with local addresses."""
     if not rules.rules:
-        return list(copies)
+        return copies
     return [rules.apply(copy) if isinstance(copy, Entity) else copy for copy in copies]
 
 

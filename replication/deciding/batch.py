@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,9 +12,9 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import depth, parent_of
 from catalog.operations.feed import Verdict
-from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS, LocalState, decide, signed_as
-from replication.deciding.provenance import MOST_LEAP, Copy, Policy
+from replication.deciding.provenance import MOST_LEAP, Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +50,11 @@ class HeldEntities:
 
     def local_state(self, copy: Copy) -> LocalState:
         origin = origin_of(copy)
-        held = self.by_origin(origin)
         occupant = self.entities.get(self._by_folded_xid.get(copy.xid.lower(), ""))
         if occupant is not None and origin_of(occupant) == origin:
             occupant = None
-        return LocalState(
-            held=held, occupant=occupant, parent=self.entities.get(parent_of(copy.xid))
-        )
-
-    def find(self, origin: Origin) -> Entity | None:
-        return self._by_origin.get(origin)
+        parent = self.entities.get(parent_of(copy.xid))
+        return LocalState(held=self.by_origin(origin), occupant=occupant, parent=parent)
 
     def put(self, entity: Entity) -> None:
         """Add or replace an entity."""
@@ -131,10 +126,6 @@ class BatchDecision:
         return gone + [origin_of(before[xid]) for xid in self.dropped]
 
     @property
-    def verdicts(self) -> Counter[Verdict]:
-        return Counter(finding.verdict for finding in self.findings)
-
-    @property
     def conflicts(self) -> list[CopyFinding]:
         return [finding for finding in self.findings if finding.verdict in CONFLICTS]
 
@@ -193,9 +184,9 @@ def changes_of(
     if registry is not None:
         after["/"] = registry
     changes = changes_between({x: e for x, e in before.items() if x not in now_new}, after, model)
-    changes += [_change_of(end, "deleted") for end in (*replaced, *gone)]
-    changes += succeeded(handed)
-    changes += signatures_of(decision.signed)
+    changes += [change_of(end, "deleted") for end in (*replaced, *gone)]
+    changes += [change_of(end, "handed") for end in handed]
+    changes += [change_of(copy, "signed") for copy in decision.signed]
     return sorted(changes, key=order_of_change)
 
 
@@ -217,18 +208,14 @@ def order_of_change(change: Change) -> tuple[int, str, bool]:
     return depth(change.xid), change.xid, change.action not in ("handed", "deleted")
 
 
-def succeeded(ends: Iterable[Tombstone]) -> list[Change]:
-    """The changes that tell followers of the tombstones of handed over entities."""
-    return [_change_of(end, "handed") for end in ends]
+def change_of(copy: Copy, action: Action, changed: Iterable[str] = ()) -> Change:
+    """The change of one copy.
 
+    Followers of the node learn of the copies that were `handed` over or `signed`.
 
-def signatures_of(signed: Iterable[Copy]) -> list[Change]:
-    """The changes that send new signatures of copies to followers of the node."""
-    return [_change_of(copy, "signed") for copy in signed]
-
-
-def _change_of(copy: Copy, action: Action) -> Change:
-    """A change for the log alone; followers of the node may hold the copy."""
+    Args:
+        changed: the names of the changed attributes.
+    """
     return Change(
         xid=copy.xid,
         kind=copy.kind,
@@ -237,6 +224,19 @@ def _change_of(copy: Copy, action: Action) -> Change:
         origin=copy.origin,
         epoch=copy.epoch,
         digest=copy.digest,
+        changed=tuple(sorted(changed)),
+    )
+
+
+def end_of(entity: Entity, at: datetime, epoch: int) -> Tombstone:
+    """The tombstone of an entity."""
+    return Tombstone(
+        xid=entity.xid,
+        kind=entity.kind,
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=epoch,
+        deletedat=at,
     )
 
 
@@ -275,12 +275,9 @@ def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
         local = held.local_state(copy)
         verdict = decide(local, copy, policy)
         detail = _explain(verdict, local, copy, policy) if verdict in CONFLICTS else ""
+    origin = Origin(copy.authority, copy.origin)
     return CopyFinding(
-        origin=Origin(copy.authority, copy.origin),
-        xid=copy.xid,
-        epoch=copy.epoch,
-        verdict=verdict,
-        detail=detail,
+        origin=origin, xid=copy.xid, epoch=copy.epoch, verdict=verdict, detail=detail
     )
 
 
@@ -298,19 +295,12 @@ def _explain(verdict: Verdict, local: LocalState, copy: Copy, policy: Policy) ->
         return f"here {subject} is {holder.xid} of {holder.authority}"
     if verdict is Verdict.DIVERGED:
         return "the copy here has the same epoch and other content"
+    epoch = 0 if local.held is None else local.held.epoch
     if verdict is Verdict.AHEAD:
-        return (
-            f"the copy here has epoch {_epoch(local)}: it is forged, or the authority has lost data"
-        )
+        return f"the copy here has epoch {epoch}: it is forged, or the authority has lost data"
     if verdict is Verdict.LEAPT:
-        return (
-            f"its epoch {copy.epoch} is more than {MOST_LEAP} above {_epoch(local)}, the one here"
-        )
+        return f"its epoch {copy.epoch} is more than {MOST_LEAP} above {epoch}, the one here"
     return "its parent is not here"
-
-
-def _epoch(local: LocalState) -> int:
-    return 0 if local.held is None else local.held.epoch
 
 
 def _conclude(
@@ -328,7 +318,7 @@ def _conclude(
         tombstone = held.tombstones.get(origin)
         if tombstone is None:
             # A later copy of the batch may have deleted an ancestor, and the entity with it.
-            if entity := held.find(origin):
+            if isinstance(entity := held.by_origin(origin), Entity):
                 decision.written.append(entity)
                 decision.revived += [origin] * (origin in tombstones)
         elif origin in live:

@@ -14,7 +14,8 @@ from catalog.model.errors import MalformedXref
 from catalog.model.schema import STRICT_NAME, Attribute, GroupType, Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.writing.crossreferences import check_xref
-from replication.deciding.provenance import Copy
+
+Copy = Entity | Tombstone
 
 # The database stores epochs as bigint, so the limit leaves room for the epoch to rise.
 _MOST_EPOCH = 2**62

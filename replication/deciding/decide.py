@@ -11,18 +11,12 @@ from dataclasses import dataclass
 
 from catalog.model.entity import Entity, Tombstone
 from catalog.operations.feed import Verdict
-from replication.deciding.provenance import Copy, Policy, is_leap, is_told_directly
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import Policy, is_leap, is_told_directly
 from replication.deciding.trust import is_signed_better
 
 SETTLED = frozenset(
-    {
-        Verdict.APPLY,
-        Verdict.CURRENT,
-        Verdict.SIGNED,
-        Verdict.STALE,
-        Verdict.DELETED,
-        Verdict.OWN,
-    }
+    {Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED, Verdict.STALE, Verdict.DELETED, Verdict.OWN}
 )
 """Verdicts that end the conflict of an origin."""
 
@@ -30,18 +24,7 @@ NOT_BROUGHT = frozenset({Verdict.REFUSED, Verdict.DIRECT})
 """Verdicts about copies that a link may not bring. A verdict ends the conflict of an origin for the
 same link only."""
 
-CONFLICTS = frozenset(
-    {
-        Verdict.DIVERGED,
-        Verdict.COLLIDED,
-        Verdict.INVALID,
-        Verdict.AHEAD,
-        Verdict.LEAPT,
-        Verdict.UNSIGNED,
-        Verdict.FORGED,
-        Verdict.AWAITED,
-    }
-)
+CONFLICTS = frozenset(Verdict) - SETTLED - NOT_BROUGHT
 """Verdicts that an operator should see."""
 
 
@@ -76,7 +59,8 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
     if isinstance(incoming, Tombstone):
         return _decide_deletion(held, incoming, policy)
     if isinstance(held, Entity):
-        return _decide_update(held, incoming, policy)
+        is_same = held.epoch == incoming.epoch and held.digest == incoming.digest
+        return (_decide_same if is_same else _decide_replacement)(held, incoming, policy)
     if held is not None and incoming.epoch <= held.epoch and not policy.overrules(held, incoming):
         return Verdict.AHEAD if policy.is_own_word(incoming) else Verdict.DELETED
     return _decide_arrival(local, incoming, policy)
@@ -97,11 +81,9 @@ def _decide_same(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
     """Decide about equal copies: a valid signature is kept, and of valid signatures the later."""
     if policy.trust.fault_of(incoming):
         return Verdict.CURRENT
-    if not policy.trust.fault_of(held):
-        has_precedence = policy.has_precedence(incoming)
-        if not is_signed_better(held, incoming, has_precedence=has_precedence):
-            return Verdict.CURRENT
-    return Verdict.SIGNED
+    has_precedence = policy.has_precedence(incoming)
+    is_better = is_signed_better(held, incoming, has_precedence=has_precedence)
+    return Verdict.SIGNED if is_better or policy.trust.fault_of(held) else Verdict.CURRENT
 
 
 def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> Verdict:
@@ -111,12 +93,6 @@ def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> 
         return _decide_same(held, incoming, policy)
     if isinstance(held, Entity) and policy.awaits(incoming):
         return Verdict.AWAITED
-    return _decide_replacement(held, incoming, policy)
-
-
-def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
-    if held.epoch == incoming.epoch and held.digest == incoming.digest:
-        return _decide_same(held, incoming, policy)
     return _decide_replacement(held, incoming, policy)
 
 
@@ -137,8 +113,6 @@ def _decide_arrival(local: LocalState, incoming: Entity, policy: Policy) -> Verd
         return Verdict.APPLY
     if local.parent is None:
         return Verdict.INVALID
-    if local.parent.authority != incoming.authority:
-        return Verdict.COLLIDED
-    if local.parent.origin != incoming.origin.rsplit("/", 2)[0]:
-        return Verdict.COLLIDED
-    return Verdict.APPLY
+    above = incoming.authority, incoming.origin.rsplit("/", 2)[0]
+    is_below = (local.parent.authority, local.parent.origin) == above
+    return Verdict.APPLY if is_below else Verdict.COLLIDED

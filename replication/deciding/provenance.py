@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import group_path
+from replication.deciding.copychecks import Copy
 from replication.deciding.selection import is_selected
 from replication.deciding.trust import Trust
 from replication.store.handovers import Reservation
-
-Copy = Entity | Tombstone
 
 MOST_LEAP = 2**52 + 2**32
 """The limit by which an epoch may exceed the held epoch; without a held copy, the held epoch is 0.

@@ -1,16 +1,19 @@
-"""The trust of a node in the keys of authorities, which decides about the signatures of copies."""
+"""The trust of a node in the keys of authorities, which decides about the signatures of copies.
+
+A key is trusted for one of three reasons: an operator has named the key, the authority has shown
+the key at the first contact, or the previous key endorses the key. The last key of an authority
+signs the whole history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from catalog.keys.entitysignature import SignatureOfCopy, is_copy_signed
-from catalog.model.authoritykey import number_of
-from catalog.model.entity import Entity, Tombstone
+from catalog.keys.entitysignature import SignatureOfCopy, is_copy_signed, is_signed
+from catalog.model.authoritykey import KeyEntry, KeyHistory, number_of
+from replication.deciding.copychecks import Copy
 from replication.store.trustedkeys import TrustedKey
-
-SignedCopy = Entity | Tombstone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Trust:
         """Whether only signed copies of an authority are accepted."""
         return authority in self.keys
 
-    def fault_of(self, copy: SignedCopy) -> str:
+    def fault_of(self, copy: Copy) -> str:
         """The reason why the signature of a copy is not accepted; "" if valid or not required.
 
         The digest of the copy must have been compared with the content before.
@@ -53,7 +56,7 @@ class Trust:
             return f"it was not signed by the key {copy.signedby}, as it says"
         return ""
 
-    def to_verify(self, copies: Iterable[SignedCopy]) -> Iterator[SignatureOfCopy]:
+    def to_verify(self, copies: Iterable[Copy]) -> Iterator[SignatureOfCopy]:
         """The keys, digests and signatures of copies whose signatures have to be verified."""
         for copy in copies:
             key = self.keys.get(copy.authority, {}).get(copy.signedby)
@@ -61,7 +64,7 @@ class Trust:
                 yield key, copy.digest, copy.signature
 
 
-def is_signed_better(held: SignedCopy, incoming: SignedCopy, *, has_precedence: bool) -> bool:
+def is_signed_better(held: Copy, incoming: Copy, *, has_precedence: bool) -> bool:
     """Whether the signature of an incoming copy replaces the signature of the equal held copy.
 
     Without keys, a node cannot verify signatures. The signature from the authority itself or by the
@@ -74,3 +77,59 @@ def is_signed_better(held: SignedCopy, incoming: SignedCopy, *, has_precedence: 
         return True
     order = number_of(incoming.signedby), incoming.signedby
     return order > (number_of(held.signedby), held.signedby)
+
+
+def keys_of(entries: Iterable[KeyEntry]) -> dict[str, bytes]:
+    """Keys by their ids; an empty key stands for a revoked key."""
+    return {each.public.id: b"" if each.revokedat else each.public.key for each in entries}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChanges:
+    """The keys of a history that may be trusted, and the revoked keys."""
+
+    trusted: Collection[KeyEntry]
+    revoked: Collection[KeyEntry]
+
+
+def is_consistent(history: KeyHistory) -> bool:
+    """Whether a history is signed by the last key, and the last key is not revoked."""
+    last = history.keys[-1]
+    return last.revokedat is None and is_signed(
+        last.public.key, history.signed(), history.signature
+    )
+
+
+def key_changes(history: KeyHistory, keys: Mapping[str, bytes]) -> KeyChanges | None:
+    """The keys that a node trusts or revokes by a history; `None` if the history is not trusted.
+
+    Args:
+        keys: the keys that the node knows, by id; a revoked key is empty.
+    """
+    if not is_consistent(history):
+        return None
+    if history.current.id not in _reached(history, keys):
+        return None
+    return KeyChanges(
+        trusted=[entry for entry in history.keys if entry.revokedat is None],
+        revoked=[entry for entry in history.keys if entry.revokedat is not None],
+    )
+
+
+def _reached(history: KeyHistory, keys: Mapping[str, bytes]) -> set[str]:
+    """The ids of trusted keys, and of keys endorsed by a trusted key, directly or indirectly."""
+    reached: set[str] = set()
+    before: KeyEntry | None = None
+    for entry in history.keys:
+        public = entry.public
+        # A revoked key is known, so an endorsement cannot make the key trusted again.
+        if keys.get(public.id) == public.key or (
+            public.id not in keys
+            and before is not None
+            and before.public.id in reached
+            and entry.endorsement is not None
+            and is_signed(before.public.key, entry.endorsed(history.authority), entry.endorsement)
+        ):
+            reached.add(public.id)
+        before = entry
+    return reached

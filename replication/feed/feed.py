@@ -24,7 +24,8 @@ from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, SharedDatabase
 from catalog.store.logpositions import LogCursor
-from replication.deciding.provenance import Copy, CopyFilter
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import CopyFilter
 from replication.deciding.selection import paths_to
 from replication.feed.feedlines import write_copy, write_end
 from replication.feed.feedpages import (

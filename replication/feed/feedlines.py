@@ -14,8 +14,7 @@ from catalog.model.authoritykey import SIGNATURE_BYTES, is_key_id
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
-from replication.deciding.copychecks import Incoming, MalformedCopy
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 
 _MOST_DEPTH = 100
 # Parsed values take many times the memory of the text, so a line is bounded before parsing. Commas

@@ -19,7 +19,8 @@ from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.database import Connection, Database, SharedDatabase, wait_for
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
-from replication.deciding.provenance import Copy, CopyFilter
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import CopyFilter
 from replication.store.copies import load_with_ancestors
 from replication.store.loghistory import read_cursor, why_lost
 

@@ -16,8 +16,9 @@ from catalog.model.change import Change
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import group_path
-from replication.deciding.copychecks import Incoming, MalformedCopy, check_copies
-from replication.deciding.provenance import MOST_LEAP, Copy
+from replication.deciding.batch import end_of
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy, check_copies
+from replication.deciding.provenance import MOST_LEAP
 from replication.deciding.trust import Trust
 
 MOST_HANDED = 50_000
@@ -62,17 +63,7 @@ def succeed(
     for entity in entities:
         if not entity.is_intact():
             raise Unfit(f"the digest of {entity.xid} does not match its content")
-    ends = [
-        Tombstone(
-            xid=entity.xid,
-            kind=entity.kind,
-            authority=entity.authority,
-            origin=entity.origin,
-            epoch=entity.epoch + 1,
-            deletedat=at,
-        )
-        for entity in entities
-    ]
+    ends = [end_of(entity, at, entity.epoch + 1) for entity in entities]
     successors = [
         _digested(
             replace(

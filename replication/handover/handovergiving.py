@@ -19,8 +19,8 @@ from catalog.store.authoritykeys import read_signing
 from catalog.store.database import Connection
 from catalog.store.locks import Refusal, Touched, lock_and_load
 from catalog.store.writes import Write, write
-from replication.deciding.batch import order_of_change, succeeded
-from replication.deciding.provenance import Copy
+from replication.deciding.batch import change_of, order_of_change
+from replication.deciding.copychecks import Copy
 from replication.feed.feedlines import write_copy, write_end
 from replication.handover.handovercopies import (
     MOST_HANDED,
@@ -198,4 +198,5 @@ def _changes(entities: Sequence[Entity], made: Succession, model: Model) -> list
     before = {entity.xid: entity for entity in entities}
     after = {successor.xid: successor for successor in made.successors}
     changes = provenance_told(changes_between(before, after, model))
-    return sorted([*changes, *succeeded((*made.ends, *made.remembered))], key=order_of_change)
+    changes += [change_of(end, "handed") for end in (*made.ends, *made.remembered)]
+    return sorted(changes, key=order_of_change)

@@ -14,24 +14,32 @@ from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
+from catalog.http.stream import in_pieces, send, stream_share
 from catalog.model.concorderrors import HandoverRefused, LimitReached
 from catalog.model.credentials import PeerCredential
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.operations import handovers as operations
 from catalog.operations.handovers import (
+    GET_CONSENT,
+    GET_COPIES,
+    TELL_OFFER,
+    Consent,
     EndQuery,
     HandoverAnswer,
+    HandoverOffer,
+    HandoverQuery,
     HandoverRole,
     Handovers,
     NewHandover,
+    OfferAnswer,
 )
-from catalog.operations.operation import PageQuery
+from catalog.operations.operation import LINES, PageQuery
 from catalog.store import linkauthorities
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.handover.handovercopies import Unfit
-from replication.handover.handovergiving import load_given
+from replication.handover.handovergiving import given_lines, load_given, preview_lines
 from replication.handover.handovertaking import find_obstacle
 from replication.links.links import next_page
 from replication.peers.handshake import first_contact, shake_hands, why_own
@@ -263,9 +271,69 @@ def _show(handover: Handover) -> HandoverAnswer:
     return HandoverAnswer.model_validate(handover, from_attributes=True)
 
 
+_HEADERS = {"Content-Type": LINES}
+
+
+async def get_consent(request: web.Request, query: HandoverQuery) -> Consent:
+    """Tell whether this node waits for a group of an authority."""
+    wanted = query.group, query.authority
+    async with request[CONTEXT].database.acquire() as connection:
+        reserved = await handovers.read_reservations(connection)
+    if not any((each.xid, each.authority) == wanted for each in reserved):
+        raise NotFound(request.path)
+    return Consent(group=query.group, authority=query.authority)
+
+
+async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
+    """Hear a giver of a handover, which learns how far it is.
+
+    The node then asks the giver for the state of the handover, and continues.
+
+    Raises:
+        HandoverRefused: the node's operator has not consented, or the giver still has an earlier
+            offer of the group.
+    """
+    context = request[CONTEXT]
+    async with context.database.transaction() as connection:
+        found = await handovers.find_taken(connection, offer.authority, offer.id, offer.group)
+        if found is None:
+            detail = "the operator of the other side has not consented"
+            raise HandoverRefused(request.path, group=offer.group, error_detail=detail)
+        if found.state == "consented":
+            at = datetime.now(UTC)
+            found = await handovers.move_on(connection, found, "asked", at, theirs=offer.id)
+        elif found.theirs != offer.id:
+            await handovers.hurry(connection, found)
+            detail = "the other side still has an earlier offer of it"
+            raise HandoverRefused(request.path, group=offer.group, error_detail=detail)
+        elif found.state != "done":
+            await handovers.hurry(connection, found)
+    return OfferAnswer(
+        state=found.state,
+        authority=context.database.node.authority,
+        floor=found.floor,
+        error=found.error,
+    )
+
+
+async def get_copies(request: web.Request) -> web.StreamResponse:
+    """Read what the taker of a handover gets, or would get now: ends, then entities."""
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
+        found = await handovers.get(connection, request.match_info["id"])
+    if found is None or found.state not in ("offered", "given"):
+        raise NotFound(request.path)
+    lines = (preview_lines if found.state == "offered" else given_lines)(context, found)
+    async with stream_share(request):
+        return await send(request, in_pieces(lines), _HEADERS)
+
+
 routes: Sequence[Route] = (
     Route(operations.LIST_HANDOVERS, list_handovers),
     Route(operations.BEGIN_HANDOVER, begin_handover),
     Route(operations.GET_HANDOVER, get_handover),
     Route(operations.ABORT_HANDOVER, abort_handover),
+    Route(TELL_OFFER, hear_offer),
+    Route(GET_CONSENT, get_consent),
+    Route(GET_COPIES, get_copies),
 )

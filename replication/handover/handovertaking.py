@@ -23,9 +23,9 @@ from catalog.store.locks import (
 )
 from replication.applying.apply import load_local, write_decision
 from replication.deciding.batch import CopyFinding, decide_batch
-from replication.deciding.copychecks import Incoming
+from replication.deciding.copychecks import Copy, Incoming
 from replication.deciding.decide import CONFLICTS, NOT_BROUGHT
-from replication.deciding.provenance import Copy, Policy
+from replication.deciding.provenance import Policy
 from replication.deciding.trust import Trust
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.handover.handovercopies import MOST_COPIES, Expectation, Unfit, taking_told

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from catalog.context import Context
 from catalog.http.outboundaddress import why_refused
-from catalog.model.concorderrors import LimitReached, SourceUnusable
+from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
 from catalog.model.errors import BadRequest, InvalidAttribute, RequiredAttributeMissing
 from catalog.model.linkterms import MODE_TERMS, Mode
 from catalog.operations.links import LinkSelection, LinkTerms, NewLink
@@ -17,8 +17,8 @@ from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from replication.deciding.addresses import why_no_rules
-from replication.deciding.mapping import why_no_names, write_names
 from replication.deciding.pinning import why_not_pinned
+from replication.deciding.placement import why_no_names, write_names
 from replication.transfer.topicaddress import why_no_topic
 
 _OTHERS = ("source", "target", "authority", "authorities", "dialect", "trust", "eventtopic")
@@ -136,11 +136,9 @@ async def check_pin(
         connection, id, source, authority, is_named=is_named, advice=advice
     )
     if refusal is not None:
+        subject, known = request.path, source or authority
         raise SourceUnusable(
-            request.path,
-            source=source or authority,
-            error_detail=refusal.reason,
-            detail=refusal.advice,
+            subject, source=known, error_detail=refusal.reason, detail=refusal.advice
         )
 
 
@@ -176,3 +174,12 @@ def check_not_accepted(definition: LinkDefinition, subject: str) -> None:
     if definition.terms.is_fixed:
         detail = "it accepts pushes: remove it, and accept them as they should be"
         raise InvalidAttribute(subject, name="mode", error_detail=detail)
+
+
+def unusable(
+    definition: LinkDefinition, subject: str, fault: str, hint: str = ""
+) -> SourceUnusable | TargetUnusable:
+    """The error for a peer that a link cannot use."""
+    if definition.sends:
+        return TargetUnusable(subject, target=definition.target, error_detail=fault, detail=hint)
+    return SourceUnusable(subject, source=definition.source, error_detail=fault, detail=hint)

@@ -22,7 +22,7 @@ from replication.deciding.pinning import met
 from replication.links.periodiccomparison import compared_periodically
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, cause_of, class_of, describe, state_of
-from replication.store import allowances, linkconflicts
+from replication.store import linkconflicts, linklosses
 from replication.transfer.linkrun import (
     SAVE_SECONDS,
     Applied,
@@ -246,7 +246,7 @@ class LinkRunner:
                 continue
             _, total = await transfer.copy(found)
             async with self._database.transaction() as connection:
-                await allowances.follow(connection, authority, digest)
+                await linklosses.follow_allowance(connection, authority, digest)
             self._is_known_current = False
             detail = f"at its source, about {authority}: {total.text}"
             await self.link_run.remember("allowed", detail)

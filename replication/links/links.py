@@ -1,4 +1,4 @@
-"""Handlers for operators who show, replace, reset and delete links, and list conflicts.
+"""Handlers for operators who show, change, reset and delete links, and list conflicts.
 
 A link of mode `accept` takes the pushes of a source. Without an accepting link, the node takes no
 pushes.
@@ -6,12 +6,17 @@ pushes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
+import structlog
 from aiohttp import web
 
-from catalog.context import CONTEXT
+from catalog.client import ClientError, CursorExpired
+from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.route import model_response
 from catalog.model.concorderrors import (
@@ -20,36 +25,54 @@ from catalog.model.concorderrors import (
 from catalog.model.credentials import PeerCredential
 from catalog.model.entity import Origin
 from catalog.model.errors import (
+    BadRequest,
     InvalidAttribute,
     NotFound,
 )
 from catalog.model.linkterms import RELAY
+from catalog.model.masking import counted
 from catalog.operations.links import (
     ConflictQuery,
     CopyConflict,
     CopyConflicts,
     DropQuery,
+    ForceQuery,
     LinkAnswer,
     LinkAnswers,
+    LinkChanges,
     LinkReset,
     NewLink,
 )
 from catalog.operations.operation import PageQuery
 from catalog.store import links
 from catalog.store.database import Connection
-from catalog.store.links import Link
-from replication.links.conflictadvice import advice_about
-from replication.links.linkanswers import answer_link, link_answer
+from catalog.store.links import Link, LinkDefinition
+from replication.links.linkanswers import advice_about, answer_link, link_answer, present
 from replication.links.linkdefinitions import (
+    check_authority,
+    check_members,
     check_not_accepted,
     check_pin,
     checked_definition,
+    members_of,
+    unusable,
 )
+from replication.peers.handshake import first_contact, loss_told, shake_hands, why_lost, why_own
 from replication.peers.keyhistories import trust_with_link
-from replication.peers.peeraccess import given_credential
-from replication.store import linkconflicts
+from replication.peers.linkerrors import cause_of, describe
+from replication.peers.peeraccess import PeerAccess, access_of, given_credential
+from replication.store import linkconflicts, linklosses
 from replication.store.linkconflicts import LinkConflict
-from replication.store.linkcredentials import save_credential
+from replication.store.linkcredentials import renew_credential, save_credential
+from replication.store.linkstates import pause, resume
+
+_log = structlog.get_logger(__name__)
+
+_PAUSED = "paused on request"
+_FORCE = (
+    "If it is the right one all the same, change the link with `?force` (`--force`): it compares "
+    "everything with what is there."
+)
 
 
 async def list_links(request: web.Request, page: PageQuery) -> web.Response:
@@ -134,6 +157,152 @@ async def delete_link(request: web.Request, query: DropQuery) -> LinkAnswer | we
         return model_response(answer_link(request, ending), status=202)
 
 
+async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery) -> LinkAnswer:
+    """Replace the members of a link that the body has.
+
+    Deselected replicas are dropped, newly selected entities are fetched, groups are renamed, and
+    addresses of endpoints are rewritten. A `token` or `credential` replaces the credential of the
+    link; if the body has nothing else, the link continues from the cursor. With a new `source` or
+    `target`, the link also continues from the cursor, after a check that the new URL leads to the
+    same catalog; `?force` skips the check.
+    """
+    context = request[CONTEXT]
+    given = members_of(body, request.path)
+    async with context.database.acquire() as connection:
+        found = await existing_link(connection, request)
+    moved: Mapping[str, Any] = _moved_peer(body, found, request.path)
+    if moved and not query.force:
+        definition = replace(found.definition, **moved)
+        await _check_moved(context, found, definition, body, request.path)
+    # The peer was asked outside of the transaction, so the link may have changed meanwhile.
+    async with context.database.transaction() as connection:
+        link = await existing_link(connection, request)
+        if body.authority is not None:
+            # The link begins anew with the new pin.
+            check_authority(context, body.authority, request.path)
+            check_not_accepted(link.definition, request.path)
+            await check_pin(connection, request, link.id, link.definition, body.authority)
+            pinned = await links.restart(
+                connection, link, authority=body.authority, drops=link.drops, ends=link.ends
+            )
+            link = present(request, pinned)
+        if given or moved or body.token is not None or body.credential is not None:
+            link = present(request, await _redefine(connection, request, link, body, given, moved))
+        if body.paused is not None:
+            reason = body.reason or _PAUSED
+            changed = pause(connection, link, reason) if body.paused else resume(connection, link)
+            link = present(request, await changed)
+        if body.allow is None:
+            return answer_link(request, link)
+        allowed = await _allow(connection, link, body.allow, request.path)
+        answer = answer_link(request, await links.get(connection, link.id))
+        return answer.model_copy(update={"allowed": allowed})
+
+
+async def _redefine(
+    connection: Connection,
+    request: web.Request,
+    before: Link,
+    body: LinkChanges,
+    given: Mapping[str, Any],
+    moved: Mapping[str, Any],
+) -> Link | None:
+    context = request[CONTEXT]
+    definition = replace(before.definition, **moved, **given)
+    check_members(definition.mode, body, request.path)
+    credential = given_credential(body, definition, context.settings, request.path)
+    if credential is not None and not (given or moved):
+        return await renew_credential(connection, context.keys, before, credential)
+    changed = await links.replace(
+        connection, before, definition, before.authority, is_moved=bool(moved)
+    )
+    if changed is not None and moved:
+        detail = f"from {before.definition.peer} to {definition.peer}"
+        await links.remember(connection, changed, datetime.now(UTC), "moved", detail)
+        changed = await links.get(connection, changed.id)
+    if changed is not None and credential is not None:
+        changed = await save_credential(connection, context.keys, changed, credential)
+    return changed
+
+
+async def _allow(connection: Connection, link: Link, digest: str, subject: str) -> int:
+    """Let a link lose the entities of its question.
+
+    The operator names the digest of the question, and so allows only the losses that were shown.
+
+    Returns:
+        the number of entities.
+    """
+    check_not_paused(link, subject)
+    if link.question is None:
+        raise BadRequest(subject, error_detail="The link does not ask anything")
+    asked, allowed = link.question["digest"], int(link.question["deletions"])
+    if digest != asked:
+        fault = f"it asks another question, with the digest {asked}"
+        detail = f"`concord link show {link.id}` lists the entities that it is about."
+        raise UnresolvedConflict(subject, error_detail=fault, detail=detail)
+    await linklosses.allow(connection, link)
+    if link.authority is not None and not link.definition.sends:
+        await linklosses.note_allowance(connection, link.authority, digest, link.id)
+    at, told = datetime.now(UTC), f"{counted(allowed, 'deletions')}, of the digest {digest}"
+    await links.remember(connection, link, at, "allowed", told)
+    return allowed
+
+
+def _moved_peer(body: LinkChanges, link: Link, subject: str) -> dict[str, str]:
+    """The member of the definition with the new URL of the peer; empty if the body has no URL.
+
+    Raises:
+        InvalidAttribute: links of the mode have no such member, or the URL cannot be changed.
+    """
+    name = "target" if link.definition.sends else "source"
+    if other := {"source", "target"} & body.model_fields_set - {name}:
+        fault = f'a link of mode "{link.definition.mode}" has none'
+        raise InvalidAttribute(subject, name=other.pop(), error_detail=fault)
+    url = getattr(body, name)
+    if url is None:
+        return {}
+    if not link.definition.terms.moves:
+        fault = f'a link of mode "{link.definition.mode}" is removed and added anew instead'
+        raise InvalidAttribute(subject, name=name, error_detail=fault)
+    return {name: url}
+
+
+async def _check_moved(
+    context: Context, link: Link, definition: LinkDefinition, body: LinkChanges, subject: str
+) -> None:
+    """Check that the catalog at a new URL is the peer of a link, and continues from the cursor.
+
+    The catalog is shown the credential of the body, or else the link's credential.
+
+    Raises:
+        SourceUnusable, TargetUnusable: the catalog does not answer, is a different catalog, a
+            different instance or the node itself, or has lost data.
+    """
+    url, authority = definition.peer, body.authority or link.authority
+    given = given_credential(body, definition, context.settings, subject)
+    access = access_of(link, context)
+    if given is not None:
+        access = PeerAccess(given, context.settings, link=link.id)
+    async with first_contact(context, url, access) as peer:
+        try:
+            found = await shake_hands(peer)
+            fault = why_own(context, found)
+            if not fault and authority not in (None, found.authority):
+                fault = f"it is the authority {found.authority}, not {authority}"
+            # An earlier loss is known, and says nothing about the new URL.
+            fault = fault or why_lost(replace(link, loss=None), found.instance)
+            if not fault and link.cursor is not None and not definition.sends:
+                await peer.changes(link.cursor, limit=1)
+        except CursorExpired as error:
+            fault = loss_told(error)
+        except ClientError as error:
+            _log.info("a link cannot move", link=link.id, url=url, cause=cause_of(error))
+            fault = describe(error, url, link.id).rstrip(".")
+    if fault:
+        raise unusable(definition, subject, fault, _FORCE)
+
+
 async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Response:
     """List the copies that a link did not apply, in pages."""
     id, limit = request.match_info["id"], page_limit(request, page.limit)
@@ -200,13 +369,14 @@ def next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
 
 
 def _conflict(conflict: LinkConflict, link: Link) -> CopyConflict:
+    authority, origin = conflict.origin
     return CopyConflict(
-        authority=conflict.origin.authority,
-        origin=conflict.origin.xid,
+        authority=authority,
+        origin=origin,
         xid=conflict.xid,
         epoch=conflict.epoch,
         verdict=conflict.verdict,
         detail=conflict.detail,
-        advice=advice_about(conflict.verdict, link, conflict.origin.xid),
+        advice=advice_about(conflict.verdict, link, origin),
         at=conflict.at,
     )

@@ -25,7 +25,7 @@ from replication.feed.feedpages import LogLost
 from replication.peers.linkbounds import most_pushed_bytes
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
 from replication.peers.pacedclient import PacedClient
-from replication.store import allowances
+from replication.store import linklosses
 from replication.store.digests import count_entities
 from replication.store.loghistory import read_incarnation
 
@@ -51,7 +51,7 @@ async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshak
             digestversion=DIGEST_VERSION,
             log=LogRange(dropped=str(head.dropped), now=str(head.now)),
             offers=[*_OFFERS],
-            allowances=await allowances.read(connection),
+            allowances=await linklosses.read_allowances(connection),
             pushbytes=most_pushed_bytes(context.settings),
             entities=await count_entities(connection) if query.count else None,
         )

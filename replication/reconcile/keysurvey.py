@@ -17,7 +17,7 @@ from operator import attrgetter
 from catalog.client import Client
 from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.operations.signing import Signing, TrustedAuthority, TrustedKeyAnswer
-from replication.deciding.keytrust import is_consistent, key_changes
+from replication.deciding.trust import is_consistent, key_changes
 from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError

@@ -17,9 +17,9 @@ from catalog.operations.feed import Verdict
 from catalog.operations.recovery import ChoiceState
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.deciding.batch import CopyFinding
-from replication.deciding.copychecks import Incoming, MalformedCopy
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 from replication.deciding.decide import SETTLED
-from replication.deciding.provenance import Copy, Policy
+from replication.deciding.provenance import Policy
 from replication.deciding.trust import Trust
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance

@@ -13,7 +13,7 @@ import structlog
 
 from catalog.client import Client, ClientError
 from catalog.context import Context
-from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
+from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
 from catalog.store import authoritykeys
@@ -21,8 +21,7 @@ from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import DeletionLimit
-from replication.deciding.keytrust import is_consistent, key_changes
-from replication.deciding.trust import Trust
+from replication.deciding.trust import Trust, is_consistent, key_changes, keys_of
 from replication.peers.keyhistories import fetch_histories
 from replication.peers.linkerrors import cause_of
 from replication.peers.pacedclient import PacedClient
@@ -203,7 +202,7 @@ async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client
     for history in sorted(shown, key=lambda each: each.order):
         if changes := key_changes(history, keys):
             revoked = {id: key for id, key in keys.items() if not key}
-            keys |= _by_id([*changes.trusted, *changes.revoked]) | revoked
+            keys |= keys_of([*changes.trusted, *changes.revoked]) | revoked
     return Trust(keys={authority: keys}) if keys else Trust()
 
 
@@ -218,7 +217,7 @@ async def _known_here(context: Context, recovery: Recovery) -> dict[str, bytes] 
         state = await authoritykeys.read_signing(connection)
     named = {key.id: key.key for key in map(PublicKey.parse, recovery.named)}
     if state.number is not None:
-        return {**named, **_by_id(own)}
+        return {**named, **keys_of(own)}
     return None if own and not named else named
 
 
@@ -229,18 +228,13 @@ def _agreed(shown: Collection[KeyHistory]) -> dict[str, bytes]:
         ClientError
     """
     latest = max(shown, key=lambda each: each.order)
-    if any(key_changes(latest, _by_id(each.keys)) is None for each in shown):
+    if any(key_changes(latest, keys_of(each.keys)) is None for each in shown):
         keys = ", ".join(sorted({str(each.current) for each in shown}))
         raise ClientError(
             f"The replicas show keys of this authority that do not belong together: {keys}.",
             "Name the true one: concord recover --from URL --trust KEY.",
         )
-    return _by_id(latest.keys)
-
-
-def _by_id(entries: Iterable[KeyEntry]) -> dict[str, bytes]:
-    """Keys by their ids; an empty key stands for a revoked key."""
-    return {each.public.id: b"" if each.revokedat else each.public.key for each in entries}
+    return keys_of(latest.keys)
 
 
 def ids_of(trust: Trust) -> list[str]:

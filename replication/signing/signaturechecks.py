@@ -25,8 +25,8 @@ from catalog.keys.entitysignature import (
     remember,
 )
 from catalog.store.database import Connection, Database
-from replication.deciding.copychecks import Incoming, MalformedCopy
-from replication.deciding.trust import SignedCopy, Trust
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
+from replication.deciding.trust import Trust
 from replication.signing.signatureworker import fits, request_of
 from replication.store.trustedkeys import load_trusted
 
@@ -134,7 +134,7 @@ def begin_ahead(database: Database, copies: Sequence[Incoming]) -> None:
         _thread.submit(_verify, found)
 
 
-async def verify_ahead(database: Database, copies: Sequence[SignedCopy]) -> None:
+async def verify_ahead(database: Database, copies: Sequence[Copy]) -> None:
     """Verify copies, after the copies whose verification began earlier."""
     authorities = {copy.authority for copy in copies}
     if not authorities <= database.shared.part(_SeenTrust, _SeenTrust).keys():
@@ -145,7 +145,7 @@ async def verify_ahead(database: Database, copies: Sequence[SignedCopy]) -> None
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
 
 
-async def verify_all(trust: Trust, copies: Sequence[SignedCopy]) -> None:
+async def verify_all(trust: Trust, copies: Sequence[Copy]) -> None:
     """Verify copies against given keys, independent of the trust of this node."""
     if found := list(trust.to_verify(copies)):
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)

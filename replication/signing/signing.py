@@ -1,13 +1,14 @@
-"""Signs the entities of this authority: handlers, and the loop that signs older entities.
+"""Signs the entities of this authority, and verifies the signatures of the catalog on request.
 
-While a key signs, a write is signed in its own transaction.
+While a key signs, a write is signed in its own transaction; a loop signs older entities.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,22 +21,36 @@ from catalog.keys.entitysignature import EntitySigner, new_seed
 from catalog.load.longwork import aside
 from catalog.model.authoritykey import MOST_KEYS, KeyEntry, KeyHistory
 from catalog.model.concorderrors import LimitReached, UnresolvedConflict
-from catalog.model.entity import Entity, Tombstone
+from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
 from catalog.operations import signing
 from catalog.operations.peers import ShownKey
-from catalog.operations.signing import KeyRotation, Signing, SigningSwitch
+from catalog.operations.signing import (
+    CHECK_SIGNATURES,
+    Finding,
+    KeyRotation,
+    PartQuery,
+    SignatureAudit,
+    SignatureFault,
+    Signing,
+    SigningSwitch,
+)
 from catalog.store import authoritykeys as store
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import take_over
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
-from replication.deciding.batch import signatures_of
-from replication.store.trustedkeys import save_history
+from replication.deciding.batch import change_of
+from replication.deciding.copychecks import Copy
+from replication.deciding.trust import Trust, is_consistent, keys_of
+from replication.store import digests
+from replication.store.trustedkeys import load_histories, load_trusted, save_history
 
 _log = structlog.get_logger(__name__)
 
-_AT_ONCE = 500
+_SIGNED_AT_ONCE = 500
+_VERIFIED_AT_ONCE = 1000
+_MOST_FAULTS = 20
 # The pause lets client writes run between batches.
 _PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -82,9 +97,7 @@ async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
         made = await _make_key(context, connection, former, request.path)
         now = datetime.now(UTC)
         await store.retire_own_key(connection, state.number, now, revokes=wanted.revoke)
-        await store.sign_by(connection, made.public.number)
-        await store.note_signed(connection, "")
-        await _publish(connection, made)
+        await _sign_by(connection, made)
         shown = await _show(context, connection)
     context.signers.forget(state.number)
     context.database.signal.set()
@@ -125,22 +138,23 @@ async def _sign_batch(context: Context) -> bool:
             return False
         keys = await store.load_keys_of_own(connection)
         revoked = [entry.public.id for entry in keys if entry.revokedat is not None]
-        found: Sequence[Entity | Tombstone]
+        found: Sequence[Copy]
         if state.after.startswith(_TOMBSTONES):
             after = state.after.removeprefix(_TOMBSTONES)
             found = await store.lock_unsigned_tombstones(
-                connection, authority, after, revoked, _AT_ONCE
+                connection, authority, after, revoked, _SIGNED_AT_ONCE
             )
             next_after = _TOMBSTONES + found[-1].origin if found else None
         else:
-            found = await store.lock_unsigned(connection, authority, state.after, revoked, _AT_ONCE)
+            found = await store.lock_unsigned(
+                connection, authority, state.after, revoked, _SIGNED_AT_ONCE
+            )
             next_after = found[-1].xid if found else _TOMBSTONES
         signed = await aside(len(found), _signed, found, signer)
-        changes = signatures_of(signed)
-        at = datetime.now(UTC)
+        changes = [change_of(each, "signed") for each in signed]
         made = Write(
             interaction=uuid.uuid4().hex,
-            at=at,
+            at=datetime.now(UTC),
             author=context.caller.author,
             signed=signed,
             changes=changes,
@@ -152,7 +166,7 @@ async def _sign_batch(context: Context) -> bool:
     return next_after is not None
 
 
-def _signed(found: Sequence[Entity | Tombstone], signer: EntitySigner) -> list[Entity | Tombstone]:
+def _signed(found: Sequence[Copy], signer: EntitySigner) -> list[Copy]:
     return [
         replace(each, signature=signer.sign_copy(each.digest), signedby=signer.id) for each in found
     ]
@@ -167,9 +181,7 @@ async def _begin(context: Context, connection: Connection, subject: str) -> None
         signer = await _make_key(context, connection, None, subject)
         if last is not None:
             await store.retire_own_key(connection, last, datetime.now(UTC), revokes=False)
-    await store.sign_by(connection, signer.public.number)
-    await store.note_signed(connection, "")
-    await _publish(connection, signer)
+    await _sign_by(connection, signer)
 
 
 async def _make_key(
@@ -193,8 +205,10 @@ async def _make_key(
     return signer
 
 
-async def _publish(connection: Connection, signer: EntitySigner) -> None:
-    """Sign the history of this authority's keys, for `GET /replication/keys`."""
+async def _sign_by(connection: Connection, signer: EntitySigner) -> None:
+    """Sign every entity by a key from now on, and publish the history of this authority's keys."""
+    await store.sign_by(connection, signer.public.number)
+    await store.note_signed(connection, "")
     keys = await store.load_keys_of_own(connection)
     history = KeyHistory(authority=signer.authority, keys=keys, at=datetime.now(UTC))
     await save_history(connection, replace(history, signature=signer.sign(history.signed())))
@@ -213,8 +227,77 @@ async def _show(context: Context, connection: Connection) -> Signing:
     )
 
 
+async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAudit:
+    """Verify the signatures and the content of a part of the catalog.
+
+    The answer counts the copies by authority and finding: `verified`, `unsigned`, `unknown` (no key
+    of the authority is known), `false` (no valid signature by a known key) and `damaged`. `after`
+    is the position of the next part. `pinned` has the authorities with trusted keys; the keys of
+    the remaining authorities come from histories of the authorities or of relays.
+    """
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
+        copies, after = await _read_part(connection, query.after)
+        authorities = {copy.authority for copy, _ in copies}
+        pinned = Trust.of(await load_trusted(connection, authorities))
+        trust = await _believed(context, connection, authorities, pinned)
+    # Verification releases the interpreter lock, so the event loop runs on beside the thread.
+    counts, faults = await asyncio.to_thread(_audit, copies, trust)
+    return SignatureAudit(counts=counts, pinned=sorted(pinned.keys), faults=faults, after=after)
+
+
+async def _read_part(
+    connection: Connection, after: str
+) -> tuple[Sequence[tuple[Copy, bytes]], str | None]:
+    """Copies with the digests of their content, and the position of the next part."""
+    if not after.startswith(_TOMBSTONES):
+        found = await digests.page_computed(connection, after, _VERIFIED_AT_ONCE)
+        return found, found[-1][0].xid if found else _TOMBSTONES
+    authority, _, xid = after.removeprefix(_TOMBSTONES).partition("\n")
+    ends = await digests.page_ends(connection, Origin(authority, xid), _VERIFIED_AT_ONCE)
+    last = f"{_TOMBSTONES}{ends[-1].authority}\n{ends[-1].origin}" if ends else None
+    return [(end, end.digest) for end in ends], last
+
+
+async def _believed(
+    context: Context, connection: Connection, authorities: Collection[str], pinned: Trust
+) -> Trust:
+    """The trusted keys, and the known keys of authorities without trusted keys."""
+    keys: dict[str, Mapping[str, bytes]] = dict(pinned.keys)
+    for authority, history in (await load_histories(connection, authorities)).items():
+        is_own = authority == context.database.node.authority
+        if authority not in keys and (is_own or is_consistent(history)):
+            keys[authority] = keys_of(history.keys)
+    return Trust(keys=keys)
+
+
+def _audit(
+    copies: Sequence[tuple[Copy, bytes]], trust: Trust
+) -> tuple[dict[str, dict[Finding, int]], list[SignatureFault]]:
+    counts: defaultdict[str, Counter[Finding]] = defaultdict(Counter)
+    faults: list[SignatureFault] = []
+    for copy, computed in copies:
+        outcome, detail = _check(copy, computed, trust)
+        counts[copy.authority][outcome] += 1
+        if outcome in ("false", "damaged") and len(faults) < _MOST_FAULTS:
+            faults.append(SignatureFault(authority=copy.authority, xid=copy.xid, detail=detail))
+    return {authority: dict(count) for authority, count in counts.items()}, faults
+
+
+def _check(copy: Copy, computed: bytes, trust: Trust) -> tuple[Finding, str]:
+    if computed != copy.digest:
+        return "damaged", "its content is not what its digest stands for"
+    if copy.signature is None:
+        return "unsigned", ""
+    if not trust.is_pinned(copy.authority):
+        return "unknown", ""
+    fault = trust.fault_of(copy)
+    return ("false", fault) if fault else ("verified", "")
+
+
 routes: Sequence[Route] = (
     Route(signing.GET_SIGNING, get_signing),
     Route(signing.SET_SIGNING, put_signing),
     Route(signing.ROTATE_KEY, rotate_key),
+    Route(CHECK_SIGNATURES, get_signatures),
 )

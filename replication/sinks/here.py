@@ -8,12 +8,17 @@ from catalog.model.masking import counted
 from catalog.store import links
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.applying.deletionlimit import check_losses
-from replication.applying.deselection import drop_deselected, drop_unlabelled
-from replication.applying.eviction import doubt_copies, drop_doubted, evict
+from replication.applying.eviction import (
+    doubt_copies,
+    drop_deselected,
+    drop_doubted,
+    drop_unlabelled,
+    evict,
+)
 from replication.applying.renaming import rename_groups, rewrite_endpoints
 from replication.deciding.addresses import rules_of
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.mapping import mapping_of
+from replication.deciding.placement import mapping_of
 from replication.peers.keyhistories import ensure_keys
 from replication.peers.linkbounds import MEASURED_AGAIN, check_held
 from replication.sources.copypages import CopyPage

@@ -17,8 +17,8 @@ from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from replication.deciding.batch import CopyFinding, origin_of
+from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.provenance import Copy
 from replication.feed.feedpages import read_copies
 from replication.peers.handshake import shake_hands
 from replication.peers.linkerrors import may_pass

@@ -20,10 +20,10 @@ from catalog.operations.peers import Handshake
 from catalog.store import links
 from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
-from replication.applying.copytraces import traces_of
+from replication.applying.apply import traces_of
 from replication.deciding.batch import origin_of
+from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.provenance import Copy
 from replication.feed.feed import lines_of
 from replication.feed.feedlines import write_end
 from replication.peers.handshake import FORCE, first_contact, shake_hands, why_own

@@ -40,8 +40,8 @@ from replication.applying.eviction import doubt_copies, drop_doubted
 from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Incoming
-from replication.deciding.mapping import mapping_of
 from replication.deciding.pinning import policy_of
+from replication.deciding.placement import mapping_of
 from replication.deciding.provenance import Policy
 from replication.deciding.selection import check_acceptance
 from replication.feed.feedlines import FeedEnd, read_line

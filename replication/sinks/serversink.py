@@ -20,7 +20,7 @@ from catalog.store.links import Link
 from catalog.store.logpositions import LogCursor
 from replication.applying.deletionlimit import check_written_losses
 from replication.deciding.batch import origin_of
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.sinks.writebatch import Results, WriteBatch, WriteLink, save_results
 from replication.sinks.writeownership import Listing
 from replication.sources.ownlog import OwnLog, SentPage, read_push_cursor, write_push_cursor

@@ -23,7 +23,7 @@ from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.feed.feed import lines_of
 from replication.peers.handshake import software
 from replication.sources.ownlog import OwnLog, SentPage, conflict_with

@@ -13,7 +13,8 @@ from catalog.operations.feed import Verdict
 from catalog.store import entities, links
 from catalog.store.links import Link
 from replication.deciding.batch import CopyFinding
-from replication.deciding.provenance import Copy, CopyFilter
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import CopyFilter
 from replication.sinks.writeownership import OTHERS, Listing, ServerOwnership
 from replication.sources.ownlog import conflict_with, sent_by
 from replication.store import linkconflicts, writtenentities

@@ -15,7 +15,7 @@ from catalog.store import entities as store
 from replication.applying.apply import AppliedBatch
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import CheckedCopies, Incoming, MalformedCopy
-from replication.deciding.labels import LabelSieve, has_labels, is_default, resource_path
+from replication.deciding.selection import LabelSieve, has_labels, is_default, resource_path
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance
 from replication.signing.signaturechecks import AHEAD, begin_ahead

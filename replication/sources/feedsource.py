@@ -30,7 +30,7 @@ from replication.sources.copypages import (
 )
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic
 from replication.sources.sourcecomparison import SourceComparison, compare, unsettled_differences
-from replication.store import allowances
+from replication.store import linklosses
 from replication.store.linkconflicts import MOST_CONFLICTS, LinkConflict
 from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start, until_woken
@@ -353,7 +353,7 @@ async def _allowed_here(run: LinkRun, told: Mapping[str, str]) -> Mapping[str, s
     trusted keys or with a direct link.
     """
     async with run.database.acquire() as connection:
-        known = await allowances.read(connection)
+        known = await linklosses.read_allowances(connection)
         policy = await policy_within(connection, run.policy, told)
         trust = await read_trust(run.database, connection, told)
     direct = {name for each in policy.direct for name in each.authorities or ()}

@@ -17,7 +17,8 @@ from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkDefinition
 from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
-from replication.deciding.provenance import Copy, CopyFilter
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import CopyFilter
 from replication.feed.feed import pages_of
 from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
 from replication.store import copies as stored_copies

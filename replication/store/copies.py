@@ -19,8 +19,7 @@ class HeldName(NamedTuple):
     """The xid and the origin of a held entity."""
 
     xid: str
-    authority: str
-    origin: str
+    origin: Origin
 
 
 class HeldCopies(NamedTuple):
@@ -77,7 +76,7 @@ async def page_entities(
     rows = await connection.fetch(
         _queries.page_entities, authorities, after.authority, after.xid, limit
     )
-    return [Origin(row["authority"], row["origin"]) for row in rows]
+    return [_origin_of(row) for row in rows]
 
 
 async def page_tombstones(
@@ -87,7 +86,7 @@ async def page_tombstones(
     rows = await connection.fetch(
         _queries.page_tombstones, authorities, after.authority, after.xid, limit
     )
-    return [Origin(row["authority"], row["origin"]) for row in rows]
+    return [_origin_of(row) for row in rows]
 
 
 async def load_held(
@@ -157,7 +156,7 @@ async def page_groups(
 ) -> list[HeldName]:
     """Read up to `limit` groups of authorities other than `own`; `None` stands for all."""
     rows = await connection.fetch(_queries.groups, own, authorities, after, limit)
-    return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
+    return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
 
 async def page_deletions(
@@ -167,7 +166,7 @@ async def page_deletions(
     rows = await connection.fetch(
         _queries.deletions, own, authorities, after.authority, after.xid, limit
     )
-    return [Origin(row["authority"], row["origin"]) for row in rows]
+    return [_origin_of(row) for row in rows]
 
 
 async def page_replicas(
@@ -177,7 +176,7 @@ async def page_replicas(
     rows = await connection.fetch(
         _queries.replicas, own, authorities, after.authority, after.xid, limit
     )
-    return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
+    return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
 
 async def read_unlabelled(
@@ -192,9 +191,9 @@ async def read_unlabelled(
     Args:
         units: as in `drop_unlabelled`; `None` stands for every group and resource.
     """
-    named = columns_of(units) if units is not None else (None, None)
+    named = (None, None) if units is None else columns_of(units)
     rows = await connection.fetch(_queries.unlabelled, own, authorities, list(labels), *named)
-    return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
+    return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
 
 async def rename(connection: Connection, group: str, target: str) -> None:
@@ -216,3 +215,7 @@ async def rehash_documents(connection: Connection, xids: Iterable[str]) -> dict[
     """The hashes of the stored documents, by xid."""
     rows = await connection.fetch(_queries.rehash_documents, list(xids))
     return {row["xid"]: row["sha256"] for row in rows}
+
+
+def _origin_of(row: Mapping[str, Any]) -> Origin:
+    return Origin(row["authority"], row["origin"])

@@ -1,4 +1,7 @@
-"""Stores the entities that links lose because the source lacks them, and the questions of links."""
+"""Stores the entities that links lose because the source lacks them, and what operators allow.
+
+The allowances of this node are for the catalogs behind it.
+"""
 
 from __future__ import annotations
 
@@ -94,3 +97,19 @@ async def count_held(
     """Count the held entities that a link may bring; `None` stands for every authority."""
     wanted = None if authorities is None else list(authorities)
     return int(await connection.fetchval(_queries.held, wanted, own, list(scope), list(types)))
+
+
+async def read_allowances(connection: Connection) -> dict[str, str]:
+    """The digests of the answered questions that this node has followed, by authority."""
+    rows = await connection.fetch(_queries.read_allowances)
+    return {row["authority"]: row["digest"] for row in rows}
+
+
+async def note_allowance(connection: Connection, authority: str, digest: str, link: str) -> None:
+    """Note the allowed loss of a link; the handshake shows it once the link has caught up."""
+    await connection.execute(_queries.note_allowance, authority, digest, link)
+
+
+async def follow_allowance(connection: Connection, authority: str, digest: str) -> None:
+    """Note that this node has followed the allowed loss of a relay."""
+    await connection.execute(_queries.follow_allowance, authority, digest)

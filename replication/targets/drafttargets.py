@@ -34,7 +34,7 @@ from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (
     MARK,

@@ -17,7 +17,7 @@ from catalog.model.entity import Entity, Origin
 from catalog.model.masking import printable
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.store.writtenentities import WrittenEntity
 
 MARK = "concord.link"

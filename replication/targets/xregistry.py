@@ -14,7 +14,7 @@ from catalog.model.entity import Entity
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.readers.walkedregistry import ServerGroupType, ServerResourceType
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (

@@ -32,9 +32,9 @@ from replication.peers.linkbounds import LinkGate
 from replication.peers.linkerrors import ErrorClass
 from replication.peers.pacedclient import PacedClient, PeerHosts
 from replication.peers.peeraccess import PeerAccess, access_of
-from replication.store import linkconfirmations, linkconflicts
-from replication.store.linkconfirmations import Confirmation
+from replication.store import linkconflicts, linkstates
 from replication.store.linkconflicts import LinkConflict
+from replication.store.linkstates import Confirmation
 
 SAVE_SECONDS = 1.0
 """The seconds between two saves of the state `current` of an idle link."""
@@ -129,7 +129,7 @@ class Confirmations:
             due, self._due = [*self._due.values()], {}
             try:
                 async with self._database.transaction() as connection:
-                    await linkconfirmations.confirm(connection, due)
+                    await linkstates.confirm(connection, due)
             # Lost confirmations need no retry: an idle link soon adds the next confirmation.
             except (ServerBusy, TimeoutError):
                 await self._database.recovered()

@@ -16,7 +16,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.xid import Xid
 from catalog.operations.operation import LINES
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.feed.feedlines import write_copy, write_end
 
 GREATEST = 2**53 - 1

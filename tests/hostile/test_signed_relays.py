@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from catalog.model.entity import Entity, Tombstone
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from replication.feed.feedlines import read_line
 from tests.hostile.hostilesource import HostileSource, forged, forged_end, hostile_source
 from tests.integration.conftest import Node

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from replication.applying.apply import Batch, apply_batch
-from replication.deciding.provenance import Copy, Policy
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import Policy
 from tests.hostile.hostilesource import forged
 from tests.integration.conftest import Node
 from tests.integration.federation import (

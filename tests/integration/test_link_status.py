@@ -13,7 +13,7 @@ from catalog.model.linkterms import Mode
 from catalog.store.links import LinkDefinition, create, remember
 from catalog.store.links import get as get_stored
 from replication.deciding.decide import Verdict
-from replication.links.conflictadvice import advice_about
+from replication.links.linkanswers import advice_about
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from replication.applying.apply import Batch, apply_batch
-from replication.deciding.provenance import Copy, Policy
+from replication.deciding.copychecks import Copy
+from replication.deciding.provenance import Policy
 from tests.hostile.hostilesource import forged, forged_end, forged_message, hostile_source
 from tests.integration.conftest import Node
 from tests.integration.federation import (

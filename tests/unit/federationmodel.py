@@ -16,9 +16,9 @@ from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
 from catalog.operations.feed import Verdict
 from replication.deciding.batch import changes_of, decide_batch
-from replication.deciding.copychecks import check_copies
+from replication.deciding.copychecks import Copy, check_copies
 from replication.deciding.decide import SETTLED
-from replication.deciding.provenance import Copy, CopyFilter, Policy
+from replication.deciding.provenance import CopyFilter, Policy
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
 from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies, why_no_rules
-from replication.deciding.mapping import read_names, write_names
+from replication.deciding.placement import read_names, write_names
 from replication.feed.feedlines import read_line, write_copy
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Tombstone
 from catalog.model.xid import Xid
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy
 from tests.unit.federationmodel import BEGIN, NODES, TOPOLOGIES, Federation, assert_agreement
 
 places = st.sampled_from(

@@ -15,9 +15,9 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.operations.feed import Verdict
 from replication.deciding.batch import changes_of, decide_batch, raised_registry
-from replication.deciding.copychecks import MalformedCopy, check_copies
+from replication.deciding.copychecks import Copy, MalformedCopy, check_copies
 from replication.deciding.decide import LocalState, decide
-from replication.deciding.provenance import MOST_LEAP, Copy, CopyFilter, Policy
+from replication.deciding.provenance import MOST_LEAP, CopyFilter, Policy
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"

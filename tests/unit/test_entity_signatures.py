@@ -15,10 +15,10 @@ from catalog.keys.entitysignature import EntitySigner, is_copy_signed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey, read_history
 from catalog.model.entity import Entity, Tombstone
 from catalog.operations.feed import Verdict
+from replication.deciding.copychecks import Copy
 from replication.deciding.decide import LocalState, decide
-from replication.deciding.keytrust import key_changes
-from replication.deciding.provenance import Copy, Policy
-from replication.deciding.trust import Trust, is_signed_better
+from replication.deciding.provenance import Policy
+from replication.deciding.trust import Trust, is_signed_better, key_changes
 from replication.feed.feedlines import read_line, write_copy
 
 AUTHORITY = "urn:source"

@@ -12,8 +12,7 @@ from catalog.keys.entitysignature import EntitySigner, new_seed
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Xid
-from replication.deciding.copychecks import Incoming, MalformedCopy
-from replication.deciding.provenance import Copy
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 from replication.deciding.trust import Trust
 from replication.handover.handovercopies import Expectation, Unfit, succeed
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from replication.deciding.copychecks import Incoming
-from replication.deciding.labels import LabelSieve, has_labels
+from replication.deciding.selection import LabelSieve, has_labels
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WANTED = ("public=yes", "team")

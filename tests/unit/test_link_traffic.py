@@ -15,7 +15,7 @@ from catalog.operations.feed import Verdict
 from catalog.store.links import LinkDefinition, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
 from replication.deciding.decide import CONFLICTS
-from replication.links.conflictadvice import advice_about
+from replication.links.linkanswers import advice_about
 from replication.peers.linkbounds import too_many_copies
 from replication.peers.linkerrors import class_of
 

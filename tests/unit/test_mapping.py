@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
-from replication.deciding.mapping import UNMAPPED, GroupMapping, NoPlace, read_names, write_names
-from replication.deciding.mapping import why_no_names as fault_of
-from replication.deciding.placement import PlacesChanged, check_places, groups_of, place_copies
+from replication.deciding.placement import (
+    UNMAPPED,
+    GroupMapping,
+    NoPlace,
+    PlacesChanged,
+    check_places,
+    groups_of,
+    place_copies,
+    read_names,
+    write_names,
+)
+from replication.deciding.placement import why_no_names as fault_of
 from replication.deciding.selection import is_selected
 from replication.feed.feedlines import read_line, write_copy
 

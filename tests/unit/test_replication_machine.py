@@ -25,8 +25,9 @@ from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from replication.deciding import batch
+from replication.deciding.copychecks import Copy
 from replication.deciding.decide import LocalState, decide
-from replication.deciding.provenance import Copy, Policy
+from replication.deciding.provenance import Policy
 from tests.unit.federationmodel import NODES, TOPOLOGIES, Federation, Node
 
 PLACES = (

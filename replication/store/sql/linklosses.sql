@@ -61,3 +61,17 @@ SELECT count(*) FROM entities e
 WHERE e.kind <> 'registry'
     AND CASE WHEN $1::text[] IS NOT NULL THEN e.authority = ANY ($1) ELSE e.authority <> $2 END
     AND is_selected(e.origin, $3, $4)
+
+-- name: read_allowances
+-- The digests of what operators have allowed authorities to lose, where that was followed.
+SELECT authority, digest FROM allowances WHERE is_followed ORDER BY authority LIMIT 100
+
+-- name: note_allowance
+-- Note what an operator of this node has allowed the source of a link to lose.
+INSERT INTO allowances (authority, digest, link, is_followed) VALUES ($1, $2, $3, false)
+ON CONFLICT (authority) DO UPDATE SET digest = $2, link = $3, is_followed = false
+
+-- name: follow_allowance
+-- Note what a relay was allowed, and this node has followed.
+INSERT INTO allowances (authority, digest, is_followed) VALUES ($1, $2, true)
+ON CONFLICT (authority) DO UPDATE SET digest = $2, link = NULL, is_followed = true
