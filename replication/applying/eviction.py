@@ -181,7 +181,7 @@ async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
     ]
     named = None
     if all(each.authorities is not None for each in former):
-        named = sorted({authority for each in former for authority in each.authorities or ()})
+        named = {authority for each in former for authority in each.authorities or ()}
     async with context.database.acquire() as connection:
         others = await links.bringing_beside(connection, link)
     kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
@@ -214,13 +214,12 @@ async def drop_unlabelled(
     labels, number = link.definition.labels, 0
     if not labels:
         return 0
-    named = None if policy.authorities is None else sorted(policy.authorities)
     # The first pass may leave groups empty, which the second pass drops.
     for _ in range(2):
         async with context.database.acquire() as connection:
             others = await links.bringing_beside(connection, link)
             found = await stored_copies.read_unlabelled(
-                connection, policy.own, named, labels, units
+                connection, policy.own, policy.authorities, labels, units
             )
         kept = [filter_of(definition, authority) for authority, definition in others]
         leaving = _Leaving()
@@ -269,7 +268,7 @@ async def _drop_at(
     # Only the authority may raise the epoch.
     ends = [end_of(entity, now, entity.epoch) for entity in gone.values()]
     decision = BatchDecision(findings=[], deleted=ends)
-    await stored_copies.drop(connection, list(gone))
+    await stored_copies.drop(connection, gone.keys())
     return await write_local_changes(context, connection, decision, before, now)
 
 

@@ -44,12 +44,11 @@ async def rewrite_endpoints(context: Context, link: Link, policy: Policy) -> int
     epochs, digests and the copies sent to followers stay.
     """
     rules, after, number = rules_of(link.definition), f"/{ENDPOINTS}/", 0
-    named = None if policy.authorities is None else sorted(policy.authorities)
     while True:
         async with context.database.acquire() as connection:
-            policy = await policy_within(connection, policy, named)
+            policy = await policy_within(connection, policy, policy.authorities)
             groups = await stored_copies.page_groups(
-                connection, policy.own, named, after, _READ_AT_ONCE
+                connection, policy.own, policy.authorities, after, _READ_AT_ONCE
             )
             endpoints = [each for each in groups if each.xid.startswith(f"/{ENDPOINTS}/")]
             brought = [each.xid for each in endpoints if may_bring(each.origin, policy)]
@@ -133,13 +132,12 @@ async def _find(
 ) -> tuple[list[tuple[HeldName, str]], list[str]]:
     """The groups with wrong names, each with the new xid, and the faults of groups without one."""
     mapping, after = mapping_of(link.definition), ""
-    named = None if policy.authorities is None else sorted(policy.authorities)
     renames: list[tuple[HeldName, str]] = []
     faults: list[str] = []
     async with context.database.acquire() as connection:
-        policy = await policy_within(connection, policy, named)
+        policy = await policy_within(connection, policy, policy.authorities)
         while groups := await stored_copies.page_groups(
-            connection, policy.own, named, after, _READ_AT_ONCE
+            connection, policy.own, policy.authorities, after, _READ_AT_ONCE
         ):
             after = groups[-1].xid
             for held in groups:

@@ -248,8 +248,8 @@ def raised_registry(
     is_deleted = any(t.kind == "group" for t in decision.deleted)
     if not (is_created or is_deleted):
         return None
-    raised = replace(registry, epoch=registry.epoch + 1, modifiedat=max(at, registry.modifiedat))
-    return replace(raised, digest=raised.content_digest())
+    modifiedat = max(at, registry.modifiedat)
+    return replace(registry, epoch=registry.epoch + 1, modifiedat=modifiedat).sealed()
 
 
 def origin_of(copy: Copy) -> Origin:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Tombstone
@@ -25,6 +26,7 @@ MOST_HANDED = 50_000
 """The limit of entities, including deleted entities, of a group that changes hands: the whole group
 is written in one transaction."""
 MOST_COPIES = 2 * MOST_HANDED
+Handed = TypeVar("Handed", Entity, Tombstone)
 
 
 class Unfit(ValueError):
@@ -63,26 +65,19 @@ def succeed(
     for entity in entities:
         if not entity.is_intact():
             raise Unfit(f"the digest of {entity.xid} does not match its content")
+
+    def of_taker(copy: Handed, epoch: int) -> Handed:
+        epoch = max(epoch, floor) + 1
+        return replace(copy, authority=taker, epoch=epoch, signature=None, signedby="")
+
     ends = [end_of(entity, at, entity.epoch + 1) for entity in entities]
-    successors = [
-        _digested(
-            replace(
-                entity,
-                authority=taker,
-                epoch=max(end.epoch, floor) + 1,
-                signature=None,
-                signedby="",
-            )
-        )
-        for entity, end in zip(entities, ends, strict=True)
-    ]
-    remembered = [
-        replace(
-            each, authority=taker, epoch=max(each.epoch, floor) + 1, signature=None, signedby=""
-        )
-        for each in deleted
-    ]
-    return Succession(ends=ends, successors=successors, remembered=remembered)
+    return Succession(
+        ends=ends,
+        successors=[
+            of_taker(entity, end.epoch).sealed() for entity, end in zip(entities, ends, strict=True)
+        ],
+        remembered=[of_taker(each, each.epoch) for each in deleted],
+    )
 
 
 def taking_told(changes: Iterable[Change], own: str) -> list[Change]:
@@ -150,28 +145,22 @@ class Expectation:
             least = max(ends[origin].epoch, self.floor)
             if not least < successor.epoch <= least + MOST_LEAP:
                 raise Unfit(f"{origin} came with the epoch {successor.epoch}")
-        return [self._unsigned(copy) for copy in checked]
-
-    def _fault_of(self, copy: Copy) -> str:
-        """The reason why a required signature of the giver is missing or wrong; empty if not."""
-        keys = self.trust.keys.get(self.giver)
-        return "" if keys is None else Trust(keys={copy.authority: keys}).fault_of(copy)
+        # Only the taker may sign the taker's copies.
+        return [
+            copy if self._is_end(copy) else replace(copy, signature=None, signedby="")
+            for copy in checked
+        ]
 
     def _is_end(self, copy: Copy) -> bool:
         return isinstance(copy, Tombstone) and copy.authority == self.giver
-
-    def _unsigned(self, copy: Copy) -> Copy:
-        """Remove the giver's signature of a taker's copy, which only the taker may sign."""
-        return copy if self._is_end(copy) else replace(copy, signature=None, signedby="")
 
     def _check_one(self, copy: Copy) -> None:
         if not self._is_end(copy) and copy.authority != self.taker:
             raise Unfit(f"{copy.origin} came as that of {copy.authority}")
         if group_path(copy.origin) != self.xid:
             raise Unfit(f"{copy.origin} is not in the group")
-        if fault := self._fault_of(copy):
+        # The giver has to sign both kinds of copies.
+        keys = self.trust.keys.get(self.giver)
+        fault = "" if keys is None else Trust(keys={copy.authority: keys}).fault_of(copy)
+        if fault:
             raise Unfit(f"{copy.origin}: {fault}")
-
-
-def _digested(entity: Entity) -> Entity:
-    return replace(entity, digest=entity.content_digest())

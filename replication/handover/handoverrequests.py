@@ -1,4 +1,8 @@
-"""Handlers for operators who hand groups over: offer, consent to, show and abort a handover."""
+"""Handlers for operators who hand groups over, and for requests between the two sides.
+
+Neither side trusts the content of a request of the other side: each side asks the peer at the URL
+that the own operator has named. So a request of a stranger only wakes a node.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,6 @@ from catalog.model.credentials import PeerCredential
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.operations import handovers as operations
 from catalog.operations.handovers import (
-    GET_CONSENT,
-    GET_COPIES,
-    TELL_OFFER,
     Consent,
     EndQuery,
     HandoverAnswer,
@@ -39,8 +40,12 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
 from replication.handover.handovercopies import Unfit
-from replication.handover.handovergiving import given_lines, load_given, preview_lines
-from replication.handover.handovertaking import find_obstacle
+from replication.handover.handovertransactions import (
+    find_obstacle,
+    given_lines,
+    load_given,
+    preview_lines,
+)
 from replication.links.links import next_page
 from replication.peers.handshake import first_contact, shake_hands, why_own
 from replication.peers.linkerrors import NO_LINK, describe
@@ -54,6 +59,10 @@ from replication.store import handovers
 from replication.store.handovers import Handover
 
 _MOST_OPEN = 100
+_FORCE = (
+    "`--force` ends it here all the same. If it was given, nobody can write to the group then "
+    "until it is accepted again."
+)
 _PROMISED = "this node has promised to take it, and only the giver knows whether it is given"
 
 
@@ -81,11 +90,30 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
     Raises:
         HandoverRefused
     """
-    shown = peer_credential(wanted.credential, request.path)
-    if wanted.to is not None:
-        return await _offer(request, wanted.group, wanted.to, shown)
-    assert wanted.source is not None
-    return await _consent(request, wanted.group, wanted.source, shown)
+    context, group, follows = request[CONTEXT], wanted.group, dict[str, int]()
+    role: HandoverRole = "take" if wanted.to is None else "give"
+    url = wanted.to or wanted.source
+    assert url is not None
+    credential = peer_credential(wanted.credential, request.path)
+    authority = await _meet(request, role, group, url, credential)
+    touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
+    async with context.database.transaction() as connection:
+        if role == "take":
+            await lock_and_load(connection, touched)
+            if obstacle := await find_obstacle(connection, group, authority):
+                raise HandoverRefused(request.path, group=group, error_detail=obstacle)
+        made = await _add(connection, request, role, group, url, credential, authority)
+        if role == "give":
+            try:
+                await load_given(context, connection, made)
+            except Unfit as error:
+                fault = str(error)
+                raise HandoverRefused(request.path, group=group, error_detail=fault) from error
+            links = await linkauthorities.pinned_to(connection, [authority])
+            follows = {"followsby": len(links)}
+    location = f"{context.base_url(request)}/replication/handovers/{made.id}"
+    shown = _show(made).model_copy(update=follows)
+    return model_response(shown, status=201, headers={"Location": location})
 
 
 async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswer:
@@ -108,14 +136,11 @@ async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswe
         if current.state == "aborted":
             return _show(current)
         if current.state in ("given", "done"):
-            detail = (
+            where = (
                 f"the group is {current.authority}'s" if current.role == "give" else "it is here"
             )
-            raise HandoverRefused(
-                request.path,
-                group=current.xid,
-                error_detail=f"it was given, so {detail}, and the handover can only be completed",
-            )
+            fault = f"it was given, so {where}, and the handover can only be completed"
+            raise HandoverRefused(request.path, group=current.xid, error_detail=fault)
         # The promise was made meanwhile, so the giver was not asked.
         if current.state == "promised" and found.state != "promised":
             raise HandoverRefused(request.path, group=current.xid, error_detail=_PROMISED)
@@ -123,35 +148,6 @@ async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswe
             connection, current, "aborted", datetime.now(UTC), error="an operator ended it"
         )
     return _show(ended)
-
-
-async def _offer(
-    request: web.Request, group: str, url: str, credential: PeerCredential
-) -> web.Response:
-    context = request[CONTEXT]
-    authority = await _meet(request, group, url, credential, asks_consent=True)
-    async with context.database.transaction() as connection:
-        made = await _add(connection, request, "give", group, url, credential, authority)
-        try:
-            await load_given(context, connection, made)
-        except Unfit as error:
-            raise HandoverRefused(request.path, group=group, error_detail=str(error)) from error
-        links = await linkauthorities.pinned_to(connection, [authority])
-    return _begun(request, made, followsby=len(links))
-
-
-async def _consent(
-    request: web.Request, group: str, url: str, credential: PeerCredential
-) -> web.Response:
-    context = request[CONTEXT]
-    authority = await _meet(request, group, url, credential, asks_consent=False)
-    touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
-    async with context.database.transaction() as connection:
-        await lock_and_load(connection, touched)
-        if obstacle := await find_obstacle(connection, group, authority):
-            raise HandoverRefused(request.path, group=group, error_detail=obstacle)
-        made = await _add(connection, request, "take", group, url, credential, authority)
-    return _begun(request, made)
 
 
 async def _add(
@@ -184,7 +180,7 @@ async def _add(
 
 
 async def _meet(
-    request: web.Request, group: str, url: str, credential: PeerCredential, *, asks_consent: bool
+    request: web.Request, role: HandoverRole, group: str, url: str, credential: PeerCredential
 ) -> str:
     """Ask a catalog for its authority, and a taker also whether the operator has consented.
 
@@ -193,7 +189,7 @@ async def _meet(
     """
     context, subject = request[CONTEXT], request.path
     if (refusal := why_refused(url, context.settings)) is not None:
-        name = "to" if asks_consent else "from"
+        name = "to" if role == "give" else "from"
         raise InvalidAttribute(subject, name=name, error_detail=refusal)
     check_credential(credential, url, context.settings, subject)
     access = await access_for(context, url, credential)
@@ -202,7 +198,7 @@ async def _meet(
             found = await shake_hands(peer)
             if fault := why_own(context, found):
                 raise HandoverRefused(subject, group=group, error_detail=f"at {url}, {fault}")
-            if asks_consent:
+            if role == "give":
                 await _ask_consent(context, peer, group, subject)
         except ClientError as error:
             fault = describe(error, url, NO_LINK).rstrip(".")
@@ -244,12 +240,9 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
             is_unknown = isinstance(error, Refused) and error.problem.name == "not_found"
             if is_forced or is_unknown:
                 return
+            group, fault = handover.xid, describe(error, handover.peer, NO_LINK).rstrip(".")
             raise HandoverRefused(
-                handover.xid,
-                group=handover.xid,
-                error_detail=f"{_PROMISED}: {describe(error, handover.peer, NO_LINK).rstrip('.')}",
-                detail="`--force` ends it here all the same. If it was given, nobody can write to "
-                "the group then until it is accepted again.",
+                group, group=group, error_detail=f"{_PROMISED}: {fault}", detail=_FORCE
             ) from error
 
 
@@ -260,18 +253,8 @@ async def _existing(connection: Connection, request: web.Request) -> Handover:
     return found
 
 
-def _begun(request: web.Request, made: Handover, **more: int) -> web.Response:
-    base = request[CONTEXT].base_url(request)
-    location = f"{base}/replication/handovers/{made.id}"
-    shown = _show(made).model_copy(update=more)
-    return model_response(shown, status=201, headers={"Location": location})
-
-
 def _show(handover: Handover) -> HandoverAnswer:
     return HandoverAnswer.model_validate(handover, from_attributes=True)
-
-
-_HEADERS = {"Content-Type": LINES}
 
 
 async def get_consent(request: web.Request, query: HandoverQuery) -> Consent:
@@ -325,7 +308,7 @@ async def get_copies(request: web.Request) -> web.StreamResponse:
         raise NotFound(request.path)
     lines = (preview_lines if found.state == "offered" else given_lines)(context, found)
     async with stream_share(request):
-        return await send(request, in_pieces(lines), _HEADERS)
+        return await send(request, in_pieces(lines), {"Content-Type": LINES})
 
 
 routes: Sequence[Route] = (
@@ -333,7 +316,7 @@ routes: Sequence[Route] = (
     Route(operations.BEGIN_HANDOVER, begin_handover),
     Route(operations.GET_HANDOVER, get_handover),
     Route(operations.ABORT_HANDOVER, abort_handover),
-    Route(TELL_OFFER, hear_offer),
-    Route(GET_CONSENT, get_consent),
-    Route(GET_COPIES, get_copies),
+    Route(operations.TELL_OFFER, hear_offer),
+    Route(operations.GET_CONSENT, get_consent),
+    Route(operations.GET_COPIES, get_copies),
 )

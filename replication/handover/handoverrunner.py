@@ -16,11 +16,10 @@ from catalog.client import BadAnswer, Client, ClientError, Refused
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
 from catalog.operations.handovers import HandoverOffer, HandoverState
-from catalog.store.database import wait_for
+from catalog.store.database import Connection, wait_for
 from catalog.supervisor import backoff_from
 from replication.handover.handovercopies import Unfit
-from replication.handover.handovergiving import give, load_given
-from replication.handover.handovertaking import fetch_given, take
+from replication.handover.handovertransactions import fetch_given, give, load_given, take
 from replication.peers.linkerrors import NO_LINK, cause_of, describe
 from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
@@ -88,26 +87,26 @@ class HandoverRunner:
         except ClientError as error:
             if not handover.failures:
                 _log.warning("handover interrupted", id=handover.id, cause=cause_of(error))
-            await self._fail(handover, describe(error, handover.peer, NO_LINK))
+            await self._postpone(handover, describe(error, handover.peer, NO_LINK))
         except Unfit as error:
-            await self._fail(handover, f"{handover.xid} cannot be handed over: {error}.")
+            await self._postpone(handover, f"{handover.xid} cannot be handed over: {error}.")
         except CatalogRecovering:
-            await self._fail(handover, "This node is recovering its own entities.")
+            await self._postpone(handover, "This node is recovering its own entities.")
         except ServerBusy:
             raise
         # An unexpected error must stop neither the links nor the remaining handovers.
         except Exception as error:
             _log.exception("handover failed", id=handover.id)
-            await self._fail(handover, f"{type(error).__name__}: {error}")
+            await self._postpone(handover, f"{type(error).__name__}: {error}")
 
     async def _give(self, handover: Handover, peer: Client) -> None:
         """Tell the taker of the handover until the taker has promised, or has taken the group."""
         if handover.state == "offered":
             async with self._database.snapshot() as connection:
                 await load_given(self._context, connection, handover)
+        own = self._database.node.authority
+        offer = HandoverOffer(id=handover.id, group=handover.xid, authority=own)
         for pause in _PAUSES:
-            own = self._database.node.authority
-            offer = HandoverOffer(id=handover.id, group=handover.xid, authority=own)
             told = await peer.tell_offer(offer)
             if told.authority != handover.authority:
                 raise ClientError(
@@ -123,7 +122,9 @@ class HandoverRunner:
                     continue
                 return
             if handover.state == "given" and state == "done":
-                await self._end(handover)
+                async with self._database.transaction() as connection:
+                    await handovers.drop_copies(connection, handover.id)
+                    await self._move_on(connection, handover, "done")
                 return
             if state not in ("asked", "promised"):
                 raise ClientError(
@@ -140,7 +141,8 @@ class HandoverRunner:
         assert handover.theirs is not None
         state = await self._ask(handover, peer)
         if state in ("aborted", None):
-            await self._move_on(handover, "consented", theirs=None)
+            async with self._database.transaction() as connection:
+                await self._move_on(connection, handover, "consented", theirs=None)
             return
         if state == "done":
             raise ClientError(
@@ -151,7 +153,12 @@ class HandoverRunner:
         if handover.state == "asked":
             if state == "offered":
                 await fetch_given(self._context, peer, handover)
-            await self._promise(handover)
+            own = self._database.node.authority
+            # After the promise, the giver decides. The floor is stored with the promise, since the
+            # new epochs are computed from the floor.
+            async with self._database.transaction() as connection:
+                floor = await handovers.read_floor(connection, own, handover.xid)
+                await self._move_on(connection, handover, "promised", floor=floor)
             return
         if state == "given":
             copies = await fetch_given(self._context, peer, handover)
@@ -175,41 +182,21 @@ class HandoverRunner:
             raise BadAnswer(peer.url, "another handover than the one that it told of")
         return found.state
 
-    async def _promise(self, handover: Handover) -> None:
-        """Promise to take a group; after the promise, the giver decides.
-
-        The floor is stored with the promise, since the new epochs are computed from the floor.
-        """
-        own = self._database.node.authority
-        async with self._database.transaction() as connection:
-            floor = await handovers.read_floor(connection, own, handover.xid)
-            await self._move_locked(connection, handover, "promised", floor=floor)
-
-    async def _end(self, handover: Handover) -> None:
-        async with self._database.transaction() as connection:
-            await handovers.drop_copies(connection, handover.id)
-            await self._move_locked(connection, handover, "done")
-
-    async def _move_on(self, handover: Handover, state: HandoverState, **changed: Any) -> None:
-        async with self._database.transaction() as connection:
-            await self._move_locked(connection, handover, state, **changed)
-
-    async def _move_locked(
-        self, connection: Any, handover: Handover, state: HandoverState, **changed: Any
+    async def _move_on(
+        self, connection: Connection, handover: Handover, state: HandoverState, **changed: Any
     ) -> None:
         """Change the state of a handover, unless an operator or a request has changed it before."""
         current = await handovers.lock(connection, handover.id)
         if current is not None and current.state == handover.state:
             await handovers.move_on(connection, current, state, datetime.now(UTC), **changed)
 
-    async def _fail(self, handover: Handover, message: str) -> None:
-        await self._postpone(handover, message[:_LONGEST_ERROR])
-
     async def _postpone(self, handover: Handover, error: str | None) -> None:
+        """Try a handover again later; without an error, the handover only waits."""
+        told = None if error is None else error[:_LONGEST_ERROR]
         seconds = self._backoff.delay(handover.failures + 1, self._random)
         at = datetime.now(UTC) + timedelta(seconds=seconds)
         async with self._database.acquire() as connection:
-            await handovers.postpone(connection, handover, error, at)
+            await handovers.postpone(connection, handover, told, at)
 
     async def _peer(self, handover: Handover) -> Client:
         seconds = self._context.settings.request_timeout_seconds

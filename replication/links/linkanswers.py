@@ -26,80 +26,7 @@ _KEPT = (
     *("failures", "errors", "nextattemptat", "question", "subscription", "history"),
 )
 
-
-def answer_link(request: web.Request, link: Link | None) -> LinkAnswer:
-    """The answer with a changed link.
-
-    Raises:
-        NotFound: the link no longer exists.
-    """
-    return link_answer(present(request, link))
-
-
-def present(request: web.Request, link: Link | None) -> Link:
-    """The link of a request.
-
-    Raises:
-        NotFound: the link no longer exists.
-    """
-    if link is None:
-        raise NotFound(request.path)
-    return link
-
-
-def link_answer(link: Link) -> LinkAnswer:
-    """A link as shown to operators; for a link that pushes, the target replaces the source.
-
-    A source that pushes or publishes reports every half minute that it has no changes, so a longer
-    silence is shown as the state `waiting`.
-    """
-    definition = link.definition
-    now = datetime.now(UTC)
-    confirmed = _seconds_since(link.currentat)
-    state, error = link.state, link.error
-    is_silent = definition.terms.is_told and (confirmed or 0) > _SILENT_SECONDS
-    if is_silent and state == "current":
-        state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
-    given = {name: getattr(definition, name) for name in _DEFINED}
-    given |= {name: getattr(link, name) for name in _KEPT}
-    return LinkAnswer(
-        **given,
-        source=definition.source or None,
-        target=definition.target or None,
-        direction="out" if definition.sends else "in",
-        map=read_names(definition.map),
-        addresses=read_names(definition.addresses),
-        eventtopic=definition.eventtopic or None,
-        token=(link.credential or {}).get("token"),
-        instance=None if link.instance is None else str(link.instance),
-        state=state,
-        reason=link.paused,
-        lag=0.0 if state == "current" else confirmed,
-        behind=link.traffic.behind if state in _IN_CONTACT else None,
-        confirmed=confirmed,
-        succeededat=max(filter(None, (link.currentat, link.appliedat)), default=None),
-        rate=round(link.traffic.rate(now), 1),
-        bytes=link.traffic.bytes,
-        progress=_progress(link, now),
-        differing=link.differing,
-        comparedat=link.comparedat,
-        error=error,
-    )
-
-
-def _progress(link: Link, now: datetime) -> CompleteCopy | None:
-    progress = link.traffic.progress(now) if link.state == "copying" else None
-    if progress is None:
-        return None
-    seconds = None if progress.seconds is None else round(progress.seconds, 1)
-    return CompleteCopy(copies=progress.copies, of=progress.expected, seconds=seconds)
-
-
-def _seconds_since(time: datetime | None) -> float | None:
-    return None if time is None else round((datetime.now(UTC) - time).total_seconds(), 1)
-
-
-_ADVICE: dict[Verdict, str] = {
+_ADVICE: dict[str, str] = {
     Verdict.COLLIDED: (
         "Give its group another name here: `concord link set {link} --map {group}={group}-2`, "
         "or all groups of the link a prefix: `concord link set {link} --prefix NAME-`."
@@ -138,7 +65,7 @@ _ADVICE: dict[Verdict, str] = {
 }
 
 # If the link sends, the conflict is at the target, so the commands are for the target's operator.
-_OF_TARGETS: dict[Verdict, str] = {
+_OF_TARGETS: dict[str, str] = {
     Verdict.COLLIDED: (
         "At the target, its group needs another name: its operator accepts the pushes of this node "
         "with `--map {group}={group}-2` or `--prefix NAME-` (`concord accept add`)."
@@ -156,12 +83,12 @@ _OF_TARGETS: dict[Verdict, str] = {
 
 # A server of other software, or a topic, has no operator with Concord's commands.
 _NARROW = "or leave it out: `concord link set {link} --scope PATH` names what the link sends."
-_OF_SERVERS: dict[Verdict, str] = {
+_OF_SERVERS: dict[str, str] = {
     Verdict.COLLIDED: (f"Somebody else has written it at the server. Delete that there, {_NARROW}"),
     Verdict.REFUSED: f"Mend what the server or the topic refuses it for, {_NARROW}",
 }
 
-_BY_MODE: dict[Mode, dict[Verdict, str]] = {
+_BY_MODE: dict[Mode, dict[str, str]] = {
     "push": _OF_TARGETS,
     "write": _OF_SERVERS,
     "publish": _OF_SERVERS,
@@ -170,17 +97,81 @@ _BY_MODE: dict[Mode, dict[Verdict, str]] = {
 assert _ADVICE.keys() >= CONFLICTS, "each conflict has its advice"
 
 
+def answer_link(request: web.Request, link: Link | None) -> LinkAnswer:
+    """The answer with a changed link.
+
+    Raises:
+        NotFound: the link no longer exists.
+    """
+    return link_answer(present(request, link))
+
+
+def present(request: web.Request, link: Link | None) -> Link:
+    """The link of a request.
+
+    Raises:
+        NotFound: the link no longer exists.
+    """
+    if link is None:
+        raise NotFound(request.path)
+    return link
+
+
+def link_answer(link: Link) -> LinkAnswer:
+    """A link as shown to operators; for a link that pushes, the target replaces the source.
+
+    A source that pushes or publishes reports every half minute that it has no changes, so a longer
+    silence is shown as the state `waiting`.
+    """
+    definition = link.definition
+    now = datetime.now(UTC)
+    confirmed = None
+    if link.currentat is not None:
+        confirmed = round((now - link.currentat).total_seconds(), 1)
+    state, error = link.state, link.error
+    is_silent = definition.terms.is_told and (confirmed or 0) > _SILENT_SECONDS
+    if is_silent and state == "current":
+        state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
+    copied = link.traffic.progress(now) if state == "copying" else None
+    progress = None
+    if copied is not None:
+        seconds = None if copied.seconds is None else round(copied.seconds, 1)
+        progress = CompleteCopy(copies=copied.copies, of=copied.expected, seconds=seconds)
+    given = {name: getattr(definition, name) for name in _DEFINED}
+    given |= {name: getattr(link, name) for name in _KEPT}
+    return LinkAnswer(
+        **given,
+        source=definition.source or None,
+        target=definition.target or None,
+        direction="out" if definition.sends else "in",
+        map=read_names(definition.map),
+        addresses=read_names(definition.addresses),
+        eventtopic=definition.eventtopic or None,
+        token=(link.credential or {}).get("token"),
+        instance=None if link.instance is None else str(link.instance),
+        state=state,
+        reason=link.paused,
+        lag=0.0 if state == "current" else confirmed,
+        behind=link.traffic.behind if state in _IN_CONTACT else None,
+        confirmed=confirmed,
+        succeededat=max(filter(None, (link.currentat, link.appliedat)), default=None),
+        rate=round(link.traffic.rate(now), 1),
+        bytes=link.traffic.bytes,
+        progress=progress,
+        differing=link.differing,
+        comparedat=link.comparedat,
+        error=error,
+    )
+
+
 def advice_about(verdict: str, link: Link, origin: str) -> str:
     """The advice about a conflict of a link; "" for a verdict without advice.
 
     Args:
         origin: the xid of the copy at the authority; for a damaged copy, an arbitrary text.
     """
-    known = {each.value: each for each in _ADVICE}
-    if verdict not in known:
-        return ""
     # Operators copy the command into a shell. Ids have no characters with a meaning in a shell, but
     # the text of a damaged copy may have, and is left out.
     group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
-    advice = {**_ADVICE, **_BY_MODE.get(link.definition.mode, {})}
-    return advice[known[verdict]].format(link=link.id, group=group)
+    by_verdict = {**_ADVICE, **_BY_MODE.get(link.definition.mode, {})}
+    return by_verdict.get(verdict, "").format(link=link.id, group=group)

@@ -48,7 +48,10 @@ def checked_definition(context: Context, body: NewLink, subject: str) -> LinkDef
         check_authority(context, body.authority, subject)
     refusals: dict[str, str | None] = {}
     if definition.peer:
-        refusals[terms.needs] = _why_unusable(context, definition)
+        why_not = why_no_topic if terms.is_topic else why_refused
+        refusals[terms.needs] = why_not(definition.peer, context.settings)
+        if definition.peer in (context.public_base, context.settings.public_url):
+            refusals[terms.needs] = "it is this node itself"
     if definition.eventtopic:
         refusals["eventtopic"] = why_no_topic(definition.eventtopic, context.settings)
     for name, refusal in refusals.items():
@@ -72,14 +75,6 @@ def check_members(mode: Mode, body: LinkTerms, subject: str) -> None:
             raise InvalidAttribute(subject, name=name, error_detail=detail)
 
 
-def _why_unusable(context: Context, definition: LinkDefinition) -> str | None:
-    """The reason why a link cannot use the URL of the peer; `None` if the URL is usable."""
-    if definition.peer in (context.public_base, context.settings.public_url):
-        return "it is this node itself"
-    why_not = why_no_topic if definition.terms.is_topic else why_refused
-    return why_not(definition.peer, context.settings)
-
-
 def members_of(body: LinkSelection, subject: str) -> dict[str, Any]:
     """The members of a definition in the body of a request.
 
@@ -96,9 +91,8 @@ def members_of(body: LinkSelection, subject: str) -> dict[str, Any]:
 
 def check_authority(context: Context, authority: str, subject: str) -> None:
     if authority == context.database.node.authority:
-        raise InvalidAttribute(
-            subject, name="authority", error_detail="it is the authority of this node"
-        )
+        fault = "it is the authority of this node"
+        raise InvalidAttribute(subject, name="authority", error_detail=fault)
 
 
 async def check_number(connection: Connection, context: Context, subject: str) -> None:

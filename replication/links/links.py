@@ -355,11 +355,8 @@ def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
     own = [link.authority] if link.authority is not None else []
     brought = link.definition.authorities or own
     if brought != RELAY and (others := {*named} - {*brought}):
-        raise InvalidAttribute(
-            subject,
-            name="authorities",
-            error_detail=f"the link does not bring {', '.join(sorted(others))}",
-        )
+        fault = f"the link does not bring {', '.join(sorted(others))}"
+        raise InvalidAttribute(subject, name="authorities", error_detail=fault)
     return named or brought
 
 

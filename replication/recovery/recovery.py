@@ -71,7 +71,12 @@ async def begin_recovery(
     sources = list(dict.fromkeys(wanted.sources))
     shown = {url: peer_credential(wanted.credentials.get(url), request.path) for url in sources}
     for url, credential in shown.items():
-        _check_url(context, url, request.path)
+        refusal = why_refused(url, context.settings)
+        if url in (context.public_base, context.settings.public_url):
+            refusal = "it is this node itself"
+        if refusal is not None:
+            fault = f"{url}: {refusal}"
+            raise InvalidAttribute(request.path, name="sources", error_detail=fault)
         check_credential(credential, url, context.settings, request.path)
     if not query.force:
         await _ask(context, shown, request.path)
@@ -80,10 +85,9 @@ async def begin_recovery(
     )
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
+        keys, table = context.keys, "recovery_sources"
         sealed = {
-            url: await seal_credential(
-                connection, context.keys, credential, "recovery_sources", url
-            )
+            url: await seal_credential(connection, keys, credential, table, url)
             for url, credential in shown.items()
         }
         await recoveries.begin(connection, sources, datetime.now(UTC), terms, sealed)
@@ -100,7 +104,10 @@ async def abort_recovery(request: web.Request) -> RecoveryAnswer:
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         recovery = await _unended(connection, request)
-        await _end(connection, recovery, request)
+        try:
+            await recoveries.end(connection, recovery, "aborted", datetime.now(UTC))
+        except RecoveryReplaced as error:
+            raise NotFound(request.path) from error
         return _answer(context, await _existing(connection, request))
 
 
@@ -112,17 +119,15 @@ async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> Reco
         await lock_and_load(connection, _EVERYTHING)
         recovery = await _unended(connection, request)
         if recovery.state == "awaited":
-            detail = "Begin one: `concord recover --from URL`."
-            error_detail = "no recovery has begun"
-            raise UnresolvedConflict(request.path, error_detail=error_detail, detail=detail)
+            detail, fault = "Begin one: `concord recover --from URL`.", "no recovery has begun"
+            raise UnresolvedConflict(request.path, error_detail=fault, detail=detail)
         if recovery.state == "blocked":
             if state == "taking":
                 await recoveries.try_again(connection)
         elif state == "burying":
             detail = "It deletes only what it could not take. Wait until it is blocked."
-            raise UnresolvedConflict(
-                request.path, error_detail=f"the recovery is {recovery.state}", detail=detail
-            )
+            fault = f"the recovery is {recovery.state}"
+            raise UnresolvedConflict(request.path, error_detail=fault, detail=detail)
         elif recovery.state != "asking":
             state = recovery.state
         if wanted.allow is not None:
@@ -144,13 +149,6 @@ async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
     return model_response(shown, headers=headers)
 
 
-async def _end(connection: Connection, recovery: Recovery, request: web.Request) -> None:
-    try:
-        await recoveries.end(connection, recovery, "aborted", datetime.now(UTC))
-    except RecoveryReplaced as error:
-        raise NotFound(request.path) from error
-
-
 async def _existing(connection: Connection, request: web.Request) -> Recovery:
     recovery = await recoveries.read(connection)
     if recovery is None:
@@ -164,14 +162,6 @@ async def _unended(connection: Connection, request: web.Request) -> Recovery:
         detail = f"the recovery is {recovery.state}"
         raise UnresolvedConflict(request.path, error_detail=detail)
     return recovery
-
-
-def _check_url(context: Context, url: str, subject: str) -> None:
-    refusal = why_refused(url, context.settings)
-    if url in (context.public_base, context.settings.public_url):
-        refusal = "it is this node itself"
-    if refusal is not None:
-        raise InvalidAttribute(subject, name="sources", error_detail=f"{url}: {refusal}")
 
 
 async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: str) -> None:

@@ -6,7 +6,9 @@ Every step can be repeated, so after a crash a recovery continues from its store
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -15,25 +17,50 @@ from catalog.client import Client, ClientError
 from catalog.context import Context
 from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.model.concorderrors import CatalogRecovering
+from catalog.model.entity import Origin, Tombstone
 from catalog.model.errors import ServerBusy
+from catalog.model.xid import Xid
+from catalog.operations.feed import Verdict
+from catalog.operations.recovery import ChoiceState
 from catalog.store import authoritykeys
 from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.supervisor import backoff_from
+from replication.applying.apply import Batch, apply_batch
 from replication.applying.deletionlimit import DeletionLimit
+from replication.deciding.batch import CopyFinding
+from replication.deciding.copychecks import Copy, MalformedCopy
+from replication.deciding.decide import SETTLED
+from replication.deciding.provenance import Policy
 from replication.deciding.trust import Trust, is_consistent, key_changes, keys_of
+from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.keyhistories import fetch_histories
+from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import cause_of
 from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
-from replication.recovery.recoveredcopies import Replicas, bury_orphans, bury_refused, take_once
+from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.sources.replicasurvey import Replica, naming, survey
 from replication.store import recoveries
-from replication.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
+from replication.store.recoveries import (
+    UNDER_WAY,
+    AnnouncedCopy,
+    Recovery,
+    RecoveryReplaced,
+    RecoverySource,
+    WantedCopy,
+)
 from replication.transfer.linkrun import LinkResources, until_woken
 
 _log = structlog.get_logger(__name__)
 
+_AT_ONCE = 500
+# With several pages at a time, a page is fetched while the preceding page is applied.
+_PAGES = 8
+_TAKEN = frozenset({Verdict.APPLY, Verdict.CURRENT})
+_WITHHELD = "no replica sends the copy that it announced"
+_BELOW_DELETED = "something above it was deleted"
+_GIVEN_UP = "it could not be taken, and was given up"
 _LOOK_SECONDS = 30.0
 # A bound for replicas whose copies change at every request.
 _MOST_ROUNDS = 20
@@ -109,14 +136,14 @@ class RecoveryRunner:
     async def _take(self, recovery: Recovery) -> None:
         peers = {source.number: await self._peer(source) for source in recovery.sources}
         keys = await find_keys(self._context, recovery, peers.values())
+        valid = sorted(id for known in keys.keys.values() for id, key in known.items() if key)
         async with self._database.transaction() as connection:
-            await recoveries.note_keys(connection, recovery, ids_of(keys))
-        replicas = Replicas(peers=peers, keys=keys)
+            await recoveries.note_keys(connection, recovery, valid)
         for _ in range(_MOST_ROUNDS):
             if await self._choose(recovery):
                 return
             taken = 0
-            while number := await take_once(self._context, replicas):
+            while number := await take_once(self._context, peers, keys):
                 taken += number
             if not taken:
                 break
@@ -237,6 +264,160 @@ def _agreed(shown: Collection[KeyHistory]) -> dict[str, bytes]:
     return keys_of(latest.keys)
 
 
-def ids_of(trust: Trust) -> list[str]:
-    """The ids of the keys that are not revoked, for the operator."""
-    return sorted(id for keys in trust.keys.values() for id, key in keys.items() if key)
+async def take_once(context: Context, peers: Mapping[int, Client], keys: Trust) -> int:
+    """Take the next wanted copies from the sources, by their numbers; return the number of copies.
+
+    A copy that a replica announced but does not send is taken from a different replica. A copy that
+    has changed at the replica, or lacks a required signature, is chosen anew.
+
+    Raises:
+        ClientError: a source does not answer.
+        CatalogRecovering: the recovery has ended.
+    """
+    async with context.database.acquire() as connection:
+        wanted = await recoveries.next_wanted(connection, _PAGES * _AT_ONCE)
+    by_source: dict[int | None, list[WantedCopy]] = defaultdict(list)
+    for copy in wanted:
+        by_source[copy.source].append(copy)
+    for source, copies in by_source.items():
+        if source is None:
+            await _settle(context, [(copy.origin, "refused", _WITHHELD) for copy in copies])
+        else:
+            await _take_from(context, source, peers[source], keys, copies)
+    return len(wanted)
+
+
+async def bury_orphans(context: Context) -> None:
+    """Delete the entities below deleted entities.
+
+    A replica that missed a deletion still has the children of the deleted entity.
+    """
+    while True:
+        async with context.database.acquire() as connection:
+            authority = context.database.node.authority
+            orphans = await recoveries.orphans(connection, authority, _AT_ONCE)
+        if not orphans:
+            return
+        await _bury(context, orphans, _BELOW_DELETED)
+
+
+async def bury_refused(context: Context) -> None:
+    """Delete the entities that cannot be taken, at this node and thereby at every replica."""
+    while True:
+        async with context.database.acquire() as connection:
+            refused = await recoveries.refused(connection, _AT_ONCE)
+        if not refused:
+            return
+        await _bury(context, refused, _GIVEN_UP)
+
+
+async def _take_from(
+    context: Context, source: int, peer: Client, keys: Trust, wanted: Sequence[WantedCopy]
+) -> None:
+    own = context.database.node.authority
+    announced = {copy.origin: copy for copy in wanted}
+    sent: dict[str, Copy] = {}
+    faults: dict[str, str] = {}
+
+    lines = _fetch(peer, [Origin(own, origin) for origin in announced])
+    pages = pages_of(context, lines, Allowance.of(context.settings, COPIES_OF_ONE * len(wanted)))
+    with naming(peer):
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                whole = {
+                    copy.origin: copy
+                    for copy in page.copies
+                    if not isinstance(copy, MalformedCopy)
+                    and (copy.authority == own and copy.origin in announced)
+                    and (isinstance(copy, Tombstone) or copy.is_intact())
+                }
+                sent.update(whole)
+                exact = [copy for copy in whole.values() if _is_same(copy, announced[copy.origin])]
+                # Verification releases the interpreter lock.
+                found = await asyncio.to_thread(_faults_of, exact, keys)
+                faults.update(found)
+                if proven := [copy for copy in exact if copy.origin not in found]:
+                    batch = Batch(copies=proven, policy=_policy(context))
+                    page.applied = applied = await apply_batch(context, batch)
+                    await _settle(context, map(_outcome, applied.findings))
+    changed = [copy for copy in sent.values() if not _is_same(copy, announced[copy.origin])]
+    spoilt = announced.keys() - sent.keys()
+    if changed or spoilt or faults:
+        async with context.database.transaction() as connection:
+            told = [
+                AnnouncedCopy(
+                    origin=copy.origin,
+                    epoch=copy.epoch,
+                    is_deleted=isinstance(copy, Tombstone),
+                    digest=copy.digest,
+                )
+                for copy in changed
+            ]
+            await recoveries.change_copies(connection, source, told)
+            await recoveries.spoil_copies(connection, source, spoilt)
+            if faults:
+                await recoveries.doubt_copies(connection, source, list(faults.items()))
+
+
+async def _fetch(peer: Client, origins: Sequence[Origin]) -> AsyncGenerator[bytes]:
+    """The lines of origins, requested in parts, with the end of the last part only."""
+    last = b""
+    for start in range(0, len(origins), _AT_ONCE):
+        part, last = origins[start : start + _AT_ONCE], b""
+        async with contextlib.aclosing(peer.fetch_lines(part)) as lines:
+            async for line in lines:
+                # A line is held back until the next line shows that it does not end a part.
+                if last:
+                    yield last
+                last = line
+        if not last or not isinstance(read_line(last), FeedEnd):
+            return
+    yield last
+
+
+def _faults_of(copies: Iterable[Copy], keys: Trust) -> dict[str, str]:
+    """The reasons why copies are not proven to be of this authority, by origin."""
+    return {copy.origin: fault for copy in copies if (fault := keys.fault_of(copy))}
+
+
+async def _bury(context: Context, epochs: Mapping[str, int], reason: str) -> None:
+    """Delete entities with these epochs; a failed deletion is noted and otherwise ignored."""
+    tombstones = [
+        Tombstone(
+            xid=origin,
+            kind=Xid.parse(origin).kind,
+            authority=context.database.node.authority,
+            origin=origin,
+            epoch=epoch + 1,
+            deletedat=datetime.now(UTC),
+        )
+        for origin, epoch in epochs.items()
+    ]
+    applied = await apply_batch(context, Batch(copies=tombstones, policy=_policy(context)))
+    outcomes: list[tuple[str, ChoiceState, str]] = []
+    for finding in applied.findings:
+        is_settled = finding.verdict in SETTLED
+        detail = reason if is_settled else f"it is left out: {finding.detail}"
+        outcomes.append((finding.origin.xid, "buried", detail))
+    await _settle(context, outcomes)
+
+
+async def _settle(context: Context, outcomes: Iterable[tuple[str, ChoiceState, str]]) -> None:
+    async with context.database.transaction() as connection:
+        await recoveries.settle(connection, outcomes)
+
+
+def _policy(context: Context) -> Policy:
+    """The policy for chosen copies, which also replace held entities of equal epochs."""
+    own = context.database.node.authority
+    return Policy(own=own, authorities=frozenset({own}), is_trusted=True, is_recovering=True)
+
+
+def _is_same(copy: Copy, announced: WantedCopy) -> bool:
+    return (copy.epoch, copy.digest) == (announced.epoch, announced.digest)
+
+
+def _outcome(finding: CopyFinding) -> tuple[str, ChoiceState, str]:
+    if finding.verdict in SETTLED:
+        return finding.origin.xid, "taken" if finding.verdict in _TAKEN else "kept", ""
+    return finding.origin.xid, "refused", finding.detail or f"it was {finding.verdict.value}"

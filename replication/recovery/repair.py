@@ -1,4 +1,7 @@
-"""Repairs single origins: fetches copies again and applies them at the request of an operator."""
+"""Repairs single origins at the request of operators and of jobs that compare catalogs.
+
+The reports of these jobs are kept.
+"""
 
 from __future__ import annotations
 

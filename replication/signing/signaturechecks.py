@@ -30,8 +30,14 @@ from replication.deciding.trust import Trust
 from replication.signing.signatureworker import fits, request_of
 from replication.store.trustedkeys import load_trusted
 
+_log = structlog.get_logger(__name__)
+
+AHEAD = 128
+"""The number of copies that are worth beginning ahead."""
 MOST_AT_ONCE = 256
 """The signatures of one request, which a pipe holds as a whole."""
+# Fewer signatures are verified sooner than a process starts.
+_MANY = 32
 # A request takes the process some hundredths of a second.
 _PATIENCE_SECONDS = 10
 
@@ -59,7 +65,16 @@ class SignatureProcess:
             OSError: the process does not answer.
         """
         if self._process is None:
-            self._process = _start()
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "replication.signing.signatureworker"],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=bare_environment(),
+                # In a session of its own, the process does not get an interrupt of the terminal,
+                # and the node ends the process.
+                start_new_session=True,
+            )
         try:
             return [answer == 1 for answer in _ask(self._process, wanted)]
         except BaseException:
@@ -73,19 +88,6 @@ class SignatureProcess:
             with contextlib.suppress(OSError), self._process:
                 pass
             self._process = None
-
-
-def _start() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "replication.signing.signatureworker"],
-        bufsize=0,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=bare_environment(),
-        # In a session of its own, the process does not get an interrupt of the terminal, and the
-        # node ends the process.
-        start_new_session=True,
-    )
 
 
 def _ask(process: subprocess.Popen[bytes], wanted: Sequence[SignatureOfCopy]) -> bytes:
@@ -102,12 +104,6 @@ def _ask(process: subprocess.Popen[bytes], wanted: Sequence[SignatureOfCopy]) ->
     return answer
 
 
-_log = structlog.get_logger(__name__)
-
-AHEAD = 128
-"""The number of copies that are worth beginning ahead."""
-# Fewer signatures are verified sooner than a process starts.
-_MANY = 32
 # The thread waits for the process, which uses one core; one source must not use every core.
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="signatures")
 _process = SignatureProcess()

@@ -93,7 +93,7 @@ async def load_held(
     connection: Connection,
     xids: Iterable[str],
     origins: Iterable[Origin],
-    versions: Iterable[str] = (),
+    versions: Collection[str] = (),
 ) -> HeldCopies:
     """Read the entities that incoming copies would replace, and the tombstones of their origins.
 
@@ -109,7 +109,7 @@ async def load_held(
         [collection for collection, _, _ in places],
         [id.lower() for _, _, id in places],
         *columns_of(origins),
-        list(versions),
+        versions,
     )
     return HeldCopies(
         entities={row["xid"]: entity_from(row) for row in rows if row["tombstone"] is None},
@@ -139,20 +139,19 @@ async def count_replicas(
     connection: Connection, authorities: Collection[str] | None, *, own: str
 ) -> int:
     """Count the entities of authorities, or of all but `own` for `None`; scans an index."""
-    wanted = None if authorities is None else list(authorities)
-    return int(await connection.fetchval(_queries.count_replicas, wanted, own))
+    return int(await connection.fetchval(_queries.count_replicas, authorities, own))
 
 
-async def drop(connection: Connection, xids: Sequence[str]) -> None:
+async def drop(connection: Connection, xids: Collection[str]) -> None:
     """Delete entities without tombstones, since no authority has deleted the entities.
 
     The descendants of the entities need to be included.
     """
-    await connection.execute(_queries.drop, list(xids))
+    await connection.execute(_queries.drop, xids)
 
 
 async def page_groups(
-    connection: Connection, own: str, authorities: Sequence[str] | None, after: str, limit: int
+    connection: Connection, own: str, authorities: Collection[str] | None, after: str, limit: int
 ) -> list[HeldName]:
     """Read up to `limit` groups of authorities other than `own`; `None` stands for all."""
     rows = await connection.fetch(_queries.groups, own, authorities, after, limit)
@@ -160,7 +159,7 @@ async def page_groups(
 
 
 async def page_deletions(
-    connection: Connection, own: str, authorities: Sequence[str] | None, after: Origin, limit: int
+    connection: Connection, own: str, authorities: Collection[str] | None, after: Origin, limit: int
 ) -> list[Origin]:
     """Read the origins of up to `limit` tombstones of authorities other than `own`."""
     rows = await connection.fetch(
@@ -170,7 +169,7 @@ async def page_deletions(
 
 
 async def page_replicas(
-    connection: Connection, own: str, authorities: Sequence[str] | None, after: Origin, limit: int
+    connection: Connection, own: str, authorities: Collection[str] | None, after: Origin, limit: int
 ) -> list[HeldName]:
     """Read up to `limit` entities of authorities other than `own`, ancestors first."""
     rows = await connection.fetch(
@@ -182,7 +181,7 @@ async def page_replicas(
 async def read_unlabelled(
     connection: Connection,
     own: str,
-    authorities: Sequence[str] | None,
+    authorities: Collection[str] | None,
     labels: Sequence[str],
     units: Collection[Origin] | None,
 ) -> list[HeldName]:
@@ -192,7 +191,7 @@ async def read_unlabelled(
         units: as in `drop_unlabelled`; `None` stands for every group and resource.
     """
     named = (None, None) if units is None else columns_of(units)
-    rows = await connection.fetch(_queries.unlabelled, own, authorities, list(labels), *named)
+    rows = await connection.fetch(_queries.unlabelled, own, authorities, labels, *named)
     return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
 
@@ -211,9 +210,9 @@ async def forget_deletions(connection: Connection, origins: Iterable[Origin]) ->
     await connection.execute(_queries.forget_deletions, *columns_of(origins))
 
 
-async def rehash_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:
+async def rehash_documents(connection: Connection, xids: Collection[str]) -> dict[str, bytes]:
     """The hashes of the stored documents, by xid."""
-    rows = await connection.fetch(_queries.rehash_documents, list(xids))
+    rows = await connection.fetch(_queries.rehash_documents, xids)
     return {row["xid"]: row["sha256"] for row in rows}
 
 

@@ -45,7 +45,7 @@ async def doubt(
     """
     await connection.execute(_queries.clear, link.id, overruled)
     found = await connection.fetchval(
-        _queries.doubt, link.id, link.revision, authority, list(scope), list(types), overruled
+        _queries.doubt, link.id, link.revision, authority, scope, types, overruled
     )
     if found is None:
         raise LinkReplaced(link.id)
@@ -59,7 +59,7 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
     """
     await connection.execute(_queries.clear, link.id, True)
     found = await connection.fetchval(
-        _queries.doubt_only, link.id, link.revision, list(digests), list(digests.values())
+        _queries.doubt_only, link.id, link.revision, digests.keys(), digests.values()
     )
     if found is None:
         raise LinkReplaced(link.id)
@@ -67,7 +67,7 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
 
 async def keep_among(connection: Connection, link: str, origins: Collection[str]) -> bool:
     """Forget doubted copies except overruled copies of these origins; return whether any remain."""
-    await connection.execute(_queries.keep_among, link, list(origins))
+    await connection.execute(_queries.keep_among, link, origins)
     return await has_overruled(connection, link)
 
 
@@ -82,7 +82,7 @@ async def settle(connection: Connection, link: str, origins: Collection[str]) ->
     Returns:
         the digests of the overruled copies.
     """
-    rows = await connection.fetch(_queries.settle, link, list(origins))
+    rows = await connection.fetch(_queries.settle, link, origins)
     return frozenset(row["digest"] for row in rows if row["overruled"])
 
 
@@ -91,14 +91,11 @@ async def read_left(
 ) -> list[DoubtedCopy]:
     """Read up to `limit` doubted copies, ancestors first."""
     rows = await connection.fetch(_queries.left, link, authority, limit)
-    return [
-        DoubtedCopy(origin=row["origin"], xid=row["xid"], overruled=row["overruled"])
-        for row in rows
-    ]
+    return [DoubtedCopy(**row) for row in rows]
 
 
 async def forget_deletions(
     connection: Connection, link: str, authority: str, origins: Collection[str]
 ) -> None:
     """Delete the doubted tombstones of these origins."""
-    await connection.execute(_queries.forget_deletions, link, authority, list(origins))
+    await connection.execute(_queries.forget_deletions, link, authority, origins)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -84,7 +84,7 @@ async def add(
     row = await connection.fetchrow(_queries.add, id, role, xid, peer, authority, state, at, sealed)
     await connection.execute(_queries.forget_earlier, _KEPT)
     await announce(connection)
-    return None if row is None else _from(row)
+    return None if row is None else Handover(**row)
 
 
 async def count_open(connection: Connection) -> int:
@@ -94,13 +94,13 @@ async def count_open(connection: Connection) -> int:
 
 async def get(connection: Connection, id: str) -> Handover | None:
     row = await connection.fetchrow(_queries.get, id)
-    return None if row is None else _from(row)
+    return None if row is None else Handover(**row)
 
 
 async def lock(connection: Connection, id: str) -> Handover | None:
     """Read a handover, and lock it until the transaction ends."""
     row = await connection.fetchrow(_queries.lock, id)
-    return None if row is None else _from(row)
+    return None if row is None else Handover(**row)
 
 
 async def find_taken(
@@ -108,17 +108,17 @@ async def find_taken(
 ) -> Handover | None:
     """Lock the handover that a giver names by the giver's id, or else the open handover."""
     row = await connection.fetchrow(_queries.find_taken, authority, theirs, xid)
-    return None if row is None else _from(row)
+    return None if row is None else Handover(**row)
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Handover]:
     """Read up to `limit` handovers whose ids come after `after`."""
-    return [_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+    return [Handover(**row) for row in await connection.fetch(_queries.page, after, limit)]
 
 
 async def read_due(connection: Connection, now: datetime) -> list[Handover]:
     """Read the handovers with a step that is due now."""
-    return [_from(row) for row in await connection.fetch(_queries.due, now)]
+    return [Handover(**row) for row in await connection.fetch(_queries.due, now)]
 
 
 async def read_next_due(connection: Connection) -> datetime | None:
@@ -166,15 +166,14 @@ async def move_on(
         error,
     )
     await announce(connection)
-    return _from(row)
+    return Handover(**row)
 
 
 async def postpone(
     connection: Connection, handover: Handover, error: str | None, nextattemptat: datetime
 ) -> None:
     """Note the next attempt of a handover, and the error; `None` if the handover only waits."""
-    arguments = handover.id, handover.state, error, nextattemptat
-    await connection.execute(_queries.postpone, *arguments)
+    await connection.execute(_queries.postpone, handover.id, handover.state, error, nextattemptat)
 
 
 async def hurry(connection: Connection, handover: Handover) -> None:
@@ -201,7 +200,7 @@ async def load_deleted(connection: Connection, authority: str, xid: str) -> list
 
 async def add_copies(connection: Connection, id: str, number: int, lines: Sequence[bytes]) -> None:
     """Keep lines for the taker of a group, after the first `number`."""
-    await connection.execute(_queries.add_copies, id, number, list(lines))
+    await connection.execute(_queries.add_copies, id, number, lines)
 
 
 async def stream_copies(connection: Connection, id: str) -> AsyncIterator[bytes]:
@@ -218,7 +217,3 @@ async def drop_copies(connection: Connection, id: str) -> None:
 async def leave_sets(connection: Connection, xid: str) -> None:
     """Remove a group and its descendants from the sets of applied documents."""
     await connection.execute(_queries.leave_sets, xid)
-
-
-def _from(row: Mapping[str, Any]) -> Handover:
-    return Handover(**row)

@@ -150,44 +150,16 @@ async def read(connection: Connection) -> Recovery | None:
     row = await connection.fetchrow(_queries.read)
     if row is None:
         return None
-    counts: dict[ChoiceState, int] = {"taken": row["taken"], "kept": row["kept"]}
+    stored = dict(row)
+    counts: dict[ChoiceState, int] = {"taken": stored.pop("taken"), "kept": stored.pop("kept")}
     diverged = 0
     for each in await connection.fetch(_queries.progress):
         is_counted = row["state"] in ENDED and each["state"] in ("taken", "kept")
         if not is_counted:
             counts[each["state"]] = counts.get(each["state"], 0) + each["count"]
         diverged += each["count"] if each["isdiverged"] else 0
-    return Recovery(
-        state=row["state"],
-        gate=row["gate"],
-        startedat=row["startedat"],
-        endedat=row["endedat"],
-        failures=row["failures"],
-        nextattemptat=row["nextattemptat"],
-        error=row["error"],
-        sources=await _read_sources(connection),
-        counts=counts,
-        diverged=diverged,
-        named=row["named"],
-        is_unsigned_taken=row["unsigned"],
-        keys=row["keys"],
-        allowed=row["allowed"],
-    )
-
-
-async def _read_sources(connection: Connection) -> list[RecoverySource]:
-    return [
-        RecoverySource(
-            number=row["number"],
-            url=row["url"],
-            instance=row["instance"],
-            origins=row["origins"],
-            unproven=row["unproven"],
-            is_read=row["isread"],
-            sealed=row["sealed"],
-        )
-        for row in await connection.fetch(_queries.sources)
-    ]
+    sources = [RecoverySource(**row) for row in await connection.fetch(_queries.sources)]
+    return Recovery(**stored, sources=sources, counts=counts, diverged=diverged)
 
 
 async def move_on(
@@ -274,7 +246,7 @@ async def change_copies(
 
 async def spoil_copies(connection: Connection, source: int, origins: Collection[str]) -> None:
     """Note that a source did not send announced copies."""
-    await connection.execute(_queries.spoil_copies, source, list(origins))
+    await connection.execute(_queries.spoil_copies, source, origins)
 
 
 async def doubt_copies(
@@ -295,21 +267,12 @@ async def removals(connection: Connection, authority: str) -> Removals:
     """Count the entities of an authority that the chosen deletions remove."""
     await connection.execute(_queries.count_removals, authority, timeout=_LONG_SECONDS)
     row = await connection.fetchrow(_queries.removals, authority, timeout=_LONG_SECONDS)
-    return Removals(removed=row["removed"], about=row["about"], held=row["held"])
+    return Removals(**row)
 
 
 async def next_wanted(connection: Connection, limit: int) -> list[WantedCopy]:
     """Read the next copies to take; no copy of the result is an ancestor of another."""
-    return [
-        WantedCopy(
-            origin=row["origin"],
-            epoch=row["epoch"],
-            is_deleted=row["deleted"],
-            digest=row["digest"],
-            source=row["source"],
-        )
-        for row in await connection.fetch(_queries.next_wanted, limit)
-    ]
+    return [WantedCopy(**row) for row in await connection.fetch(_queries.next_wanted, limit)]
 
 
 async def settle(connection: Connection, outcomes: Iterable[tuple[str, ChoiceState, str]]) -> None:
@@ -344,16 +307,7 @@ async def try_again(connection: Connection) -> None:
 async def findings(connection: Connection, after: str, limit: int) -> list[RecoveryFinding]:
     """Read up to `limit` findings about origins after `after`."""
     return [
-        RecoveryFinding(
-            origin=row["origin"],
-            epoch=row["epoch"],
-            is_deleted=row["deleted"],
-            votes=row["votes"],
-            rivals=row["rivals"],
-            state=row["state"],
-            detail=row["detail"],
-        )
-        for row in await connection.fetch(_queries.findings, after, limit)
+        RecoveryFinding(**row) for row in await connection.fetch(_queries.findings, after, limit)
     ]
 
 

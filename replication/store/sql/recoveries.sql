@@ -19,11 +19,14 @@ VALUES ('reading', $2, $3, $4, $5)
 
 -- name: read
 -- The recovery, with the gate.
-SELECT r.*, (SELECT gate FROM node) AS gate FROM recovery r
+SELECT state, (SELECT gate FROM node) AS gate, startedat, endedat, failures, nextattemptat, error,
+    named, unsigned AS is_unsigned_taken, keys, allowed, taken, kept
+FROM recovery
 
 -- name: sources
 -- The sources of the recovery.
-SELECT * FROM recovery_sources ORDER BY number
+SELECT number, url, instance, origins, unproven, isread AS is_read, sealed
+FROM recovery_sources ORDER BY number
 
 -- name: progress
 -- The number of choices by their state, and of those that had rivals.
@@ -183,7 +186,7 @@ FROM recovery_choices
 
 -- name: next_wanted
 -- The copies to take next, of one rank, each with a source that has it, if one is left.
-SELECT w.origin, w.epoch, w.deleted, w.digest, (
+SELECT w.origin, w.epoch, w.deleted AS is_deleted, w.digest, (
     SELECT min(c.source) FROM recovery_copies c
     WHERE c.origin = w.origin AND c.epoch = w.epoch AND c.digest = w.digest
         AND NOT c.isspoilt AND c.fault IS NULL
@@ -234,7 +237,7 @@ UPDATE recovery_copies SET isspoilt = false, fault = NULL WHERE isspoilt OR faul
 
 -- name: findings
 -- What an operator should see, in pages: what was refused or buried, and what had rivals.
-SELECT origin, epoch, deleted, votes, rivals, state, detail FROM recovery_choices
+SELECT origin, epoch, deleted AS is_deleted, votes, rivals, state, detail FROM recovery_choices
 WHERE (state IN ('partial', 'refused', 'buried') OR rivals > 1) AND origin > $1
 ORDER BY origin LIMIT $2
 
