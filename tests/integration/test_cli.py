@@ -842,7 +842,7 @@ def test_a_shell_completes_commands_and_options(word: str) -> None:
 def test_reconcile_refuses_what_names_no_catalog() -> None:
     result = CliRunner().invoke(app, ["reconcile", "--catalog", "eu"])
     assert result.exit_code == 3
-    assert "NAME=URL" in result.stderr
+    assert "NAME=ADDRESS" in result.stderr
 
 
 def test_the_model_is_printed_in_full_or_as_it_was_given(concord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from datetime import UTC, datetime
 from typing import Any
@@ -118,10 +119,12 @@ mqtt = objects(
         "payload": objects({}, sections),
     },
 )
+# A subject has no blanks.
+subjects = values.filter(lambda text: not re.search(r"\s", text))
 nats = objects(
     {},
     {
-        "pub": objects({}, {"subject": values, "replyto": values}),
+        "pub": objects({}, {"subject": subjects, "replyto": subjects}),
         "payload": objects({}, sections),
     },
 )
