@@ -51,6 +51,7 @@ from replication.commands import (
     signing,
     snapshot,
     trust,
+    watch,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
-    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app),
+    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)

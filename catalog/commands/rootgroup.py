@@ -20,7 +20,17 @@ _PANELS = {
     ),
     "Find": ("get", "list", "export"),
     "Federate": (
-        *("link", "accept", "reconcile", "snapshot", "recover", "handover", "signing", "trust"),
+        *(
+            "link",
+            "accept",
+            "reconcile",
+            "snapshot",
+            "watch",
+            "recover",
+            "handover",
+            "signing",
+            "trust",
+        ),
     ),
     "Operate": (
         *("serve", "demo", "doctor", "settings", "capabilities", "migrate", "backup", "restore"),
