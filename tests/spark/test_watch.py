@@ -12,11 +12,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
 from replication.applying.apply import Batch, apply_batch
 from replication.deciding.provenance import Policy
-from replication.reconcile.watching.streamwatch import read_findings
+from replication.reconcile.watching.streamrule import StreamFinding
+from replication.reconcile.watching.streamwatch import FINDINGS
 from tests.brokers.kafka import KafkaBroker
 from tests.hostile.hostilesource import forged
 from tests.integration.conftest import Node
@@ -62,6 +64,11 @@ async def watching(directory: Path, *catalogs: str) -> AsyncIterator[asyncio.sub
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+
+
+def read_findings(directory: Path) -> list[StreamFinding]:
+    files = sorted((directory / FINDINGS).glob("*.parquet"))
+    return [StreamFinding(**row) for file in files for row in pq.read_table(file).to_pylist()]
 
 
 async def found(directory: Path, *wanted: tuple[str, str, str]) -> None:

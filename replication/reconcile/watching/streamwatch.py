@@ -99,12 +99,6 @@ class StreamWatch:
         self.tell(found)
 
 
-def read_findings(directory: Path) -> list[StreamFinding]:
-    """The findings of all batches, in their order."""
-    files = sorted((directory / FINDINGS).glob("batch-*.parquet"))
-    return [StreamFinding(**row) for file in files for row in pq.read_table(file).to_pylist()]
-
-
 def _judge(
     key: tuple[Any, ...],
     batches: Iterator[pd.DataFrame],
