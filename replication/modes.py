@@ -35,7 +35,6 @@ from catalog.store.links import Link, LinkDefinition
 from replication.deciding.batch import CopyFinding
 from replication.links.linkanswers import advice_about, answer_link, link_answer
 from replication.links.linkdefinitions import (
-    check_alone,
     check_members,
     check_number,
     check_pin,
@@ -213,8 +212,11 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         return model_response(tried)
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
-        if definition.terms.needs == "authority":
-            await check_alone(connection, body.authority or "", request.path)
+        if definition.terms.needs == "authority" and (
+            other := await links.get_acceptance(connection, body.authority or "")
+        ):
+            detail = f'Its pushes are accepted already, by "{other.id}"'
+            raise BadRequest(request.path, error_detail=detail)
         if found is not None:
             others = await linkauthorities.following(connection, found.authority)
             found = found.model_copy(update={"followedby": others})

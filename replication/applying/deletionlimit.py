@@ -8,11 +8,10 @@ link has caught up with the source.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 import structlog
 
@@ -28,7 +27,6 @@ from replication.deciding.provenance import Policy
 from replication.store import linklosses, writtenentities
 
 _log = structlog.get_logger(__name__)
-_Count = Callable[[Connection], Awaitable[int]]
 _MOST_LISTED = 100
 _DIGEST_CHARACTERS = 16
 
@@ -124,33 +122,34 @@ async def count_losses(
         return
     await linklosses.come_back(connection, link, coming)
     if going:
-        held = partial(_count_held, policy)
-        if found := await _question(context, connection, link, going, held):
+        if found := await _question(context, connection, link, policy, going):
             raise TooManyDeletions(link, found)
         await linklosses.add(connection, link, going)
 
 
 async def check_losses(
-    context: Context, link: Link, policy: Policy, losses: Collection[Origin], *, pending: int = 0
+    context: Context,
+    link: Link,
+    policy: Policy | None,
+    losses: Collection[Origin],
+    *,
+    pending: int = 0,
 ) -> None:
     """Check that a link may lose entities that the source lacks, before they are deleted.
 
     Args:
+        policy: the copies that the link brings; `None` if the link deletes entities that it has
+            written to the remote server.
         pending: the number of copies to come.
 
     Raises:
         TooManyDeletions: the link has to ask, and the question was stored.
     """
-    await _check(context, link, losses, partial(_count_held, policy), pending)
-
-
-async def check_written_losses(context: Context, link: Link, losses: Collection[Origin]) -> None:
-    """Check that a link may delete entities that it has written to the remote server.
-
-    Raises:
-        TooManyDeletions: the link has to ask, and the question was stored.
-    """
-    await _check(context, link, losses, partial(_count_written, link), 0)
+    if not losses:
+        return
+    async with asking(context), context.database.acquire() as connection:
+        if found := await _question(context, connection, link, policy, losses):
+            raise TooManyDeletions(link, found, pending)
 
 
 async def find_question(
@@ -158,7 +157,7 @@ async def find_question(
 ) -> Question | None:
     """The question that a link would ask before losing the given entities; `None` without one."""
     async with context.database.snapshot() as connection:
-        return await _question(context, connection, link, losses, partial(_count_held, policy))
+        return await _question(context, connection, link, policy, losses)
 
 
 @asynccontextmanager
@@ -186,22 +185,12 @@ async def asking(context: Context) -> AsyncIterator[None]:
         raise
 
 
-async def _check(
-    context: Context, link: Link, losses: Collection[Origin], count: _Count, pending: int
-) -> None:
-    if not losses:
-        return
-    async with asking(context), context.database.acquire() as connection:
-        if found := await _question(context, connection, link, losses, count):
-            raise TooManyDeletions(link, found, pending)
-
-
 async def _question(
     context: Context,
     connection: Connection,
     link: Link,
+    policy: Policy | None,
     losses: Collection[Origin],
-    count: _Count,
 ) -> Question | None:
     before = await linklosses.read(connection, link)
     together = ({*losses} | before.gone) - before.allowed
@@ -209,17 +198,11 @@ async def _question(
     # Most losses stay below the fixed count, so the costly count of held entities is not needed.
     if not limit.is_passed(len(together), 0):
         return None
-    held = await count(connection) + len(before.gone - {*losses})
-    if not limit.is_passed(len(together), held):
-        return None
-    return Question.about(link, together, held)
-
-
-async def _count_held(policy: Policy, connection: Connection) -> int:
-    return await linklosses.count_held(
-        connection, policy.authorities, policy.scope, policy.types, own=policy.own
-    )
-
-
-async def _count_written(link: Link, connection: Connection) -> int:
-    return await writtenentities.count(connection, link.id)
+    if policy is None:
+        held = await writtenentities.count(connection, link.id)
+    else:
+        held = await linklosses.count_held(
+            connection, policy.authorities, policy.scope, policy.types, own=policy.own
+        )
+    held += len(before.gone - {*losses})
+    return Question.about(link, together, held) if limit.is_passed(len(together), held) else None

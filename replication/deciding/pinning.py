@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from catalog.client import ClientError
 from catalog.model.linkterms import RELAY
@@ -13,14 +13,6 @@ from catalog.store import linkauthorities
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.provenance import CopyFilter, Policy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """The reason why a source may not be pinned to an authority, and advice for an operator."""
-
-    reason: str
-    advice: str
 
 
 def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
@@ -79,12 +71,10 @@ async def meet_claim(connection: Connection, link: Link, claimed: str) -> None:
     """
     check_claim(link, claimed)
     source, is_named = link.definition.source, link.authority is not None
-    advice = _advice(link.id, claimed)
-    refusal = await why_not_pinned(
-        connection, link.id, source, claimed, is_named=is_named, advice=advice
-    )
-    if refusal is not None:
-        raise ClientError(f"{source} cannot be followed: {refusal.reason}.", refusal.advice)
+    fault, advice = await why_not_pinned(connection, link.id, source, claimed, is_named=is_named)
+    if fault:
+        advice = advice or _advice(link.id, claimed)
+        raise ClientError(f"{source} cannot be followed: {fault}.", advice)
 
 
 def met(link: Link, instance: uuid.UUID, authority: str, loss: str) -> Link:
@@ -111,15 +101,9 @@ def check_claim(link: Link, claimed: str) -> None:
 
 
 async def why_not_pinned(
-    connection: Connection,
-    link: str,
-    source: str,
-    authority: str,
-    *,
-    is_named: bool,
-    advice: str = "",
-) -> Refusal | None:
-    """The refusal of a source's claim to an authority; `None` if the claim is accepted.
+    connection: Connection, link: str, source: str, authority: str, *, is_named: bool
+) -> tuple[str, str]:
+    """The reason why a source's claim to an authority is refused; "" if the claim is accepted.
 
     A node has one source per authority. The operator has to name an authority that the node knows
     already, unless the authority is the URL of the source, since the source gets control of the
@@ -129,20 +113,17 @@ async def why_not_pinned(
         link: the id of the link.
         source: the URL of the source.
         is_named: the operator has named the authority.
-        advice: how the operator can name the authority.
+
+    Returns:
+        the reason, and advice; without advice, the operator may name the authority.
     """
     claim = await linkauthorities.read_claim(connection, link, authority, source)
     if claim.rival is not None:
-        return Refusal(
-            reason=f'link "{claim.rival}" follows the authority {authority} from another source',
-            advice=f"Remove the wrong one: `concord link remove {claim.rival}`.",
-        )
+        fault = f'link "{claim.rival}" follows the authority {authority} from another source'
+        return fault, f"Remove the wrong one: `concord link remove {claim.rival}`."
     if claim.is_known and not (is_named or claim.is_shared or authority.rstrip("/") == source):
-        return Refusal(
-            reason=f"it claims to be {authority}, an authority that is known here already",
-            advice=advice,
-        )
-    return None
+        return f"it claims to be {authority}, an authority that is known here already", ""
+    return "", ""
 
 
 def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:

@@ -124,27 +124,13 @@ async def check_pin(
     """
     if authority is None or definition.sends:
         return
-    advice = f"If it is, name it as `authority` (`--pin {shlex.quote(authority)}`)."
     source = definition.source
-    refusal = await why_not_pinned(
-        connection, id, source, authority, is_named=is_named, advice=advice
-    )
-    if refusal is not None:
-        subject, known = request.path, source or authority
+    fault, advice = await why_not_pinned(connection, id, source, authority, is_named=is_named)
+    if fault:
+        advice = advice or f"If it is, name it as `authority` (`--pin {shlex.quote(authority)}`)."
         raise SourceUnusable(
-            subject, source=known, error_detail=refusal.reason, detail=refusal.advice
+            request.path, source=source or authority, error_detail=fault, detail=advice
         )
-
-
-async def check_alone(connection: Connection, authority: str, subject: str) -> None:
-    """Refuse a second link that accepts the pushes of an authority.
-
-    Raises:
-        BadRequest
-    """
-    if before := await links.get_acceptance(connection, authority):
-        detail = f'Its pushes are accepted already, by "{before.id}"'
-        raise BadRequest(subject, error_detail=detail)
 
 
 async def id_taken(connection: Connection, request: web.Request, id: str) -> BadRequest:

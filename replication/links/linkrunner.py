@@ -139,7 +139,9 @@ class LinkRunner:
             if not start.is_copied:
                 cursor = await self._copy(cursor)
             async with (
-                compared_periodically(self.link_run, transfer.peer, self._is_current),
+                compared_periodically(
+                    self.link_run, transfer.peer, lambda: self._state == "current"
+                ),
                 contextlib.aclosing(transfer.source.changes(cursor)) as pages,
             ):
                 async for page in pages:
@@ -223,9 +225,6 @@ class LinkRunner:
             run.resources.confirmations.add(run.link)
         elif not applied.copies or self._state != "current" or self._is_busy():
             await self._report("current", currentat=page.currentat or datetime.now(UTC))
-
-    def _is_current(self) -> bool:
-        return self._state == "current"
 
     def _is_busy(self) -> bool:
         """Whether pages have had copies for so long that the state has to be stored again.

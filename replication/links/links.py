@@ -27,7 +27,6 @@ from catalog.model.entity import Origin
 from catalog.model.errors import (
     BadRequest,
     InvalidAttribute,
-    NotFound,
 )
 from catalog.model.linkterms import RELAY
 from catalog.model.masking import counted
@@ -325,10 +324,7 @@ async def existing_link(connection: Connection, request: web.Request) -> Link:
     Raises:
         NotFound
     """
-    link = await links.get(connection, request.match_info["id"])
-    if link is None:
-        raise NotFound(request.path)
-    return link
+    return present(request, await links.get(connection, request.match_info["id"]))
 
 
 def check_not_paused(link: Link, subject: str) -> None:

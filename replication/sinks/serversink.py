@@ -18,7 +18,7 @@ from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.logpositions import LogCursor
-from replication.applying.deletionlimit import check_written_losses
+from replication.applying.deletionlimit import check_losses
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.sinks.writebatch import Results, WriteBatch, WriteLink, save_results
@@ -222,7 +222,7 @@ async def _check_absent(flow: WriteLink) -> None:
         async with flow.context.database.acquire() as connection:
             deleted = await store.load_tombstones(connection, origins)
         absent += [origin for origin in origins if origin not in deleted]
-    await check_written_losses(flow.context, flow.link, absent)
+    await check_losses(flow.context, flow.link, None, absent)
 
 
 def _is_unwanted(flow: WriteLink) -> _IsGone:

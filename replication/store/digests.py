@@ -100,16 +100,13 @@ async def read_buckets(connection: Connection) -> list[Bucket]:
     """Read every bucket that is not empty. The registry does not count."""
     rows = await connection.fetch(_queries.buckets)
     own = await connection.fetchrow(_queries.registry)
-    buckets = []
-    for row in rows:
-        number, count, fingerprint = row["bucket"], row["count"], row["fingerprint"]
-        if own is not None and own["bucket"] == number:
-            # Without a condition on the registry, the query reads the index alone; xor takes the
-            # registry out.
-            count, fingerprint = count - 1, fingerprint ^ own["fingerprint"]
-        if count:
-            buckets.append(Bucket(number=number, count=count, fingerprint=fingerprint))
-    return buckets
+    buckets = {row["number"]: Bucket(**row) for row in rows}
+    if own is not None:
+        # Without a condition on the registry, the query reads the index alone; xor takes the
+        # registry out.
+        registry = Bucket(number=own["number"], count=-1, fingerprint=own["fingerprint"])
+        buckets[registry.number] = buckets[registry.number].plus(registry)
+    return [bucket for bucket in buckets.values() if bucket.count]
 
 
 async def read_merged(
@@ -120,20 +117,15 @@ async def read_merged(
     The number of a merged bucket has the common first bits of its buckets.
     """
     rows = await connection.fetch(_queries.merged, bits, *selection.arguments)
-    return [
-        Bucket(number=row["bucket"], count=row["count"], fingerprint=row["fingerprint"])
-        for row in rows
-    ]
+    return [Bucket(**row) for row in rows]
 
 
 async def read_merged_by_authority(connection: Connection) -> dict[str, dict[int, Bucket]]:
     """Read the buckets of every authority, tombstones included, merged by `SHARED_BITS` bits."""
     found: dict[str, dict[int, Bucket]] = {}
-    for row in await connection.fetch(_queries.merged_by_authority, SHARED_BITS):
-        number = row["bucket"]
-        found.setdefault(row["authority"], {})[number] = Bucket(
-            number=number, count=row["count"], fingerprint=row["fingerprint"]
-        )
+    for row in map(dict, await connection.fetch(_queries.merged_by_authority, SHARED_BITS)):
+        authority, bucket = row.pop("authority"), Bucket(**row)
+        found.setdefault(authority, {})[bucket.number] = bucket
     return found
 
 
@@ -154,15 +146,9 @@ async def load_rows_within(
     """Read the stored digests of a selection."""
     return [
         StoredDigest(
-            authority=row["authority"],
-            origin=row["origin"],
-            xid=row["xid"],
-            epoch=row["epoch"],
-            deleted=row["deleted"] == "true",
-            digest=bytes.fromhex(row["digest"]),
-            bucket=row["bucket"],
+            **row | {"deleted": row["deleted"] == "true", "digest": bytes.fromhex(row["digest"])}
         )
-        for row in await connection.fetch(_queries.rows_within, *selection.arguments)
+        for row in map(dict, await connection.fetch(_queries.rows_within, *selection.arguments))
     ]
 
 

@@ -1,11 +1,11 @@
 -- name: buckets
 -- The count and the fingerprint of every bucket that is not empty, from the index alone.
-SELECT bucket, count(*) AS count, bit_xor(fingerprint) AS fingerprint
+SELECT bucket AS number, count(*) AS count, bit_xor(fingerprint) AS fingerprint
 FROM entities GROUP BY bucket ORDER BY bucket
 
 -- name: registry
 -- The registry, which is the only entity that is not replicated.
-SELECT bucket, fingerprint FROM entities WHERE xid = '/'
+SELECT bucket AS number, fingerprint FROM entities WHERE xid = '/'
 
 -- name: rows
 -- The stored digest of every entity and tombstone in a range of buckets, and the time of its last
@@ -48,7 +48,7 @@ SELECT count(*) FROM entities WHERE kind <> 'registry'
 -- The count and the fingerprint of what the buckets in ranges hold, tombstones too, merged by
 -- their first $1 bits: of authorities (null stands for all), within a selection. What is deleted
 -- has no labels, so it is in no selection by these.
-SELECT held.bucket >> (16 - $1) AS bucket, count(*) AS count,
+SELECT held.bucket >> (16 - $1) AS number, count(*) AS count,
     bit_xor(held.fingerprint) AS fingerprint
 FROM unnest($2::integer[], $3::integer[]) AS range (start, stop)
 CROSS JOIN LATERAL (
@@ -67,7 +67,7 @@ GROUP BY 1 ORDER BY 1
 
 -- name: merged_by_authority
 -- What `merged` counts, for each authority of the whole catalog.
-SELECT held.authority, held.bucket >> (16 - $1) AS bucket, count(*) AS count,
+SELECT held.authority, held.bucket >> (16 - $1) AS number, count(*) AS count,
     bit_xor(held.fingerprint) AS fingerprint
 FROM (
     SELECT authority, bucket, fingerprint FROM entities WHERE kind <> 'registry'
