@@ -84,11 +84,8 @@ def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
 def _transfer_of(run: LinkRun) -> Transfer:
     """The source and the sink of a link."""
     match run.link.definition.mode:
-        case "pull":
-            feed = FeedSource(run)
-            return Transfer(source=feed, sink=Here(run), peer=feed)
-        case "events":
-            feed = FeedSource(run, by_events=True)
+        case "pull" | "events" as mode:
+            feed = FeedSource(run, by_events=mode == "events")
             return Transfer(source=feed, sink=Here(run), peer=feed)
         case "accept":
             pushed = PushedCopies()

@@ -268,7 +268,7 @@ async def _drop_at(
     # Only the authority may raise the epoch.
     ends = [end_of(entity, now, entity.epoch) for entity in gone.values()]
     decision = BatchDecision(findings=[], deleted=ends)
-    await stored_copies.drop(connection, gone.keys())
+    await stored_copies.drop(connection, gone)
     return await write_local_changes(context, connection, decision, before, now)
 
 

@@ -92,7 +92,7 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
     """
     context, group, follows = request[CONTEXT], wanted.group, dict[str, int]()
     role: HandoverRole = "take" if wanted.to is None else "give"
-    url = wanted.to or wanted.source
+    url = wanted.source if wanted.to is None else wanted.to
     assert url is not None
     credential = peer_credential(wanted.credential, request.path)
     authority = await _meet(request, role, group, url, credential)

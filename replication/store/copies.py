@@ -93,7 +93,7 @@ async def load_held(
     connection: Connection,
     xids: Iterable[str],
     origins: Iterable[Origin],
-    versions: Collection[str] = (),
+    versions: Iterable[str] = (),
 ) -> HeldCopies:
     """Read the entities that incoming copies would replace, and the tombstones of their origins.
 
@@ -109,7 +109,7 @@ async def load_held(
         [collection for collection, _, _ in places],
         [id.lower() for _, _, id in places],
         *columns_of(origins),
-        versions,
+        list(versions),
     )
     return HeldCopies(
         entities={row["xid"]: entity_from(row) for row in rows if row["tombstone"] is None},
@@ -139,22 +139,22 @@ async def count_replicas(
     connection: Connection, authorities: Collection[str] | None, *, own: str
 ) -> int:
     """Count the entities of authorities, or of all but `own` for `None`; scans an index."""
-    return int(await connection.fetchval(_queries.count_replicas, authorities, own))
+    return int(await connection.fetchval(_queries.count_replicas, _listed(authorities), own))
 
 
-async def drop(connection: Connection, xids: Collection[str]) -> None:
+async def drop(connection: Connection, xids: Iterable[str]) -> None:
     """Delete entities without tombstones, since no authority has deleted the entities.
 
     The descendants of the entities need to be included.
     """
-    await connection.execute(_queries.drop, xids)
+    await connection.execute(_queries.drop, list(xids))
 
 
 async def page_groups(
     connection: Connection, own: str, authorities: Collection[str] | None, after: str, limit: int
 ) -> list[HeldName]:
     """Read up to `limit` groups of authorities other than `own`; `None` stands for all."""
-    rows = await connection.fetch(_queries.groups, own, authorities, after, limit)
+    rows = await connection.fetch(_queries.groups, own, _listed(authorities), after, limit)
     return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
 
@@ -163,7 +163,7 @@ async def page_deletions(
 ) -> list[Origin]:
     """Read the origins of up to `limit` tombstones of authorities other than `own`."""
     rows = await connection.fetch(
-        _queries.deletions, own, authorities, after.authority, after.xid, limit
+        _queries.deletions, own, _listed(authorities), after.authority, after.xid, limit
     )
     return [_origin_of(row) for row in rows]
 
@@ -173,7 +173,7 @@ async def page_replicas(
 ) -> list[HeldName]:
     """Read up to `limit` entities of authorities other than `own`, ancestors first."""
     rows = await connection.fetch(
-        _queries.replicas, own, authorities, after.authority, after.xid, limit
+        _queries.replicas, own, _listed(authorities), after.authority, after.xid, limit
     )
     return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
@@ -191,7 +191,7 @@ async def read_unlabelled(
         units: as in `drop_unlabelled`; `None` stands for every group and resource.
     """
     named = (None, None) if units is None else columns_of(units)
-    rows = await connection.fetch(_queries.unlabelled, own, authorities, labels, *named)
+    rows = await connection.fetch(_queries.unlabelled, own, _listed(authorities), labels, *named)
     return [HeldName(row["xid"], _origin_of(row)) for row in rows]
 
 
@@ -210,11 +210,15 @@ async def forget_deletions(connection: Connection, origins: Iterable[Origin]) ->
     await connection.execute(_queries.forget_deletions, *columns_of(origins))
 
 
-async def rehash_documents(connection: Connection, xids: Collection[str]) -> dict[str, bytes]:
+async def rehash_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:
     """The hashes of the stored documents, by xid."""
-    rows = await connection.fetch(_queries.rehash_documents, xids)
+    rows = await connection.fetch(_queries.rehash_documents, list(xids))
     return {row["xid"]: row["sha256"] for row in rows}
 
 
 def _origin_of(row: Mapping[str, Any]) -> Origin:
     return Origin(row["authority"], row["origin"])
+
+
+def _listed(authorities: Collection[str] | None) -> list[str] | None:
+    return None if authorities is None else list(authorities)

@@ -59,7 +59,7 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
     """
     await connection.execute(_queries.clear, link.id, True)
     found = await connection.fetchval(
-        _queries.doubt_only, link.id, link.revision, digests.keys(), digests.values()
+        _queries.doubt_only, link.id, link.revision, list(digests), list(digests.values())
     )
     if found is None:
         raise LinkReplaced(link.id)
@@ -67,7 +67,7 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
 
 async def keep_among(connection: Connection, link: str, origins: Collection[str]) -> bool:
     """Forget doubted copies except overruled copies of these origins; return whether any remain."""
-    await connection.execute(_queries.keep_among, link, origins)
+    await connection.execute(_queries.keep_among, link, list(origins))
     return await has_overruled(connection, link)
 
 
@@ -82,7 +82,7 @@ async def settle(connection: Connection, link: str, origins: Collection[str]) ->
     Returns:
         the digests of the overruled copies.
     """
-    rows = await connection.fetch(_queries.settle, link, origins)
+    rows = await connection.fetch(_queries.settle, link, list(origins))
     return frozenset(row["digest"] for row in rows if row["overruled"])
 
 
@@ -98,4 +98,4 @@ async def forget_deletions(
     connection: Connection, link: str, authority: str, origins: Collection[str]
 ) -> None:
     """Delete the doubted tombstones of these origins."""
-    await connection.execute(_queries.forget_deletions, link, authority, origins)
+    await connection.execute(_queries.forget_deletions, link, authority, list(origins))

@@ -95,7 +95,8 @@ async def count_held(
     own: str,
 ) -> int:
     """Count the held entities that a link may bring; `None` stands for every authority."""
-    return int(await connection.fetchval(_queries.held, authorities, own, scope, types))
+    wanted = None if authorities is None else list(authorities)
+    return int(await connection.fetchval(_queries.held, wanted, own, scope, types))
 
 
 async def read_allowances(connection: Connection) -> dict[str, str]:

@@ -246,7 +246,7 @@ async def change_copies(
 
 async def spoil_copies(connection: Connection, source: int, origins: Collection[str]) -> None:
     """Note that a source did not send announced copies."""
-    await connection.execute(_queries.spoil_copies, source, origins)
+    await connection.execute(_queries.spoil_copies, source, list(origins))
 
 
 async def doubt_copies(

@@ -37,6 +37,7 @@ async def load_trusted(
     connection: Connection, authorities: Collection[str] | None
 ) -> list[TrustedKey]:
     """Read the trusted keys of authorities; `None` stands for every authority."""
+    wanted = None if authorities is None else list(authorities)
     return [
         TrustedKey(
             authority=row["authority"],
@@ -45,7 +46,7 @@ async def load_trusted(
             reason=row["reason"],
             revokedat=row["revokedat"],
         )
-        for row in await connection.fetch(_queries.load, authorities)
+        for row in await connection.fetch(_queries.load, wanted)
     ]
 
 
@@ -70,7 +71,8 @@ async def load_histories(
     connection: Connection, authorities: Collection[str] | None, limit: int = MOST_HISTORIES
 ) -> dict[str, KeyHistory]:
     """Read the known key histories by authority; `None` stands for every authority."""
-    rows = await connection.fetch(_queries.histories, authorities, limit)
+    wanted = None if authorities is None else list(authorities)
+    rows = await connection.fetch(_queries.histories, wanted, limit)
     return {row["authority"]: read_history(orjson.loads(row["history"])) for row in rows}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,9 @@ class WrittenEntity:
     is_here: bool = True
 
 
-async def load_at(
-    connection: Connection, link: str, holders: Collection[str]
-) -> list[WrittenEntity]:
+async def load_at(connection: Connection, link: str, holders: Iterable[str]) -> list[WrittenEntity]:
     """Read the entities that a link has written in groups or resources, including versions."""
-    rows = await connection.fetch(_queries.at_places, link, holders)
+    rows = await connection.fetch(_queries.at_places, link, list(holders))
     return [_written_from(row) for row in rows]
 
 
