@@ -115,7 +115,9 @@ def older_message(members: Members, edition: str) -> None:
         _rename(members, "basemessage", "basemessageurl")
     options = members.get("protocoloptions")
     if isinstance(options, dict) and family(members.get("protocol")) == "amqp":
-        members["protocoloptions"] = _older_sections(options, edition)
+        members["protocoloptions"] = options = dict(options)
+        for name in _AMQP_SECTIONS if edition == "rc3" else ():
+            _rename(options, name, name.replace("-", "_"))
     if precedes(edition, "rc1"):
         for newer, older in _MESSAGE.items():
             _rename(members, newer, older)
@@ -125,14 +127,6 @@ def older_message(members: Members, edition: str) -> None:
         for name in ("basemessageurl", "basemessageuri", "schemaurl"):
             if name in members:
                 members[name] = _reference(members[name])
-
-
-def _older_sections(options: Members, edition: str) -> Members:
-    options = dict(options)
-    if edition == "rc3":
-        for name in _AMQP_SECTIONS:
-            _rename(options, name, name.replace("-", "_"))
-    return options
 
 
 def _fold_metadata(members: Members) -> None:

@@ -120,7 +120,10 @@ def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:
     # orjson keeps the last of two values of a key; jiter finds repeated keys as quickly. But jiter
     # holds the interpreter's lock, so that a large text would stop every request of the process.
     if len(text) > _LARGE or _has_repeated_keys(text):
-        _check_repeated_keys(text)
+        try:
+            json.loads(text, object_pairs_hook=_without_repeats)
+        except ValueError as error:
+            raise NotParsable(str(error)) from error
     return value
 
 
@@ -132,15 +135,8 @@ def _has_repeated_keys(text: bytes) -> bool:
     return False
 
 
-def _check_repeated_keys(text: bytes) -> None:
-    """Refuse an object that has a key twice with different values: a parser drops one value."""
-    try:
-        json.loads(text, object_pairs_hook=_without_repeats)
-    except ValueError as error:
-        raise NotParsable(str(error)) from error
-
-
 def _without_repeats(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that has a key twice with different values: a parser drops one value."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         # 1 and true are equal in Python.

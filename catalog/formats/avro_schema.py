@@ -6,7 +6,6 @@ specification, "JSON Encoding".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -17,6 +16,7 @@ from avro.compatibility import (
 )
 from avro.errors import AvroException
 from avro.io import BinaryDecoder, DatumReader
+from avro.name import Names
 from avro.schema import (
     ArraySchema,
     EnumSchema,
@@ -26,7 +26,7 @@ from avro.schema import (
     RecordSchema,
     Schema,
     UnionSchema,
-    parse,
+    make_avsc_object,
 )
 
 from catalog.formats.documenttext import (
@@ -35,7 +35,6 @@ from catalog.formats.documenttext import (
     is_json_type,
     read_json,
     read_payload,
-    read_text,
 )
 
 _BITS = {"int": 31, "long": 63}
@@ -160,7 +159,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
 
     The payload is a single bare value, without a container file or a schema fingerprint.
     """
-    described = _part(_read(schema), part)
+    described = _read(schema, part)
     if is_json_type(contenttype):
         check_json(described, read_payload(payload))
         return ""
@@ -173,49 +172,19 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     return f"{rest} bytes are left after the value" if rest else ""
 
 
-def _part(schema: Schema, name: str) -> Schema:
-    """Find the type with a name, which may omit the namespace."""
-    if not name:
-        return schema
-    for named in _named(schema):
-        if name in (named.fullname, named.name):
-            return named
-    raise MalformedDocument(f"it declares no type {name}")
-
-
-def _named(schema: Schema) -> Iterator[NamedSchema]:
-    """The named types of a schema, each once; a type may refer to itself."""
-    pending, seen = [schema], set()
-    while pending:
-        schema = pending.pop(0)
-        if id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        if isinstance(schema, NamedSchema):
-            yield schema
-        pending += _inside(schema)
-
-
-def _inside(schema: Schema) -> list[Schema]:
-    match schema:
-        case RecordSchema():
-            return [field.type for field in schema.fields]
-        case ArraySchema():
-            return [schema.items]
-        case MapSchema():
-            return [schema.values]
-        case UnionSchema():
-            return [*schema.schemas]
-        case _:
-            return []
-
-
-def _read(document: bytes) -> Schema:
-    read_json(document)
+def _read(document: bytes, part: str = "") -> Schema:
+    """Read a schema, or the named type in it; the name of the type may omit the namespace."""
+    names = Names()
     try:
-        return parse(read_text(document))
+        schema = make_avsc_object(read_json(document), names)
     except AvroException as error:
         raise MalformedDocument(str(error)) from error
+    if not part:
+        return schema
+    for named in names.names.values():
+        if part in (named.fullname, named.name):
+            return named
+    raise MalformedDocument(f"it declares no type {part}")
 
 
 def _reason(result: SchemaCompatibilityResult) -> str:

@@ -18,13 +18,6 @@ class Mismatch(ValueError):
     """A payload does not conform to the schema; the text gives the reason."""
 
 
-def read_text(document: bytes) -> str:
-    try:
-        return document.decode()
-    except UnicodeDecodeError as error:
-        raise MalformedDocument(f"it is not UTF-8 from byte {error.start} on") from error
-
-
 def read_json(document: bytes) -> Any:
     """Parse a document as JSON.
 

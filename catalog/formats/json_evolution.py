@@ -129,7 +129,10 @@ class Comparison:
         self._excluding.add(claim)
         is_excluded = (
             not types(facts) & types(others)
-            or any(self._is_ruled_out(fact, part, at) for fact in facts)
+            or any(
+                "not" in fact.says() and self.fits([part], fact.at(fact.says()["not"]), at)
+                for fact in facts
+            )
             or _differ_in_value(facts, others)
             or self._differ_in_property(facts, others, at)
         )
@@ -189,12 +192,12 @@ class Comparison:
     def _only_one(self, fact: SchemaPart) -> Iterator[list[SchemaPart]]:
         branches = fact.members("oneOf")
         for chosen in branches:
-            others = [i for i, branch in enumerate(branches) if branch is not chosen]
-            yield [chosen, *(self._negation(fact, i, branches[i]) for i in others)]
-
-    def _negation(self, fact: SchemaPart, index: int, branch: SchemaPart) -> SchemaPart:
-        made = self._made.setdefault((id(fact.schema), "not", index), {"not": branch.schema})
-        return fact.at(made)
+            others = [(i, branch) for i, branch in enumerate(branches) if branch is not chosen]
+            negations = [
+                self._made.setdefault((id(fact.schema), "not", i), {"not": branch.schema})
+                for i, branch in others
+            ]
+            yield [chosen, *map(fact.at, negations)]
 
     def _exact(self, fact: SchemaPart, keyword: str, index: int, value: Any) -> SchemaPart:
         key = (id(fact.schema), keyword, index)
@@ -211,10 +214,6 @@ class Comparison:
         if key not in self._made:
             self._made[key] = {name: said[name] for name in said if name not in keywords}
         return fact.at(self._made[key])
-
-    def _is_ruled_out(self, fact: SchemaPart, part: SchemaPart, at: Path) -> bool:
-        keywords = fact.says()
-        return "not" in keywords and self.fits([part], fact.at(keywords["not"]), at)
 
     def _differ_in_property(self, facts: Facts, others: Facts, at: Path) -> bool:
         if types(facts) & types(others) != TYPES["object"]:
@@ -341,7 +340,12 @@ def _other_properties(
     comparison: Comparison, facts: Facts, demand: SchemaPart, at: Path
 ) -> Iterator[str]:
     patterns = demand.says().get("patternProperties", {})
-    matched, rest = [*_matched(facts)], other_properties(facts)
+    matched = [
+        (pattern, fact.at(schema))
+        for fact in facts
+        for pattern, schema in fact.says().get("patternProperties", {}).items()
+    ]
+    rest = other_properties(facts)
     for pattern, schema in patterns.items():
         # Whether a name can match two patterns is not analysed: every pair counts as overlapping.
         for written in [[part] for _, part in matched] + ([rest] if rest else []):
@@ -352,12 +356,6 @@ def _other_properties(
             if pattern not in patterns:
                 yield _gap_or_refusal(comparison, [part], read, where)
         yield _gap_or_refusal(comparison, rest, read, where)
-
-
-def _matched(facts: Facts) -> Iterator[tuple[str, SchemaPart]]:
-    for fact in facts:
-        for pattern, schema in fact.says().get("patternProperties", {}).items():
-            yield pattern, fact.at(schema)
 
 
 def _elements(comparison: Comparison, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:

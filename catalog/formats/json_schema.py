@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import jsonschema_rs
@@ -20,13 +19,11 @@ from catalog.formats.documenttext import (
     read_json,
     read_payload,
 )
-from catalog.formats.json_assertions import (
-    SchemaPart,
-)
+from catalog.formats.json_assertions import SchemaPart
 from catalog.formats.json_evolution import obstacle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """A published version of JSON Schema."""
 
@@ -34,19 +31,13 @@ class Dialect:
     specification: Specification[Any]
 
 
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {
-        "draft-04": Dialect(uri="http://json-schema.org/draft-04/schema", specification=DRAFT4),
-        "draft-06": Dialect(uri="http://json-schema.org/draft-06/schema", specification=DRAFT6),
-        "draft-07": Dialect(uri="http://json-schema.org/draft-07/schema", specification=DRAFT7),
-        "draft-2019-09": Dialect(
-            uri="https://json-schema.org/draft/2019-09/schema", specification=DRAFT201909
-        ),
-        "draft-2020-12": Dialect(
-            uri="https://json-schema.org/draft/2020-12/schema", specification=DRAFT202012
-        ),
-    }
-)
+DIALECTS: Mapping[str, Dialect] = {
+    "draft-04": Dialect("http://json-schema.org/draft-04/schema", DRAFT4),
+    "draft-06": Dialect("http://json-schema.org/draft-06/schema", DRAFT6),
+    "draft-07": Dialect("http://json-schema.org/draft-07/schema", DRAFT7),
+    "draft-2019-09": Dialect("https://json-schema.org/draft/2019-09/schema", DRAFT201909),
+    "draft-2020-12": Dialect("https://json-schema.org/draft/2020-12/schema", DRAFT202012),
+}
 _WHOLE = "urn:concord:schema"
 LATEST = DIALECTS["draft-2020-12"]
 
@@ -163,16 +154,11 @@ def _check_references(root: SchemaPart) -> None:
         if not isinstance(part.schema, dict):
             continue
         reference = part.schema.get("$ref")
-        if isinstance(reference, str) and (missing := _missing(part, reference)):
-            raise MalformedDocument(missing)
+        try:
+            if isinstance(reference, str):
+                part.resolver.lookup(reference)
+        except (NoSuchAnchor, PointerToNowhere) as error:
+            raise MalformedDocument(f"its reference {reference} leads nowhere") from error
+        except Unresolvable:
+            pass  # The reference leads to another document.
         pending += part.children()
-
-
-def _missing(part: SchemaPart, reference: str) -> str:
-    try:
-        part.resolver.lookup(reference)
-    except (NoSuchAnchor, PointerToNowhere):
-        return f"its reference {reference} leads nowhere"
-    except Unresolvable:
-        return ""
-    return ""

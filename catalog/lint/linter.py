@@ -22,7 +22,6 @@ from catalog.lint.declaredentities import DeclaredEntities, entity_of
 from catalog.lint.lintedcatalog import AcceptingChecker, KnownEntities, LintedCatalog, MemoryCatalog
 from catalog.messages.message import pointer
 from catalog.model.attributes import active_definitions
-from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.dotpath import Index, Key, read_path
 from catalog.model.entity import Entity
@@ -76,16 +75,14 @@ class PublishedChanges:
     Args:
         before: the catalog in force.
         after: the catalog after the import.
-        model: the model of both catalogs.
-        capabilities: the supported checks of compatibility.
+        configuration: the model of both catalogs, and the supported checks of compatibility.
         checker: compares documents by formats.
         gone: the xids of entities that only the former state of the documents had.
     """
 
     before: MemoryCatalog
     after: MemoryCatalog
-    model: Model
-    capabilities: Capabilities
+    configuration: Configuration
     checker: DocumentChecker
     gone: Collection[str]
 
@@ -96,7 +93,8 @@ class PublishedChanges:
             if resource.kind != "resource" or xid not in self.before.entities:
                 continue
             rule = str(resource.attributes.get("compatibility") or "none").lower()
-            kind = self.model.resource_type(resource.path.groups, resource.path.resources)
+            path, model = resource.path, self.configuration.model
+            kind = model.resource_type(path.groups, path.resources)
             if rule == "none" or kind is None or not kind.validatecompatibility:
                 continue
             for version in await self.before.load_subtrees([xid]):
@@ -140,7 +138,7 @@ class PublishedChanges:
         format, former = newer.attributes.get("format", ""), older.attributes.get("format", "")
         if format.partition("/")[0].lower() != former.partition("/")[0].lower():
             return f', from the format "{former}" to "{format}"'
-        if rule not in self.capabilities.rules_for(format):
+        if rule not in self.configuration.capabilities.rules_for(format):
             return ""
         contents = self.before.document(older.xid), self.after.document(newer.xid)
         documents = CheckedDocument.of(contents[0]), CheckedDocument.of(contents[1])
@@ -219,7 +217,10 @@ class Linter:
         rules = DomainRules(self.configuration.model)
         written = [_subject(after.memory.entities[xid]) for xid in sorted(after.written - {"/"})]
         for subject in written:
-            self._findings += self._broken(rules, subject, lookup)
+            broken = rules.examine(subject, lookup) + rules.examine_references(subject, lookup)
+            for fault in broken:
+                finding = _warning(str(subject.xid), fault)
+                self._findings.append(self._place(finding, fault.pointer))
             self._findings += self._unchecked(after.memory.entities[str(subject.xid)])
         for at, fault in await rules.examine_schemas(written, self.checker.answers):
             self._findings.append(self._place(_warning(str(at), fault), fault.pointer))
@@ -230,8 +231,7 @@ class Linter:
         changes = PublishedChanges(
             before=before.memory,
             after=after.memory,
-            model=self.configuration.model,
-            capabilities=self.configuration.capabilities,
+            configuration=self.configuration,
             checker=self.checker,
             gone=gone,
         )
@@ -291,12 +291,6 @@ class Linter:
                 if (at := document.pointers.get(str(owner))) is not None:
                     return replace(finding, file=document.file, pointer=at + "".join(steps))
         return finding
-
-    def _broken(
-        self, rules: DomainRules, subject: Subject, lookup: KnownEntities
-    ) -> Iterator[Finding]:
-        for fault in rules.examine(subject, lookup) + rules.examine_references(subject, lookup):
-            yield self._place(_warning(str(subject.xid), fault), fault.pointer)
 
     def _dropped(self, after: LintedCatalog) -> Iterator[Finding]:
         """Find authorities and origins that no catalog keeps; replicas are exempt."""

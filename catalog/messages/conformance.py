@@ -32,6 +32,8 @@ MOST_VIOLATIONS = 1000
 _EFFORT_OF_A_CHECK = 16
 _MOST_SHOWN = 200
 _NAME = re.compile(r"[a-z0-9]+")
+_MEDIA_TYPES = frozenset({"content-encoding", "content-type", "content_type", "datacontenttype"})
+_STRUCTURED = "application/cloudevents"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _LARGEST = 2**31
 
@@ -197,7 +199,21 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-def check_event(event: CarriedEvent, definition: MessageDefinition, findings: Violations) -> None:
+def check_metadata(message: Message, definition: MessageDefinition) -> Violations:
+    """Check a message by a definition, except for the content of the payload."""
+    findings = Violations()
+    try:
+        _check_envelope(message, definition, findings)
+        _check_protocol(message, definition, findings)
+        _check_content_type(message, definition, findings)
+        findings.finish()
+    except TooMuch:
+        reason = "it has too many errors, or is too large, to be checked in bounded time"
+        findings.violations.append(RuleViolation(pointer="", rule="size", detail=reason))
+    return findings
+
+
+def _check_event(event: CarriedEvent, definition: MessageDefinition, findings: Violations) -> None:
     """Check an event; attributes that the definition does not name are allowed by CloudEvents."""
     faulty = _check_core(event, findings)
     metadata = definition.envelopemetadata if definition.is_cloudevent else {}
@@ -205,7 +221,10 @@ def check_event(event: CarriedEvent, definition: MessageDefinition, findings: Vi
         # A second violation of a faulty attribute would often repeat the first.
         if name not in faulty:
             findings.check(wanted, event.attributes.get(name), event.pointer(name))
-    _check_data(event, findings)
+    payload = event.payload
+    if payload is None or payload.is_text_or_bytes or is_json_type(payload.contenttype):
+        return
+    findings.object(payload.pointer, "payload", f"{payload.contenttype} needs text or data_base64")
 
 
 def _check_core(event: CarriedEvent, findings: Violations) -> set[str]:
@@ -260,31 +279,6 @@ def _wanted(
     return wanted
 
 
-def _check_data(event: CarriedEvent, findings: Violations) -> None:
-    payload = event.payload
-    if payload is None or payload.is_text_or_bytes or is_json_type(payload.contenttype):
-        return
-    findings.object(payload.pointer, "payload", f"{payload.contenttype} needs text or data_base64")
-
-
-_MEDIA_TYPES = frozenset({"content-encoding", "content-type", "content_type", "datacontenttype"})
-_STRUCTURED = "application/cloudevents"
-
-
-def check_metadata(message: Message, definition: MessageDefinition) -> Violations:
-    """Check a message by a definition, except for the content of the payload."""
-    findings = Violations()
-    try:
-        _check_envelope(message, definition, findings)
-        _check_protocol(message, definition, findings)
-        _check_content_type(message, definition, findings)
-        findings.finish()
-    except TooMuch:
-        reason = "it has too many errors, or is too large, to be checked in bounded time"
-        findings.violations.append(RuleViolation(pointer="", rule="size", detail=reason))
-    return findings
-
-
 def _check_envelope(message: Message, definition: MessageDefinition, findings: Violations) -> None:
     declared = message.envelope.lower()
     if declared and definition.envelope and declared != definition.envelope.lower():
@@ -292,7 +286,7 @@ def _check_envelope(message: Message, definition: MessageDefinition, findings: V
     if definition.envelope and not definition.is_cloudevent:
         findings.leave("envelope", f"{definition.envelope} is not supported")
     if message.event is not None:
-        check_event(message.event, definition, findings)
+        _check_event(message.event, definition, findings)
     elif definition.is_cloudevent or declared == CLOUDEVENTS_ENVELOPE:
         findings.object("", "envelope", message.fault)
 

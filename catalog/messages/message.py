@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from typing import Protocol as Callback
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -26,6 +25,9 @@ from catalog.model.errors import ParsingData
 
 JSON_TYPE = "application/json"
 _EVENT = "application/cloudevents"
+_PREFIX = "ce-"
+_NO_OPTIONS = frozenset({"envelope", "payload", "payload_base64", "protocol"})
+_ESCAPED = re.compile(r"\\(.)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,28 +119,42 @@ def is_json_type(contenttype: str) -> bool:
     return media_type.endswith(("/json", "+json"))
 
 
-def is_too_deep(value: Any) -> bool:
-    """Whether a JSON value is nested too deeply to be serialized."""
-    try:
-        orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return True
-    return False
-
-
 def pointer(*steps: str | int) -> str:
     """A JSON pointer (RFC 6901)."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
-class ReadEvent(Callback):
-    """Reads an event in JSON, at a place in the message that the steps give."""
+def read_json_message(value: Any, protocol: str) -> Message:
+    """Read a CloudEvent, which has a `specversion`, or a message of a protocol.
 
-    def __call__(self, value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent: ...
+    Args:
+        value: the JSON value.
+        protocol: the protocol of the definition, for messages that name no protocol.
+
+    Raises:
+        ParsingData: the value is neither a CloudEvent nor a message of a protocol.
+    """
+    if not isinstance(value, dict):
+        raise ParsingData(error_detail="a message is a JSON object")
+    if "specversion" in value:
+        return Message(event=_read_event(value))
+    own = _text(value, "protocol") or protocol
+    known = protocol_of(own)
+    given = {name: part for name, part in value.items() if name not in _NO_OPTIONS}
+    if known is None and given and not own:
+        detail = "it is no CloudEvent, as it has no specversion, and names no protocol"
+        raise ParsingData(error_detail=detail)
+    message = Message(
+        protocol=own,
+        envelope=_text(value, "envelope"),
+        options=_options(known, given) if own else None,
+        sections=dict(_sections(known, given)) if known else {},
+    )
+    return _with_event(message, known, _payload(value, "payload", ""))
 
 
-def with_event(
-    message: Message, protocol: MessageProtocol | None, payload: Payload | None, read: ReadEvent
+def _with_event(
+    message: Message, protocol: MessageProtocol | None, payload: Payload | None
 ) -> Message:
     """Add the payload, the media type of the payload, and the carried event to a message."""
     contenttype = _contenttype(message, protocol)
@@ -147,13 +163,14 @@ def with_event(
     message = replace(message, payload=payload, contenttype=contenttype)
     media_type = contenttype.partition(";")[0].strip().lower()
     if media_type.startswith(_EVENT):
-        return _with_structured(message, media_type, read)
+        return _with_structured(message, media_type)
     if protocol is not None and protocol.binding is not None:
         attributes = _attributes(message, protocol.binding)
         if "specversion" in attributes:
             return _with_binary(message, attributes, protocol.binding)
-    if not contenttype and payload is not None and _looks_structured(payload.content):
-        return replace(message, event=read(payload.content, ("payload",)))
+    content = payload.content if payload is not None else None
+    if not contenttype and isinstance(content, dict) and "specversion" in content:
+        return replace(message, event=_read_event(content, ("payload",)))
     return replace(message, fault="it carries no CloudEvent")
 
 
@@ -172,7 +189,7 @@ def _contenttype(message: Message, protocol: MessageProtocol | None) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _with_structured(message: Message, media_type: str, read: ReadEvent) -> Message:
+def _with_structured(message: Message, media_type: str) -> Message:
     if media_type != f"{_EVENT}+json":
         return replace(message, fault=f"events in {media_type} are not read here")
     content = message.payload.content if message.payload is not None else None
@@ -183,9 +200,11 @@ def _with_structured(message: Message, media_type: str, read: ReadEvent) -> Mess
             return replace(message, fault=f"its payload is no JSON: {error}")
     if not isinstance(content, dict):
         return replace(message, fault="its payload is no JSON object")
-    if is_too_deep(content):
+    try:
+        orjson.dumps(content)
+    except orjson.JSONEncodeError:
         return replace(message, fault="its payload is nested too deeply")
-    return replace(message, event=read(content, ("payload",)))
+    return replace(message, event=_read_event(content, ("payload",)))
 
 
 def _with_binary(message: Message, found: Mapping[str, Entry], binding: Binding) -> Message:
@@ -211,46 +230,7 @@ def _attributes(message: Message, binding: Binding) -> dict[str, Entry]:
     return found
 
 
-def _looks_structured(content: Any) -> bool:
-    """Whether a payload without a media type is an event in JSON."""
-    return isinstance(content, dict) and "specversion" in content
-
-
-_PREFIX = "ce-"
-_NO_OPTIONS = frozenset({"envelope", "payload", "payload_base64", "protocol"})
-_ESCAPED = re.compile(r"\\(.)")
-
-
-def read_json_message(value: Any, protocol: str) -> Message:
-    """Read a CloudEvent, which has a `specversion`, or a message of a protocol.
-
-    Args:
-        value: the JSON value.
-        protocol: the protocol of the definition, for messages that name no protocol.
-
-    Raises:
-        ParsingData: the value is neither a CloudEvent nor a message of a protocol.
-    """
-    if not isinstance(value, dict):
-        raise ParsingData(error_detail="a message is a JSON object")
-    if "specversion" in value:
-        return Message(event=read_event(value))
-    own = _text(value, "protocol") or protocol
-    known = protocol_of(own)
-    given = {name: part for name, part in value.items() if name not in _NO_OPTIONS}
-    if known is None and given and not own:
-        detail = "it is no CloudEvent, as it has no specversion, and names no protocol"
-        raise ParsingData(error_detail=detail)
-    message = Message(
-        protocol=own,
-        envelope=_text(value, "envelope"),
-        options=_options(known, given) if own else None,
-        sections=dict(_sections(known, given)) if known else {},
-    )
-    return with_event(message, known, _payload(value, "payload", ""), read_event)
-
-
-def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent:
+def _read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent:
     """Read a CloudEvent in its JSON format.
 
     Args:
@@ -314,19 +294,15 @@ def _payload(
     if value.get(encoded) is not None:
         if name in value:
             raise ParsingData(error_detail=f"{name} and {encoded} exclude each other")
-        content = _from_base64(value, encoded)
+        try:
+            content = base64.b64decode(_text(value, encoded), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ParsingData(error_detail=f"{encoded} is not base64") from error
         return Payload(content=content, contenttype=contenttype, pointer=pointer(*steps, encoded))
     if name not in value:
         return None
     contenttype = contenttype or implied
     return Payload(content=value[name], contenttype=contenttype, pointer=pointer(*steps, name))
-
-
-def _from_base64(value: Mapping[str, Any], name: str) -> bytes:
-    try:
-        return base64.b64decode(_text(value, name), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ParsingData(error_detail=f"{name} is not base64") from error
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

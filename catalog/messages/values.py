@@ -105,21 +105,17 @@ def _media_type(text: str) -> tuple[str, dict[str, str]]:
 def _from_text(type: str, text: str) -> Any:
     """Convert text to a value of a type; return the text itself if the conversion fails."""
     match type:
-        case "integer" | "ulong" | "number":
-            if _INTEGER.fullmatch(text):
-                return int(text)
-            return _float(text) if type == "number" else text
+        case "integer" | "ulong" | "number" if _INTEGER.fullmatch(text):
+            return int(text)
+        case "number":
+            try:
+                return float(text)
+            except ValueError:
+                return text
         case "boolean":
             return _BOOLEANS.get(text, text)
         case _:
             return text
-
-
-def _float(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _string(value: Any) -> str:
@@ -154,13 +150,13 @@ def _unsigned(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_finite(value):
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not -math.inf < value < math.inf
+    ):
         raise ValueError("it must be a number")
     return value
-
-
-def _is_finite(value: int | float) -> bool:
-    return isinstance(value, int) or math.isfinite(value)
 
 
 def _timestamp(value: Any) -> datetime:
@@ -322,7 +318,7 @@ class Search:
         if depth > _DEEPEST:
             raise Exhausted
         # The demand with the fewest gaps leaves the fewest texts to try.
-        open_.sort(key=_gaps)
+        open_.sort(key=lambda demand: sum(isinstance(part, Gap) for part in demand.parts))
         chosen, others = open_[0], open_[1:]
         return any(
             self.succeeds([rest, *(_bind(other, gap, value) for other in others)], depth + 1)
@@ -348,10 +344,6 @@ def _relevant(demands: Iterable[Demand]) -> Iterator[Demand]:
 
 def _names(demand: Demand) -> Iterator[str]:
     return (part.name for part in demand.parts if isinstance(part, Gap) and part.name)
-
-
-def _gaps(demand: Demand) -> int:
-    return sum(isinstance(part, Gap) for part in demand.parts)
 
 
 def _first_gap(demand: Demand) -> Iterator[tuple[Gap, str, Demand]]:

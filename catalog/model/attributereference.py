@@ -135,19 +135,15 @@ def resolve(place: EntityKind, steps: Sequence[Step]) -> AttributeReference:
         raise ValueError("an entity's attribute has to be named")
     if first.name in place.computed(meta=is_meta):
         raise ValueError(f'"{first.name}" is made for each answer')
+    types = _types(place.attributes(meta=is_meta), rest)
     return AttributeReference(
         chain=tuple(chain),
         place=place,
         is_meta=is_meta,
         steps=tuple(rest),
-        type=_type_at(place.attributes(meta=is_meta), rest),
+        # Definitions may differ, if conditional attributes add several.
+        type=types.pop() if len(types) == 1 else ANY if types else ABSENT,
     )
-
-
-def _type_at(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> str:
-    """The type at the end of a path: ANY if definitions differ, ABSENT without a definition."""
-    types = _types(attributes, steps)
-    return next(iter(types)) if len(types) == 1 else ANY if types else ABSENT
 
 
 def _types(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> set[str]:

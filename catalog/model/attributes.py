@@ -2,13 +2,18 @@
 
 Source: core/spec.md, "Attributes and Extensions", and core/model.md. Values that RFC 7493 (I-JSON)
 forbids are refused as well: a digest needs numbers and texts that every reader understands alike.
+
+Attributes from clients are held to all rules of the model, attributes of copies to the types alone.
+Copies come from catalogs with slightly different models: an attribute may be optional, have more
+values or point to further types. Copies with these differences are complete, and are kept. A value
+of a wrong type is a fault, because filters, dialects and rendering rely on types.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 from catalog.model.dotpath import step
 from catalog.model.errors import (
@@ -19,7 +24,13 @@ from catalog.model.errors import (
     UnknownAttribute,
     XRegistryError,
 )
-from catalog.model.scalars import SCALAR_CHECKS, check_reference, fault_in_number, fault_in_text
+from catalog.model.scalars import (
+    MAX_DEPTH,
+    SCALAR_CHECKS,
+    TOO_DEEP,
+    check_reference,
+    fault_in_json,
+)
 from catalog.model.schema import (
     CASELESS,
     EXTENDED_NAME,
@@ -33,7 +44,6 @@ from catalog.model.schema import (
 )
 from catalog.model.timestamps import parse_time
 
-MAX_DEPTH = 64
 MAX_SCALAR_BYTES = 4096
 MAX_ENTITY_BYTES = 256 * 1024
 # Replicas show these attributes and clients never set them, so they are no extensions.
@@ -48,6 +58,8 @@ _REFERENCES = TARGETED | {"xidtype"}
 _INVALID: Any = object()
 # Stands for a condition that is not met; never a key of `siblings`.
 _NO_CONDITION = "\0"
+_LONGEST_PATH = 200
+_SHAPES = {"object": (dict, "an object"), "map": (dict, "a map"), "array": (list, "an array")}
 
 
 def check_attributes(
@@ -111,7 +123,9 @@ class _Check:
         """The stored form of the attributes of an entity, or of an object inside an entity."""
         active = definitions
         if definitions.conditional:
-            active = self.with_siblings(values, definitions, path)
+            active, clashes = active_definitions(values, definitions)
+            for name in clashes:
+                self.reject(step(path, name), "more than one condition defines it")
         stored = {}
         for name, value in values.items():
             if value is None:
@@ -139,14 +153,6 @@ class _Check:
                 elif not definition.readonly:
                     self.missing.append(step(path, name))
         return stored
-
-    def with_siblings(
-        self, values: Mapping[str, Any], definitions: Definitions, path: str
-    ) -> Definitions:
-        active, clashes = active_definitions(values, definitions)
-        for name in clashes:
-            self.reject(step(path, name), "more than one condition defines it")
-        return active
 
     def extension(
         self, name: Any, definitions: Definitions, charset: re.Pattern[str], path: str
@@ -186,16 +192,17 @@ class _Check:
                 return self.reject_xid(path, value, str(fault))
             return self.reject(path, str(fault))
         if definition.closed and checked not in definition.enum:
-            checked = _in_another_case(checked, definition) if path in CASELESS else None
-            if checked is None:
-                return self.reject(path, f"it must be one of {_listed(definition)}")
+            for listed in definition.enum if path in CASELESS else ():
+                if value_text(listed) == value_text(checked):
+                    return listed
+            return self.reject(path, f"it must be one of {_listed(definition)}")
         return checked
 
     def object(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
         if type(value) is not dict and not isinstance(value, Mapping):
             return self.reject(path, "it must be an object")
         if depth >= MAX_DEPTH:
-            return self.reject(path, _TOO_DEEP)
+            return self.reject(path, TOO_DEEP)
         charset = EXTENDED_NAME if definition.namecharset == "extended" else STRICT_NAME
         definitions = definition.attributes
         assert isinstance(definitions, Definitions), "an attribute has prepared its own"
@@ -205,7 +212,7 @@ class _Check:
         if not isinstance(value, Mapping):
             return self.reject(path, "it must be a map")
         if depth >= MAX_DEPTH:
-            return self.reject(path, _TOO_DEEP)
+            return self.reject(path, TOO_DEEP)
         stored = {}
         for key, item in value.items():
             if not isinstance(key, str) or not EXTENDED_NAME.fullmatch(key):
@@ -221,7 +228,7 @@ class _Check:
         if not isinstance(value, list | tuple):
             return self.reject(path, "it must be an array")
         if depth >= MAX_DEPTH:
-            return self.reject(path, _TOO_DEEP)
+            return self.reject(path, TOO_DEEP)
         stored = []
         closed = definition.closed
         for index, item in enumerate(value):
@@ -250,9 +257,6 @@ class _Check:
         effective, removal = deprecated.get("effective"), deprecated.get("removal")
         if effective and removal and parse_time(removal) < parse_time(effective):
             self.reject("deprecated.removal", "it must not be before the effective time")
-
-
-_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 
 
 def _shown(name: Any) -> str:
@@ -310,38 +314,9 @@ def _listed(definition: Attribute) -> str:
     return listed if len(shown) == len(definition.enum) else f"{listed}, …"
 
 
-def _in_another_case(value: Any, definition: Attribute) -> Any:
-    """The spelling of a value in `enum`, ignoring case; `None` if `enum` lacks the value."""
-    return next((one for one in definition.enum if value_text(one) == value_text(value)), None)
-
-
 def _item(definition: Attribute) -> Attribute:
     assert definition.item is not None  # load_model refuses a map or array without an item
     return definition.item
-
-
-def fault_in_json(value: Any, depth: int = 0) -> str:
-    """The fault of `value` as I-JSON, `depth` levels down; empty for a valid value."""
-    kind = type(value)
-    if value is None or kind is bool:
-        return ""
-    if kind is str:
-        return fault_in_text(value)
-    if kind is int or kind is float:
-        return fault_in_number(value)
-    if kind is dict or kind is list:
-        if depth >= MAX_DEPTH:
-            return _TOO_DEEP
-        for name in value if kind is dict else ():
-            fault = fault_in_text(name) if type(name) is str else "a name is not a string"
-            if fault:
-                return fault
-        for item in value.values() if kind is dict else value:
-            fault = fault_in_json(item, depth + 1)
-            if fault:
-                return fault
-        return ""
-    return f"{kind.__name__} is not a JSON type"
 
 
 _CONTAINERS: dict[str, Callable[[_Check, Any, Attribute, str, int], Any]] = {
@@ -350,3 +325,88 @@ _CONTAINERS: dict[str, Callable[[_Check, Any, Attribute, str, int], Any]] = {
     "map": _Check.map,
     "object": _Check.object,
 }
+
+
+class TypeFault(NamedTuple):
+    """A value of the wrong type: the path of the value, and the reason."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f'"{self.path[:_LONGEST_PATH]}": {self.reason}'
+
+    def below(self, step: str) -> TypeFault:
+        """The fault with a path that starts one level up, with a step into the container."""
+        joint = "" if self.path.startswith("[") or not self.path else "."
+        return TypeFault(f"{step}{joint}{self.path}", self.reason)
+
+
+def find_type_fault(
+    values: Mapping[str, Any], definitions: Mapping[str, Attribute], besides: Collection[str] = ()
+) -> TypeFault | None:
+    """Find the first value that a client could not have written because of its type.
+
+    Attributes that the model does not define may have any JSON value.
+
+    Args:
+        values: an entity's own attributes, as they are stored.
+        definitions: the definitions of the client-settable attributes of the entity's type.
+        besides: the names of stored attributes that are checked elsewhere.
+    """
+    if not isinstance(definitions, Definitions):
+        definitions = Definitions(definitions)
+    return _in_members(values, definitions, 1, besides)
+
+
+def _in_members(
+    values: Mapping[str, Any],
+    definitions: Definitions,
+    depth: int,
+    besides: Collection[str] = (),
+) -> TypeFault | None:
+    active = definitions
+    if definitions.conditional:
+        active, _ = active_definitions(values, definitions)
+    wildcard = active.get("*")
+    for name, value in values.items():
+        definition = active.get(name, wildcard)
+        if definition is None or name == "*":
+            if fault := fault_in_json(value, depth):
+                return TypeFault(step("", name), fault)
+        # A shortcut, as most values are texts. Parsed JSON has no lone surrogates and no NUL.
+        elif definition.type == "string" and type(value) is str:
+            continue
+        elif name not in besides and (found := _in_value(value, definition, depth)):
+            return found.below(step("", name))
+    return None
+
+
+def _in_value(value: Any, definition: Attribute, depth: int) -> TypeFault | None:
+    if (scalar := SCALAR_CHECKS.get(definition.type)) is not None:
+        try:
+            scalar(value)
+        except (ValueError, OverflowError) as fault:
+            return TypeFault("", str(fault))
+        return None
+    if definition.type == "any":
+        reason = "it must not be null" if value is None else fault_in_json(value, depth)
+        return TypeFault("", reason) if reason else None
+    shape, what = _SHAPES[definition.type]
+    if type(value) is not shape:
+        return TypeFault("", f"it must be {what}")
+    if depth >= MAX_DEPTH:
+        return TypeFault("", TOO_DEEP)
+    is_array, is_object = definition.type == "array", definition.type == "object"
+    for name in () if is_array else value:
+        if not (EXTENDED_NAME.fullmatch(name) or (is_object and STRICT_NAME.fullmatch(name))):
+            return TypeFault("", f"a name in it must match {EXTENDED_NAME.pattern}")
+    if is_object:
+        definitions = definition.attributes
+        assert isinstance(definitions, Definitions), "an attribute has prepared its own"
+        return _in_members(value, definitions, depth + 1)
+    inner = _item(definition)
+    for key, item in enumerate(value) if is_array else value.items():
+        if found := _in_value(item, inner, depth + 1):
+            return found.below(f"[{key}]" if is_array else step("", key))
+    return None

@@ -86,12 +86,10 @@ class KeyEntry:
         return _KEY + canonical(form)
 
     def as_json(self) -> dict[str, Any]:
-        times = {"createdat": self.createdat, "retiredat": self.retiredat}
-        shown = {"key": str(self.public), "id": self.public.id} | {
-            name: format_time(at)
-            for name, at in (times | {"revokedat": self.revokedat}).items()
-            if at is not None
-        }
+        shown = {"key": str(self.public), "id": self.public.id}
+        for name in ("createdat", "retiredat", "revokedat"):
+            if (at := getattr(self, name)) is not None:
+                shown[name] = format_time(at)
         if self.endorsement is not None:
             shown["endorsement"] = _as_text(self.endorsement)
         return shown

@@ -251,7 +251,11 @@ def update_capabilities(
     if violations:
         raise with_violations(violations)
     updated = replace(current if patch else DEFAULTS, **values)
-    _check_compatibilities(updated, offered)
+    for key in updated.compatibilities:
+        # Versions of a format are compared only where documents of the format are checked.
+        if not _is_listed(key, updated.formats):
+            detail = f'"compatibilities" has "{key}", but "formats" does not'
+            raise CapabilityError(_SUBJECT, error_detail=detail)
     return updated
 
 
@@ -374,14 +378,6 @@ def _mutable(kind: str, item: Any, offered: Capabilities) -> bool:
     if not isinstance(mutable, bool) or (mutable and not can):
         raise _refused(f"{field}.mutable", mutable, "false,true" if can else "false")
     return mutable
-
-
-def _check_compatibilities(updated: Capabilities, offered: Capabilities) -> None:
-    """Reject compatibility checks of formats that are not checked themselves."""
-    for key in updated.compatibilities:
-        if not _is_listed(key, updated.formats):
-            detail = f'"compatibilities" has "{key}", but "formats" does not'
-            raise CapabilityError(_SUBJECT, error_detail=detail)
 
 
 def _is_listed(key: str, formats: tuple[str, ...]) -> bool:

@@ -91,7 +91,9 @@ def changes_between(
                 _note_child(touched, state)
                 _note_deprecation(touched[xid], {}, state.attributes)
             case Entity() if old is not None and old.digest != state.digest:
-                _note_update(touched, old, state, model)
+                prefix = "meta." if state.kind == "resource" else ""
+                touched[xid].names |= {prefix + name for name in _differences(old, state, model)}
+                _note_deprecation(touched[xid], old.attributes, state.attributes)
     _note_default_versions(touched, before, after, model)
     changes = (_change(xid, before, after, touched[xid]) for xid in {*after, *touched})
     return sorted(filter(None, changes), key=lambda change: (depth(change.xid), change.xid))
@@ -109,13 +111,6 @@ def _note_child(touched: dict[str, _Touched], child: Entity | Tombstone) -> None
         f"{prefix}epoch",
         f"{prefix}modifiedat",
     }
-
-
-def _note_update(touched: dict[str, _Touched], old: Entity, new: Entity, model: Model) -> None:
-    note = touched[new.xid]
-    prefix = "meta." if new.kind == "resource" else ""
-    note.names |= {prefix + name for name in _differences(old, new, model)}
-    _note_deprecation(note, old.attributes, new.attributes)
 
 
 def _note_deprecation(note: _Touched, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -178,12 +173,9 @@ def _shown(version: Entity | None, model: Model) -> set[str]:
 
 def _differences(old: Entity, new: Entity, model: Model) -> set[str]:
     names = _different_keys(old.attributes, new.attributes)
-    if old.epoch != new.epoch:
-        names.add("epoch")
-    if old.modifiedat != new.modifiedat:
-        names.add("modifiedat")
-    if old.createdat != new.createdat:
-        names.add("createdat")
+    for name in ("epoch", "modifiedat", "createdat"):
+        if getattr(old, name) != getattr(new, name):
+            names.add(name)
     if old.authority != new.authority:
         names |= {"authority", "origin"}
     if old.document_sha256 != new.document_sha256:

@@ -88,6 +88,10 @@ class Clause:
     def at(self, depth: int) -> list[FilterExpression]:
         return [e for e in self.expressions if e.depth == depth]
 
+    def text_below(self, depth: int) -> str:
+        """The text of the clause for the URL of the collection `depth` steps down the chain."""
+        return ",".join(e.text_below(depth) for e in self.expressions if e.depth >= depth)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
@@ -99,11 +103,6 @@ class Filters:
     def is_plain(self) -> bool:
         """Whether the only clause is about the entities themselves."""
         return len(self.clauses) == 1 and not self.clauses[0].chain
-
-
-def text_below(clause: Clause, depth: int) -> str:
-    """The text of a clause for the URL of the collection `depth` steps down the chain."""
-    return ",".join(e.text_below(depth) for e in clause.expressions if e.depth >= depth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,19 +290,15 @@ def parse_sort(
         if text[end:] not in ("", "=asc", "=desc"):
             raise ValueError('only "=asc" or "=desc" may follow the attribute')
         reference = resolve(place, steps)
-        _check_sortable(reference)
+        if reference.chain:
+            raise ValueError("it leads into another collection")
+        if any(isinstance(step, Every) for step in reference.steps):
+            raise ValueError("it names more than one value")
+        if reference.type not in {*SCALARS, ANY}:
+            raise ValueError("it names no scalar attribute")
     except ValueError as error:
         raise BadSort(subject, value=_quotable(text), error_detail=str(error)) from error
     return Sort(reference=reference, is_descending=text[end:] == "=desc")
-
-
-def _check_sortable(reference: AttributeReference) -> None:
-    if reference.chain:
-        raise ValueError("it leads into another collection")
-    if any(isinstance(step, Every) for step in reference.steps):
-        raise ValueError("it names more than one value")
-    if reference.type not in {*SCALARS, ANY}:
-        raise ValueError("it names no scalar attribute")
 
 
 def _is_storable(text: str) -> bool:

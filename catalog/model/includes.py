@@ -134,20 +134,17 @@ class _Resolution:
             raise broken(reference, "it includes itself")
         if len(chain) >= MAX_CHAIN:
             raise broken(reference, f"more than {MAX_CHAIN} documents include each other")
-        if target.document not in self.documents:
-            self._miss(target.document, reference)
+        if address not in self.documents:
+            if not (self.can_fetch and urlsplit(address).scheme):
+                raise broken(reference, "it cannot be fetched; only an absolute URL can")
+            self.missing[address] = None
+            if len(self.documents) + len(self.missing) > MAX_DOCUMENTS + 1:
+                raise broken(reference, f"more than {MAX_DOCUMENTS} documents are included")
             return {}
-        found = _at(self.documents[target.document], target.pointer, reference)
+        found = _at(self.documents[address], target.pointer, reference)
         if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
             raise broken(reference, "only an object can be included")
         return self.members(found, target, (*chain, target), depth)
-
-    def _miss(self, address: str, reference: str) -> None:
-        if not (self.can_fetch and urlsplit(address).scheme):
-            raise broken(reference, "it cannot be fetched; only an absolute URL can")
-        self.missing[address] = None
-        if len(self.documents) + len(self.missing) > MAX_DOCUMENTS + 1:
-            raise broken(reference, f"more than {MAX_DOCUMENTS} documents are included")
 
     def _spend(self, spot: _Spot) -> _Spot:
         # Nested includes can multiply, so that a budget for the whole resolution bounds the work.

@@ -354,7 +354,12 @@ class Interaction:
         for id, body in self._entries(f"{parent}/{plural}".replace("//", "/"), collection):
             xid = parent.child(plural, id)
             _check_id(xid, id)
-            _match_id(model, xid, body)
+            singular = "version" if xid.vid else model.singular_of(xid)
+            given = body.get(f"{singular}id")
+            if given not in (None, id):
+                raise MismatchedId(
+                    str(xid), singular=singular, invalid_id=str(given), expected_id=id
+                )
             epoch = None if "epoch" in self.ignore else _epoch_to_delete(xid, body)
             self.deletes.append(Delete(xid=xid, epoch=epoch, must_exist=False))
 
@@ -374,14 +379,10 @@ class Interaction:
             self.groups.append(GroupUpsert(xid=xid, body=None))
 
 
-def _of_resources_only(kind: ResourceType) -> set[str]:
-    """The attributes that a resource shows beside the attributes of the default version."""
-    return kind.resourceattributes.keys() - kind.attributes.keys()
-
-
 def _refuse_parts_of_resources(xid: Xid, body: Body, kind: ResourceType) -> None:
     """Refuse, rather than ignore, attributes of the resource in a version."""
-    for name in sorted(_of_resources_only(kind) & body.keys()):
+    of_resources_only = kind.resourceattributes.keys() - kind.attributes.keys()
+    for name in sorted(of_resources_only & body.keys()):
         if body[name] is not None:
             raise _invalid(xid, name, "it is the resource's, not a version's")
 
@@ -414,13 +415,6 @@ def _resource_type(model: Model, xid: Xid) -> ResourceType:
     if kind is None:
         raise UnknownResourceType(str(xid), group=xid.groups, name=xid.resources)
     return kind
-
-
-def _match_id(model: Model, xid: Xid, body: Body) -> None:
-    singular = "version" if xid.vid else model.singular_of(xid)
-    given = body.get(f"{singular}id")
-    if given is not None and given != xid.id:
-        raise MismatchedId(str(xid), singular=singular, invalid_id=str(given), expected_id=xid.id)
 
 
 def _epoch_to_delete(xid: Xid, body: Body) -> int | None:

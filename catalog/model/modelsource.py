@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from catalog.model.attributes import fault_in_json
 from catalog.model.attributesource import (
     AttributeLevel,
     as_mapping,
@@ -25,7 +24,7 @@ from catalog.model.attributesource import (
     read_level,
 )
 from catalog.model.constraints import check_constraints_defined
-from catalog.model.scalars import MAX_INTEGER, SCALAR_CHECKS, check_reference
+from catalog.model.scalars import MAX_INTEGER, SCALAR_CHECKS, check_reference, fault_in_json
 from catalog.model.schema import (
     EXTENDED_NAME,
     RESERVED_GROUP_NAMES,
@@ -193,7 +192,10 @@ def read_about(
     about = {name: definition[name] for name in aspects if definition.get(name) is not None}
     for name, value in about.items():
         if name == "labels":
-            _check_labels(value, where)
+            for key, label in as_mapping(value, f"{where}.labels").items():
+                if not EXTENDED_NAME.fullmatch(key) or not isinstance(label, str):
+                    rule = f'"{key}" must be a valid key, and its value a string'
+                    raise broken(f"{where}.labels", rule)
             continue
         with breaks(f"{where}.{name}"):
             SCALAR_CHECKS[ABOUT[name]](value)
@@ -202,33 +204,21 @@ def read_about(
     return about
 
 
-def _check_labels(labels: Any, where: str) -> None:
-    for key, value in as_mapping(labels, f"{where}.labels").items():
-        if not EXTENDED_NAME.fullmatch(key) or not isinstance(value, str):
-            raise broken(f"{where}.labels", f'"{key}" must be a valid key, and its value a string')
-
-
 _OF_GROUPS = ("plural", "singular", "attributes", "resources", "ximportresources", "constraints")
 _ABOUT_THE_MODEL = ("description", "documentation", "labels")
 
 
-def load_model(source: Mapping[str, Any], resolved: Mapping[str, Any] | None = None) -> Model:
-    """Build the model that a modelsource document defines.
+def load_model(source: Mapping[str, Any]) -> Model:
+    """Build the model that a modelsource document without includes defines.
 
     Attributes of the standard are added; a definition in the source may narrow an attribute of the
     standard (core/model.md, "Creating or Updating the Registry Model").
 
-    Args:
-        source: the document as given, kept as `Model.source`.
-        resolved: the document with resolved includes (`catalog.model.includes`), or `None` without
-            includes; the model is built from `resolved` if given.
-
     Raises:
         ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
     """
-    given = as_mapping(source, "the model")
-    document = given if resolved is None else as_mapping(resolved, "the model")
-    if fault := fault_in_json(given) or fault_in_json(document):
+    document = as_mapping(source, "the model")
+    if fault := fault_in_json(document):
         raise broken("the model", fault)
     check_aspects(document, "the model", {"$schema", "attributes", "groups"}, _ABOUT_THE_MODEL)
     if not isinstance(document.get("$schema", ""), str):
@@ -243,7 +233,7 @@ def load_model(source: Mapping[str, Any], resolved: Mapping[str, Any] | None = N
             kept=(*KEPT_TIMES, *REGISTRY_KEPT),
         ),
         groups=groups,
-        source=dict(given),
+        source=dict(document),
         about=read_about(document, "the model", _ABOUT_THE_MODEL),
     )
     check_references(model)

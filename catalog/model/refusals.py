@@ -77,14 +77,7 @@ class Refusals:
         """
         window = self._windows.get(kind)
         if window is None and len(self._windows) >= self._most:
-            kind = RefusalKind(
-                source="",
-                caller=("others", "", ""),
-                method="",
-                route="",
-                status=kind.status,
-                reason=kind.reason,
-            )
+            kind = replace(kind, source="", caller=("others", "", ""), method="", route="")
             describe = _others
             window = self._windows.get(kind)
         if window is None:

@@ -239,7 +239,13 @@ def _condition(text: str) -> tuple[str, str]:
 
 def values_of(claims: Mapping[str, Any], name: str) -> Iterator[str]:
     """The values of a claim that conditions compare."""
-    return _values(name, _claim(claims, name))
+    claim = _claim(claims, name)
+    if isinstance(claim, bool):
+        yield str(claim).lower()
+    elif isinstance(claim, str):
+        yield from claim.split() if name in _SPACED else (claim,)
+    elif isinstance(claim, list | tuple):
+        yield from (each for each in claim if isinstance(each, str))
 
 
 def _has(claims: Mapping[str, Any], name: str, wanted: str) -> bool:
@@ -256,15 +262,6 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
             return None
         found = found.get(part)
     return found
-
-
-def _values(name: str, claim: Any) -> Iterator[str]:
-    if isinstance(claim, bool):
-        yield str(claim).lower()
-    elif isinstance(claim, str):
-        yield from claim.split() if name in _SPACED else (claim,)
-    elif isinstance(claim, list | tuple):
-        yield from (each for each in claim if isinstance(each, str))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Checks scalar values of each type and returns the stored form.
+"""Checks scalar values of each type and returns the stored form, and finds faults in JSON.
 
 Source: core/spec.md, "Attributes and Extensions".
 """
@@ -13,6 +13,9 @@ from typing import Any
 from catalog.model.schema import Attribute, Model
 from catalog.model.timestamps import normal_time
 from catalog.model.xid import Xid
+
+MAX_DEPTH = 64
+TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 
 MAX_INTEGER = 2**53 - 1
 
@@ -50,6 +53,30 @@ def fault_in_number(number: float) -> str:
     if -MAX_INTEGER <= number <= MAX_INTEGER:
         return ""
     return "it is outside the integers that JSON carries exactly"
+
+
+def fault_in_json(value: Any, depth: int = 0) -> str:
+    """The fault of `value` as I-JSON, `depth` levels down; empty for a valid value."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return ""
+    if kind is str:
+        return fault_in_text(value)
+    if kind is int or kind is float:
+        return fault_in_number(value)
+    if kind is dict or kind is list:
+        if depth >= MAX_DEPTH:
+            return TOO_DEEP
+        for name in value if kind is dict else ():
+            fault = fault_in_text(name) if type(name) is str else "a name is not a string"
+            if fault:
+                return fault
+        for item in value.values() if kind is dict else value:
+            fault = fault_in_json(item, depth + 1)
+            if fault:
+                return fault
+        return ""
+    return f"{kind.__name__} is not a JSON type"
 
 
 # Each check takes a value and returns the stored form, or raises ValueError with the reason.

@@ -70,24 +70,15 @@ def circle(ancestors: Mapping[str, str]) -> list[str]:
     return []
 
 
-def _by_creation(version: Lineage) -> tuple[datetime, str, str]:
-    return version.createdat, version.vid.lower(), version.vid
-
-
-def _by_modification(version: Lineage) -> tuple[datetime, str, str]:
-    return version.modifiedat, version.vid.lower(), version.vid
-
-
-def _by_precedence(version: Lineage) -> tuple[bool, semver.Version, str, str]:
+def _precedence(vid: str) -> tuple[bool, semver.Version]:
     """Ids that are no semantic versions come first; build metadata has no precedence."""
-    is_valid = is_semantic(version.vid)
-    precedence = semver.Version.parse(version.vid) if is_valid else semver.Version(0)
-    return is_valid, precedence, version.vid.lower(), version.vid
+    is_valid = is_semantic(vid)
+    return is_valid, semver.Version.parse(vid) if is_valid else semver.Version(0)
 
 
 _ORDERS: Mapping[str, Callable[[Lineage], Any]] = {
-    "manual": _by_creation,
-    "createdat": _by_creation,
-    "modifiedat": _by_modification,
-    "semver": _by_precedence,
+    "manual": lambda version: (version.createdat, version.vid.lower(), version.vid),
+    "createdat": lambda version: (version.createdat, version.vid.lower(), version.vid),
+    "modifiedat": lambda version: (version.modifiedat, version.vid.lower(), version.vid),
+    "semver": lambda version: (*_precedence(version.vid), version.vid.lower(), version.vid),
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from catalog.model.filter import EXCLUDE_ALL, Clause, text_below
+from catalog.model.filter import EXCLUDE_ALL, Clause
 
 # Characters that a query may hold unencoded (RFC 3986, 3.4), without `+` and `&`.
 _PLAIN = "=,.*!:/'@~()"
@@ -89,7 +89,7 @@ class Visible:
             return [EXCLUDE_ALL]
         depth = (segments_of(collection) - self.depth + 1) // 2
         return [
-            text_below(clause, depth) for clause, reached in self._reached if collection in reached
+            clause.text_below(depth) for clause, reached in self._reached if collection in reached
         ]
 
     def _is_whole(self, path: str) -> bool:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from catalog.model.attributes import MAX_ENTITY_BYTES, PROVENANCE
-from catalog.model.attributetypes import find_type_fault
+from catalog.model.attributes import MAX_ENTITY_BYTES, PROVENANCE, find_type_fault
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.errors import MalformedXref
 from catalog.model.schema import STRICT_NAME, Attribute, GroupType, Model

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.model.attributes import check_attributes
-from catalog.model.attributetypes import find_type_fault
+from catalog.model.attributes import check_attributes, find_type_fault
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.schema import Model
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from catalog.model.configuration import model_of
 from catalog.model.errors import ModelError
 from catalog.model.includes import MAX_CHAIN, MAX_DOCUMENTS, resolve_includes
 from catalog.model.modelsource import load_model
@@ -189,7 +190,7 @@ async def test_nesting_is_bounded() -> None:
 
 async def test_a_model_keeps_its_source_and_is_built_from_what_is_resolved() -> None:
     source = {"attributes": {"$include": "a", "mine": {"type": "integer"}}}
-    model = load_model(source, await resolved(source, a={"theirs": TEXT, "mine": TEXT}))
+    model = model_of(source, await resolved(source, a={"theirs": TEXT, "mine": TEXT}))
     assert model.source == source
     assert (model.attributes["theirs"].type, model.attributes["mine"].type) == ("string", "integer")
     assert "$include" not in model.expanded()["attributes"]

@@ -16,8 +16,8 @@ from catalog.dialects.discovery.attributechecks import faults
 from catalog.dialects.discovery.operations import Put, Remove
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service_id
-from catalog.model.attributes import fault_in_json
 from catalog.model.errors import BadFlag, ParsingData, with_violations
+from catalog.model.scalars import fault_in_json
 
 # Epochs count on from an imported epoch, and must stay exact in JSON. Catalogs that follow the
 # node refuse an epoch that leaps by much more.

@@ -87,12 +87,13 @@ def rewrite_default_version(part: DocumentPart) -> None:
     if versions is None or not versions.members:
         return
     part.drop("defaultversionurl", _META)
-    if (id := part.members.get("defaultversionid")) is not None:
-        _move_default(part, versions, id)
+    if part.members.get("defaultversionid") is not None:
+        _move_default(part, versions)
     default = versions.inside(_default_id(part, versions))
     if default is None:
         return
-    _move_kept(part, default)
+    if (kept := part.members.pop(OLDER, None)) is not None:
+        default.members[OLDER] = _merged(kept, default.members.get(OLDER))
     # `older` keeps members that are left out below in the version that the members describe.
     default.entity = part.entity = default
     for name in [name for name in part.members if name not in _ASSIGNED]:
@@ -101,7 +102,9 @@ def rewrite_default_version(part: DocumentPart) -> None:
 
 
 def _move_own(part: DocumentPart, default: DocumentPart, name: str, *, is_only: bool) -> None:
-    if name in default.members or _is_second_document(name, default):
+    # A version has a single document, whatever the name of the attribute.
+    documents = DOCUMENT_ATTRIBUTES if name in DOCUMENT_ATTRIBUTES else {name}
+    if not documents.isdisjoint(default.members):
         part.leave_out(name, "its default version has another")
     elif name not in _TIMES or is_only:
         part.move(name, default, name, _OWN)
@@ -111,7 +114,7 @@ def _move_own(part: DocumentPart, default: DocumentPart, name: str, *, is_only: 
         part.move(name, meta, name, _OWN_TIMES)
 
 
-def _move_default(part: DocumentPart, versions: DocumentPart, id: object) -> None:
+def _move_default(part: DocumentPart, versions: DocumentPart) -> None:
     if len(versions.members) == 1 and not part.members.get("defaultversionsticky"):
         part.drop("defaultversionid", _ONLY)
         part.drop("defaultversionsticky", _ONLY)
@@ -146,22 +149,10 @@ def _follow_numbers(versions: DocumentPart) -> None:
                 version.set("ancestorid", id, _NUMBERS)
 
 
-def _move_kept(part: DocumentPart, default: DocumentPart) -> None:
-    """Move the extension `older` of the resource to the default version."""
-    kept = part.members.pop(OLDER, None)
-    if kept is not None:
-        default.members[OLDER] = _merged(kept, default.members.get(OLDER))
-
-
 def _merged(older: object, own: object) -> object:
     if isinstance(older, dict) and isinstance(own, dict):
         return {**older, **{name: _merged(older.get(name), value) for name, value in own.items()}}
     return older if own is None else own
-
-
-def _is_second_document(name: str, default: DocumentPart) -> bool:
-    """Whether an attribute is a document, and the default version has a document already."""
-    return name in DOCUMENT_ATTRIBUTES and not DOCUMENT_ATTRIBUTES.isdisjoint(default.members)
 
 
 def rewrite_message(part: DocumentPart, key: str) -> None:
