@@ -23,9 +23,9 @@ from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.client import Client
 from catalog.operations.subscriptions import NewSubscription, SubscriptionConfig
-from catalog.subscriptions.sinks.kafkasink import KafkaConnections, KafkaSink
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.sink import Delivered
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, Sink
 from tests.brokers.kafka import KafkaBroker, running_kafka
 from tests.sinks.opened import OPEN, subscription_to
 
@@ -74,19 +74,18 @@ def _events(count: int) -> list[OutgoingEvent]:
 
 
 async def _sink(broker: KafkaBroker, count: int) -> float:
-    connections = KafkaConnections(OPEN)
-    sink = connections.open(subscription_to("KAFKA", f"kafka://{broker.address}/sink"))
     events = _events(count)
-    await _send(sink, _events(1))
-    started = time.perf_counter()
-    for first in range(0, count, sink.most_events):
-        await _send(sink, events[first : first + sink.most_events])
-    seconds = time.perf_counter() - started
-    await connections.close()
+    async with Sinks(OPEN) as sinks:
+        sink = sinks.open(subscription_to("KAFKA", f"kafka://{broker.address}/sink"))
+        await _send(sink, _events(1))
+        started = time.perf_counter()
+        for first in range(0, count, sink.most_events):
+            await _send(sink, events[first : first + sink.most_events])
+        seconds = time.perf_counter() - started
     return count / seconds
 
 
-async def _send(sink: KafkaSink, events: Sequence[OutgoingEvent]) -> None:
+async def _send(sink: Sink, events: Sequence[OutgoingEvent]) -> None:
     answers = await sink.send(events)
     if not isinstance(answers[-1], Delivered):
         raise RuntimeError(f"the broker did not take an event: {answers[-1]}")

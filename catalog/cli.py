@@ -237,12 +237,11 @@ def _node(
 ) -> Coroutine[Any, Any, None]:
     """A node with all routes and loops, or only the part that a member runs."""
     from catalog import dialects
-    from catalog.monitoring.loopdelay import run_loop_delay
-    from catalog.monitoring.routes import routes as monitoring_routes
+    from catalog.monitoring.health import routes as monitoring_routes
+    from catalog.monitoring.health import run_loop_delay
     from catalog.node.noderuntime import run_node
-    from catalog.subscriptions.delivery.deliveryretention import run_delivery_retention
     from catalog.subscriptions.delivery.dispatcher import run_deliveries
-    from catalog.subscriptions.delivery.logretention import run_log_retention
+    from catalog.subscriptions.delivery.retention import run_delivery_retention, run_log_retention
     from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links

@@ -14,7 +14,7 @@ from catalog.api.openapi import describe
 from catalog.context import OFFERED_HERE
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from replication.routes import routes as replication_routes
 
 FILE = Path(__file__).parents[1] / "docs/openapi.json"

@@ -19,7 +19,7 @@ from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.requesttarget import answer_options, methods_of_route
 from catalog.api.validate import post_message
-from catalog.audit.auditrequests import routes as audit
+from catalog.audit.auditlog import routes as audit
 from catalog.audit.audittrail import note_last_refused
 from catalog.context import CONTEXT, SHARED, SharedState
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
@@ -33,7 +33,7 @@ from catalog.model.errors import ActionNotSupported
 from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation
 from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
-from catalog.subscriptions.routes import routes as subscriptions
+from catalog.subscriptions.requests import routes as subscriptions
 from catalog.web.admit import renew
 from catalog.web.door import Door
 from catalog.web.finish import finish

@@ -37,8 +37,8 @@ from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 from catalog.operations.operation import LINES, Operation
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswer
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
+from catalog.subscriptions.sinks.sink import DeliveryProtocol
 
 _TEMPLATE = "#/components/schemas/{model}"
 _LINES: Json = {

@@ -1,57 +1,28 @@
-"""Reads the audit, and drops the oldest rows, by age and by the number of each caller."""
+"""Reads the audit, for `/audit` and for events, and drops the oldest rows."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import web
 
 from catalog.config import Settings
-from catalog.context import Context
-from catalog.model.errors import ServerBusy
+from catalog.context import CONTEXT, Context
+from catalog.http.flags import page_limit
+from catalog.http.route import Route, model_response
+from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.timestamps import format_time
+from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditEntry, AuditQuery
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.clockpoints import aged
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import take_over
 from catalog.store.queries import Queries
-
-_PAUSE_SECONDS = 60.0
-_SHORT_PAUSE_SECONDS = 0.1
-# Large, since each batch beyond the bound counts the rows of every caller again.
-_BATCH = 10_000
-# Refused clients can cause rows at will, so a separate bound keeps them from displacing the rows
-# about writes.
-MOST_REFUSED = 100_000
-
-
-async def run_audit_retention(context: Context) -> None:
-    """Drop surplus rows for ever, in one process of the node at a time."""
-    while True:
-        try:
-            dropped = await drop_once(context.database, context.settings)
-        except (ServerBusy, TimeoutError):
-            await context.database.recovered()
-        else:
-            await asyncio.sleep(_SHORT_PAUSE_SECONDS if dropped >= _BATCH else _PAUSE_SECONDS)
-
-
-async def drop_once(
-    database: Database, settings: Settings, *, most_refused: int = MOST_REFUSED
-) -> int:
-    """Drop a batch, unless a concurrent process does so; return the number of dropped rows."""
-    async with (
-        database.acquire() as connection,
-        take_over(connection, "audit retention") as is_alone,
-    ):
-        if not is_alone:
-            return 0
-        before = (await aged(connection, timedelta(days=settings.audit_days))).at
-        most = settings.audit_entries
-        return await drop_oldest_of_audit(connection, before, most, most_refused, limit=_BATCH)
-
 
 AUDIT_TYPES = "concord.audit."
 """The prefix of the types of events about rows of the audit."""
@@ -62,23 +33,48 @@ _queries = Queries("auditlog")
 _OPTIONAL = ("address", "agent", "method", "path")
 _OF_DONE = ("interaction", "changed")
 _OF_REFUSED = ("status", "reason", "attempts")
+_PLACES = ("after", "before", "limit")
+_END = Position.end_of(2**63 - 1)
+_PAUSE_SECONDS = 60.0
+_SHORT_PAUSE_SECONDS = 0.1
+# Large, since each batch beyond the bound counts the rows of every caller again.
+_BATCH = 10_000
+# Refused clients can cause rows at will, so a separate bound keeps them from displacing the rows
+# about writes.
+MOST_REFUSED = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
-    """The conditions that rows have to meet; a member `None` is no condition.
+async def read_audit(request: web.Request, query: AuditQuery) -> web.Response:
+    """Read the audit in pages, the newest entries first, or with `after` the oldest first."""
+    limit = page_limit(request, query.limit)
+    after, before = (_position(request, name) for name in ("after", "before"))
+    async with request[CONTEXT].database.acquire() as connection:
+        if after is None:
+            place = before or _END
+            found = await _read(connection, _queries.before, place, query, limit + 1)
+        else:
+            found = await _read(connection, _queries.after, after, query, limit + 1)
+    entries = [AuditEntry.model_validate(entry.shown) for entry in found[:limit]]
+    headers = {}
+    if len(found) > limit:
+        # The next page is under the same conditions.
+        kept = {name: value for name, value in request.query.items() if name not in _PLACES}
+        name = "before" if after is None else "after"
+        following = urlencode({**kept, "limit": limit, name: entries[-1].sequence})
+        headers["Link"] = f"<{request[CONTEXT].base_url(request)}/audit?{following}>;rel=next"
+    return model_response(AuditEntries(audit=entries), headers=headers)
 
-    Args:
-        identity: a name, a kind, or both as `KIND:NAME`.
-        path: the beginning of the path of the request or of a target.
-    """
 
-    since: datetime | None = None
-    until: datetime | None = None
-    identity: str | None = None
-    path: str | None = None
-    interaction: str | None = None
-    outcome: str | None = None
+def _position(request: web.Request, name: str) -> Position | None:
+    text = request.query.get(name)
+    try:
+        return None if text is None else Position.parse(text)
+    except ValueError as error:
+        fault = f'"{name}" needs to be the sequence of an entry'
+        raise BadRequest(request.path, error_detail=fault) from error
+
+
+routes: Sequence[Route] = (Route(READ_AUDIT, read_audit),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,28 +88,6 @@ class AuditRow:
     shown: Mapping[str, Any]
 
 
-async def read_newest_first(
-    connection: Connection, wanted: AuditFilter, before: Position, limit: int
-) -> list[AuditRow]:
-    """Up to `limit` rows before a position, newest first."""
-    rows = await connection.fetch(
-        _queries.before, before.txid, before.seq, *_columns(wanted, limit)
-    )
-    return [_entry(row) for row in rows]
-
-
-async def read_oldest_first(
-    connection: Connection, wanted: AuditFilter, after: Position, limit: int
-) -> list[AuditRow]:
-    """Up to `limit` rows after a position, in the order of the log.
-
-    The query returns a row only when no earlier row can appear later, so the position of the last
-    row is a cursor that skips no row.
-    """
-    rows = await connection.fetch(_queries.after, after.txid, after.seq, *_columns(wanted, limit))
-    return [_entry(row) for row in rows]
-
-
 async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditRow]:
     """Up to `limit` rows after a position, in the order of the log, without conditions.
 
@@ -124,33 +98,22 @@ async def read_audit_log(connection: Connection, after: Position, limit: int) ->
     begin = Position(row["txid"], row["seq"])
     if after < begin:
         raise ChangesDropped(begin)
-    return await read_oldest_first(connection, AuditFilter(), after, limit)
+    return await _read(connection, _queries.after, after, AuditQuery(), limit)
 
 
-async def drop_oldest_of_audit(
-    connection: Connection, before: datetime, most: int, most_refused: int, *, limit: int
-) -> int:
-    """Delete the oldest rows by age and by number; return the number of deleted rows.
+async def _read(
+    connection: Connection, statement: str, place: Position, wanted: AuditQuery, limit: int
+) -> list[AuditRow]:
+    """Up to `limit` rows before a position, newest first, or after a position, oldest first.
 
-    Deletes up to `limit` rows from before a time, up to `limit` rows about writes beyond `most`,
-    and up to `limit` rows about refusals beyond `most_refused`. A caller with fewer rows than an
-    equal share of a bound loses no rows to callers with more rows.
+    The statement `after` returns a row only when no earlier row can appear later, so the position
+    of the last row is a cursor that skips no row.
     """
-    rows = await connection.fetch(_queries.old, before, limit)
-    for outcome, bound in (("done", most), ("refused", most_refused)):
-        if await connection.fetchval(_queries.has_more, outcome, bound):
-            rows += await connection.fetch(_queries.surplus, outcome, bound, limit)
-    if not rows:
-        return 0
-    txids, seqs = [row["txid"] for row in rows], [row["seq"] for row in rows]
-    return int(await connection.fetchval(_queries.drop, txids, seqs))
-
-
-def _columns(wanted: AuditFilter, limit: int) -> tuple[Any, ...]:
-    return (
-        *(wanted.since, wanted.until, wanted.identity, wanted.path),
-        *(wanted.interaction, wanted.outcome, limit),
+    about = wanted.identity, wanted.path, wanted.interaction, wanted.outcome
+    rows = await connection.fetch(
+        statement, place.txid, place.seq, wanted.since, wanted.until, *about, limit
     )
+    return [_entry(row) for row in rows]
 
 
 def _entry(row: Mapping[str, Any]) -> AuditRow:
@@ -167,14 +130,48 @@ def _entry(row: Mapping[str, Any]) -> AuditRow:
         shown |= {name: row[name] for name in _OF_REFUSED}
     else:
         shown |= {name: row[name] for name in _OF_DONE if row[name] is not None}
-        shown["targets"] = _targets(row["targets"], row["actions"])
+        targets, actions = row["targets"], row["actions"]
+        shown["targets"] = [
+            {"path": target} if actions is None else {"path": target, "action": actions[number]}
+            for number, target in enumerate(targets)
+        ]
     return AuditRow(
         position=position, at=row["at"], outcome=row["outcome"], path=row["path"], shown=shown
     )
 
 
-def _targets(targets: list[str], actions: list[str] | None) -> list[dict[str, str]]:
-    if actions is None:
-        return [{"path": target} for target in targets]
-    pairs = zip(targets, actions, strict=True)
-    return [{"path": target, "action": action} for target, action in pairs]
+async def run_audit_retention(context: Context) -> None:
+    """Drop surplus rows for ever, in one process of the node at a time."""
+    while True:
+        try:
+            dropped = await drop_once(context.database, context.settings)
+        except (ServerBusy, TimeoutError):
+            await context.database.recovered()
+        else:
+            await asyncio.sleep(_SHORT_PAUSE_SECONDS if dropped >= _BATCH else _PAUSE_SECONDS)
+
+
+async def drop_once(
+    database: Database, settings: Settings, *, most_refused: int = MOST_REFUSED
+) -> int:
+    """Drop the oldest rows, unless a concurrent process does so; return the number of dropped rows.
+
+    Drops up to a batch of rows by age, a batch of rows about writes beyond the number to keep, and
+    a batch of rows about refusals beyond `most_refused`. A caller with fewer rows than an equal
+    share of a bound loses no rows to callers with more rows.
+    """
+    async with (
+        database.acquire() as connection,
+        take_over(connection, "audit retention") as is_alone,
+    ):
+        if not is_alone:
+            return 0
+        before = (await aged(connection, timedelta(days=settings.audit_days))).at
+        rows = await connection.fetch(_queries.old, before, _BATCH)
+        for outcome, bound in (("done", settings.audit_entries), ("refused", most_refused)):
+            if await connection.fetchval(_queries.has_more, outcome, bound):
+                rows += await connection.fetch(_queries.surplus, outcome, bound, _BATCH)
+        if not rows:
+            return 0
+        txids, seqs = [row["txid"] for row in rows], [row["seq"] for row in rows]
+        return int(await connection.fetchval(_queries.drop, txids, seqs))

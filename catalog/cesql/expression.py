@@ -12,9 +12,16 @@ from typing import Any, Final
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
 
 from catalog.cesql import operators
-from catalog.cesql.errors import EvaluationError, ParseError
-from catalog.cesql.functions import find_function
-from catalog.cesql.types import LEAST_INTEGER, MOST_INTEGER, Errors, Evaluate, Value
+from catalog.cesql.operators import find_function
+from catalog.cesql.types import (
+    LEAST_INTEGER,
+    MOST_INTEGER,
+    Errors,
+    Evaluate,
+    EvaluationError,
+    ParseError,
+    Value,
+)
 
 MOST_CHARACTERS: Final = 4096
 MOST_DEPTH: Final = 200

@@ -1,4 +1,4 @@
-"""The operators, as functions that combine evaluations into one evaluation (cesql/spec.md 3.4).
+"""The operators and functions, which combine evaluations into one (cesql/spec.md 3.4 and 3.5).
 
 An operator whose operands have an error returns the zero value of the type of the operator. The
 conformance tests demand the zero value, and an evaluation does little work after an error
@@ -10,14 +10,15 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from catalog.cesql.errors import EvaluationError
-from catalog.cesql.functions import find_function
 from catalog.cesql.types import (
     CASTS,
+    MOST_INTEGER,
     Errors,
     Evaluate,
+    EvaluationError,
     Value,
     in_range,
     to_boolean,
@@ -26,26 +27,106 @@ from catalog.cesql.types import (
     value_of,
 )
 
-_PARTS = re.compile(r"\\[%_]|[%_]|[^\\%_]+|\\")
+# The white space of Unicode. `str.strip()` without an argument also removes control characters.
+_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_CHARACTERS = re.compile(r"\\[%_]|.", re.DOTALL)
 
 
-class _Segment:
-    """The part of a pattern between two `%`: literal characters and wildcards for one character."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function for one number of arguments, or for a least number.
 
-    def __init__(self) -> None:
-        self.length = 0
-        self._expression = ""
+    Args:
+        compute: takes the arguments, cast to the types of the parameters, and the list of errors.
+        parameters: the types of the first arguments.
+        rest: the type of further arguments; `None` if the function takes no further arguments.
+        zero: the zero value of the type of the result.
+    """
 
-    def add(self, literal: str) -> None:
-        self.length += len(literal)
-        self._expression += re.escape(literal)
+    compute: Callable[..., Value]
+    parameters: tuple[type, ...]
+    rest: type | None = None
+    zero: Value = ""
 
-    def add_any(self) -> None:
-        self.length += 1
-        self._expression += "."
+    def takes(self, count: int) -> bool:
+        """Whether a call may have `count` arguments."""
+        fixed = len(self.parameters)
+        return count == fixed or (self.rest is not None and count > fixed)
 
-    def compiled(self) -> re.Pattern[str]:
-        return re.compile(self._expression, re.DOTALL)
+    def type_of(self, number: int) -> type:
+        """The type of the argument with a number, from 0."""
+        if number < len(self.parameters):
+            return self.parameters[number]
+        return self.rest or str
+
+
+def _left(text: str, length: int, errors: Errors) -> str:
+    if length < 0:
+        errors.append(EvaluationError("functionEvaluation", "LEFT of less than 0 characters"))
+        return text
+    return text[:length]
+
+
+def _right(text: str, length: int, errors: Errors) -> str:
+    if length < 0:
+        errors.append(EvaluationError("functionEvaluation", "RIGHT of less than 0 characters"))
+        return text
+    return text[max(len(text) - length, 0) :]
+
+
+def _substring(text: str, position: int, *length_and_errors: Any) -> str:
+    *lengths, errors = length_and_errors
+    length = lengths[0] if lengths else len(text)
+    if abs(position) > len(text) or length < 0:
+        detail = f"SUBSTRING of {len(text)} characters at {position}"
+        errors.append(EvaluationError("functionEvaluation", detail))
+        return ""
+    if position == 0:
+        return ""
+    begin = position - 1 if position > 0 else len(text) + position
+    return text[begin : begin + length]
+
+
+def _absolute(number: int, errors: Errors) -> int:
+    if abs(number) <= MOST_INTEGER:
+        return abs(number)
+    errors.append(EvaluationError("math", "the absolute value needs more than 32 bits"))
+    return MOST_INTEGER
+
+
+FUNCTIONS: Mapping[str, tuple[Function, ...]] = {
+    "ABS": (Function(compute=_absolute, parameters=(int,), zero=0),),
+    "BOOL": (Function(compute=to_boolean, parameters=(object,), zero=False),),
+    "CONCAT": (Function(compute=lambda *texts: "".join(texts[:-1]), parameters=(), rest=str),),
+    "CONCAT_WS": (
+        Function(
+            compute=lambda delimiter, *texts: delimiter.join(texts[:-1]),
+            parameters=(str,),
+            rest=str,
+        ),
+    ),
+    "INT": (Function(compute=to_integer, parameters=(object,), zero=0),),
+    "LEFT": (Function(compute=_left, parameters=(str, int)),),
+    "LENGTH": (Function(compute=lambda text, _: len(text), parameters=(str,), zero=0),),
+    "LOWER": (Function(compute=lambda text, _: text.lower(), parameters=(str,)),),
+    "RIGHT": (Function(compute=_right, parameters=(str, int)),),
+    "STRING": (Function(compute=to_text, parameters=(object,)),),
+    "SUBSTRING": (
+        Function(compute=_substring, parameters=(str, int)),
+        Function(compute=_substring, parameters=(str, int, int)),
+    ),
+    "TRIM": (Function(compute=lambda text, _: text.strip(_SPACE), parameters=(str,)),),
+    "UPPER": (Function(compute=lambda text, _: text.upper(), parameters=(str,)),),
+}
+"""The functions by name; `object` is the type of parameters that are not cast."""
+
+
+def find_function(name: str, count: int) -> Function | None:
+    """The function with a name that takes `count` arguments; `None` if it does not exist."""
+    return next((each for each in FUNCTIONS.get(name, ()) if each.takes(count)), None)
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
@@ -55,19 +136,18 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     goes from left to right, and searches for each segment once. A single regular expression would
     try every division of the text, of which there can be exponentially many.
     """
-    segments = [_Segment()]
-    for part in _PARTS.findall(pattern):
-        if part == "%":
-            segments.append(_Segment())
-        elif part == "_":
-            segments[-1].add_any()
+    # The parts between two `%`, each a list of expressions for one character.
+    segments: list[list[str]] = [[]]
+    for character in _CHARACTERS.findall(pattern):
+        if character == "%":
+            segments.append([])
         else:
-            segments[-1].add(part[1] if len(part) == 2 and part[0] == "\\" else part)
-    first, last = segments[0].compiled(), segments[-1].compiled()
+            segments[-1].append("." if character == "_" else re.escape(character[-1]))
+    expressions = [re.compile("".join(each), re.DOTALL) for each in segments]
+    first, last, length_of_last = expressions[0], expressions[-1], len(segments[-1])
     if len(segments) == 1:
         return lambda text: first.fullmatch(text) is not None
-    middle = [each.compiled() for each in segments[1:-1] if each.length]
-    length_of_last = segments[-1].length
+    middle = [each for each in expressions[1:-1] if each.pattern]
 
     def matches(text: str) -> bool:
         found = first.match(text)

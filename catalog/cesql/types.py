@@ -1,22 +1,45 @@
-"""The values of CloudEvents SQL, and the casts of values (cesql/spec.md 3.1 and 3.7)."""
+"""The values, casts and errors of CloudEvents SQL (cesql/spec.md 3.1, 3.7 and 3.3)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from catalog.cesql.errors import EvaluationError
-
+ErrorKind = Literal["cast", "functionEvaluation", "math", "missingAttribute", "missingFunction"]
 Value = bool | int | str
-Errors = list[EvaluationError]
 
 LEAST_INTEGER: Final = -(2**31)
 MOST_INTEGER: Final = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,64}")
 
 
+class ParseError(ValueError):
+    """A text is no expression, or an expression that is too large.
+
+    Args:
+        reason: a sentence for the author of the text.
+        line: the line of the fault, from 1.
+        column: the column of the fault, from 1.
+    """
+
+    def __init__(self, reason: str, *, line: int, column: int) -> None:
+        super().__init__(f"{reason} (line {line}, column {column})")
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationError:
+    """An error of an evaluation; the evaluation has a value nevertheless."""
+
+    kind: ErrorKind
+    detail: str
+
+
+Errors = list[EvaluationError]
 Evaluate = Callable[[Mapping[str, Any], Errors], Value]
 """Returns the value of an expression for the attributes of an event, and adds errors to a list."""
 

@@ -75,10 +75,8 @@ def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
 
 
 async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]:
-    from catalog.monitoring.databasechecks import DATABASE_CHECKS
     from catalog.monitoring.diagnosis import CheckedNode, examine
-    from catalog.monitoring.machinechecks import MACHINE_CHECKS
-    from catalog.monitoring.sinkchecks import SINK_CHECKS
+    from catalog.monitoring.nodechecks import DATABASE_CHECKS, MACHINE_CHECKS, SINK_CHECKS
 
     checks = [*DATABASE_CHECKS, *MACHINE_CHECKS, *more, *SINK_CHECKS]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ _SECONDS = 20.0
 _MOST_CONNECTIONS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """A finding of a check about a subject, with advice for a repair."""
 
@@ -48,30 +48,28 @@ class CheckedNode:
         # Checks run at once, and must not use up the connections that the server allows.
         self._free = asyncio.Semaphore(_MOST_CONNECTIONS)
 
-    def database(self) -> AbstractAsyncContextManager[Connection]:
+    @asynccontextmanager
+    async def server(self) -> AsyncIterator[Connection]:
+        """A connection to the database, whatever the schema.
+
+        Raises:
+            DatabaseUnusable
+        """
+        if self.dsn is None:
+            raise DatabaseUnusable("there is none yet")
+        async with self._free, connected(self.dsn) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[Connection]:
         """A connection to the database of a catalog of this version, without a migration.
 
         Raises:
             OfAnotherVersion
             DatabaseUnusable
         """
-        return self._connected(is_checked=True)
-
-    def server(self) -> AbstractAsyncContextManager[Connection]:
-        """A connection to the database, whatever the schema.
-
-        Raises:
-            DatabaseUnusable
-        """
-        return self._connected(is_checked=False)
-
-    @asynccontextmanager
-    async def _connected(self, *, is_checked: bool) -> AsyncIterator[Connection]:
-        if self.dsn is None:
-            raise DatabaseUnusable("there is none yet")
-        async with self._free, connected(self.dsn) as connection:
-            if is_checked:
-                await check_version(connection)
+        async with self.server() as connection:
+            await check_version(connection)
             yield connection
 
 
@@ -107,4 +105,4 @@ async def _make(checked: CheckedNode, check: Check, seconds: float) -> Sequence[
     # A defect in a check must not hide the findings of the remaining checks.
     except Exception as error:
         text, advice = f"the check itself failed: {described(error)}", ""
-    return [Diagnosis(subject=subject, level="error", text=text, advice=advice)]
+    return [Diagnosis(subject, "error", text, advice)]

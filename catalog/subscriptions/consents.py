@@ -23,19 +23,13 @@ from catalog.model.sinkterms import SinkConsent, origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
 from catalog.store.database import Connection
-from catalog.subscriptions.delivery.sinkvalidation import request_origin
-from catalog.subscriptions.sinks.consent import (
-    WANTED_RATE,
+from catalog.subscriptions.delivery.sinkvalidation import (
     UnreadableRate,
     needs_consent,
     parse_allowed_rate,
+    request_origin,
 )
-from catalog.subscriptions.stored.sinkconsents import (
-    AWAITS_CONSENT,
-    forget,
-    grant_by_callback,
-    seek,
-)
+from catalog.subscriptions.stored import sinkconsents
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 _THANKS = "Events will be sent to this sink.\n"
@@ -51,12 +45,12 @@ async def first_state(
     the sink: a change of the path needs no further consent.
     """
     if not needs_consent(definition, settings):
-        await forget(connection, id)
+        await sinkconsents.forget(connection, id)
         return "active", None
     now = datetime.now(UTC)
     until = now + timedelta(hours=settings.consent_hours)
-    if await seek(connection, id, origin_of(definition.sink), now=now, until=until):
-        return "pending", AWAITS_CONSENT
+    if await sinkconsents.seek(connection, id, origin_of(definition.sink), now=now, until=until):
+        return "pending", sinkconsents.AWAITS_CONSENT
     return "active", None
 
 
@@ -79,8 +73,7 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     if quota.delay > 0:
         raise TooManyAttempts(request.path, seconds=math.ceil(quota.delay))
     try:
-        given = request.headers.get("WebHook-Allowed-Rate")
-        rate = parse_allowed_rate(given, WANTED_RATE)
+        rate = parse_allowed_rate(request.headers.get("WebHook-Allowed-Rate"))
     except UnreadableRate:
         fault = "WebHook-Allowed-Rate needs to be a positive integer or *"
         raise BadRequest(request.path, error_detail=fault) from None
@@ -90,7 +83,7 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     # A GET writes here; the author of reads would be the node.
     caller = replace(context.caller, make_author=partial(author_of, request))
     async with context.for_caller(caller).database.transaction() as connection:
-        if not await grant_by_callback(connection, id, secret, consent):
+        if not await sinkconsents.grant_by_callback(connection, id, secret, consent):
             raise NotFound(request.path)
     return web.Response(text=_THANKS, headers=_HEADERS)
 

@@ -1,18 +1,27 @@
 """Pauses, resumes and replays the delivery of a subscription, and shows its attempts.
 
-The events that the sink did not take are shown, and delivered again. The delivering process goes on
-from the row of the subscription, whose revision grows with each change.
+The events that the sink did not take are shown, and delivered again; an example event is sent on
+request. The delivering process goes on from the row of the subscription, whose revision grows with
+each change.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
+import orjson
+import structlog
 from aiohttp import web
+from cloudevents.core.v1.event import CloudEvent
 
-from catalog.context import CONTEXT
+from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.route import model_response
+from catalog.http.stream import SINK_TESTS
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
@@ -22,6 +31,7 @@ from catalog.operations.deliveries import (
     DeadLetterAnswers,
     DeletedDeadLetters,
     DeliveryAttempts,
+    ExampleAnswer,
     NumberQuery,
     Redelivered,
     Redelivery,
@@ -31,27 +41,31 @@ from catalog.operations.deliveries import (
 from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
 from catalog.store.logpositions import find_position
-from catalog.subscriptions.addressed import (
+from catalog.subscriptions.answers import (
     OVER,
     answer_write,
     lock_addressed,
     next_page,
-    path_of,
     read_addressed,
 )
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused, outcome_of
 from catalog.subscriptions.stored import deadletters as store
+from catalog.subscriptions.stored import subscriptions
 from catalog.subscriptions.stored.deliveryattempts import page_attempts
-from catalog.subscriptions.stored.subscriptioncommands import try_now, wake
-from catalog.subscriptions.stored.subscriptions import (
-    Subscription,
-    change_state,
-    get,
-    move_cursor,
-    pause_later,
-)
+from catalog.subscriptions.stored.sinkconsents import is_missing
+from catalog.subscriptions.stored.subscriptions import Subscription
 
 _WAITING = "Have the earlier ones of its subject delivered again, or delete them."
 _REPLACE = "Replace the subscription first (PUT), which makes it active again."
+_log = structlog.get_logger(__name__)
+
+_TYPE = f"{subscriptions.SUBSCRIPTION_TYPES}test"
+_CLOSING_SECONDS = 2.0
+_WAIT = "Wait until it has: the status of the subscription says what its sink answered."
+_ASK_AGAIN = "Replace the subscription (PUT): its sink is asked again then."
+_TEXT = "An example event, sent on request: nothing has changed in the catalog."
 
 
 async def list_dead_letters(request: web.Request, page: NumberQuery) -> web.Response:
@@ -80,19 +94,19 @@ async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Re
     async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         if wanted.number is not None:
-            subject = f"{path_of(subscription)}/deadletters/{wanted.number}"
+            subject = f"{subscription.path}/deadletters/{wanted.number}"
             found = await _find(request, connection, subscription.id, wanted.number, subject)
             if found.state == "waiting":
                 fault = "it waits for an earlier event of its subject that was not delivered"
                 raise UnresolvedConflict(subject, error_detail=fault, detail=_WAITING)
         if subscription.state in OVER:
             fault = f"the subscription is {subscription.state}, and delivers nothing any more"
-            raise UnresolvedConflict(path_of(subscription), error_detail=fault, detail=_REPLACE)
+            raise UnresolvedConflict(subscription.path, error_detail=fault, detail=_REPLACE)
         marked = await store.mark_due(
             connection, subscription.id, number=wanted.number, since=wanted.since
         )
         if marked:
-            await wake(connection, subscription.id)
+            await subscriptions.wake(connection, subscription.id)
         counts = await store.count_dead_letters(connection, [subscription.id])
     return Redelivered(accepted=marked, deadletters=counts[subscription.id])
 
@@ -103,7 +117,7 @@ async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
         subscription = await lock_addressed(request, connection)
         found = await _addressed(request, connection)
         if await store.remove(connection, subscription.id, [found.number]):
-            await wake(connection, subscription.id)
+            await subscriptions.wake(connection, subscription.id)
     return WholeDeadLetter.model_validate(found, from_attributes=True)
 
 
@@ -166,10 +180,14 @@ async def change_subscription(request: web.Request, wanted: SubscriptionChanges)
             position = await find_position(
                 connection, wanted.cursor, stored.log, subject=request.path, name="cursor"
             )
-            stored = await move_cursor(connection, stored.id, position) or stored
+            stored = await subscriptions.move_cursor(connection, stored.id, position) or stored
         changed = None
         if wanted.paused:
-            changed = await _pause(connection, stored.id, wanted.reason or _PAUSED)
+            id, reason = stored.id, wanted.reason or _PAUSED
+            changed = await subscriptions.change_state(
+                connection, id, "paused", reason, of=["active"]
+            )
+            changed = changed or await subscriptions.pause_later(connection, id, reason)
         elif wanted.paused is not None:
             changed = await _resume(connection, stored)
         return await answer_write(connection, changed or stored)
@@ -197,19 +215,92 @@ def _check_delivery(stored: Subscription, *, is_moved: bool) -> None:
     """
     if stored.state in _ADVICE and (is_moved or stored.state != "pending"):
         fault = f"the subscription is {stored.state}, and delivers nothing"
-        raise UnresolvedConflict(path_of(stored), error_detail=fault, detail=_ADVICE[stored.state])
-
-
-async def _pause(connection: Connection, id: str, reason: str) -> Subscription | None:
-    changed = await change_state(connection, id, "paused", reason, of=["active"])
-    return changed or await pause_later(connection, id, reason)
+        raise UnresolvedConflict(stored.path, error_detail=fault, detail=_ADVICE[stored.state])
 
 
 async def _resume(connection: Connection, stored: Subscription) -> Subscription | None:
-    changed = await change_state(connection, stored.id, "active", of=["paused"])
-    changed = changed or await pause_later(connection, stored.id, None)
+    changed = await subscriptions.change_state(connection, stored.id, "active", of=["paused"])
+    changed = changed or await subscriptions.pause_later(connection, stored.id, None)
     # To resume a subscription that waits after a failure is to try again at once.
     if changed is None and stored.failures:
-        await try_now(connection, stored.id)
-        return await get(connection, stored.id)
+        await subscriptions.try_now(connection, stored.id)
+        return await subscriptions.get(connection, stored.id)
     return changed
+
+
+async def send_example(request: web.Request) -> ExampleAnswer:
+    """Send an example event now, and show the sink's answer.
+
+    The subscription stays the same, regardless of the answer.
+    """
+    context = request[CONTEXT]
+    async with request.app[SINK_TESTS].hold(request[CLIENT], wait_seconds=0, path=request.path):
+        async with context.database.acquire() as connection:
+            subscription = await read_addressed(request, connection)
+            await _check_consent(connection, subscription)
+        event = OutgoingEvent(_example_for(subscription, context.public_base))
+        began = time.monotonic()
+        answer = await _answer_to(event, subscription, context)
+    milliseconds = round((time.monotonic() - began) * 1000)
+    outcome, said = outcome_of(answer)
+    return ExampleAnswer(
+        outcome=outcome,
+        answer=said,
+        milliseconds=milliseconds,
+        event=orjson.loads(event.structured),
+    )
+
+
+async def _check_consent(connection: Connection, subscription: Subscription) -> None:
+    """Refuse to send events to a sink without consent, in every state of the subscription.
+
+    Raises:
+        UnresolvedConflict
+    """
+    is_pending = subscription.state == "pending"
+    if is_pending or await is_missing(connection, subscription.id):
+        fault = "nothing is sent to a sink that has not consented"
+        detail = _WAIT if is_pending else _ASK_AGAIN
+        raise UnresolvedConflict(subscription.path, error_detail=fault, detail=detail)
+
+
+def _example_for(subscription: Subscription, base: str) -> CloudEvent:
+    attributes = {
+        "id": str(uuid.uuid4()),
+        "source": f"{base}{subscriptions.SUBSCRIPTION_SOURCE}",
+        "type": _TYPE,
+        "subject": subscription.path,
+        "time": datetime.now(UTC),
+        "datacontenttype": "application/json",
+    }
+    return CloudEvent(attributes, {"text": _TEXT})
+
+
+async def _answer_to(
+    event: OutgoingEvent, subscription: Subscription, context: Context
+) -> SinkAnswer:
+    """Send an event through a separate sink, within the time limit of a delivery."""
+    settings = context.settings
+    seconds = min(settings.delivery_timeout_seconds, settings.request_timeout_seconds / 2)
+    try:
+        async with (
+            # Bounds the closing as well, which the sink could delay.
+            asyncio.timeout(seconds + _CLOSING_SECONDS),
+            Sinks(settings, context.keys) as sinks,
+        ):
+            sink = sinks.open(subscription)
+            try:
+                async with asyncio.timeout(seconds):
+                    [answer] = await sink.send([event])
+            finally:
+                await sink.close()
+    except TimeoutError:
+        return SinkRefused(reason="the sink did not answer in time")
+    if isinstance(answer, SinkRefused):
+        _log.info(
+            "example event refused",
+            subscription=subscription.id,
+            reason=answer.reason,
+            cause=answer.cause,
+        )
+    return answer

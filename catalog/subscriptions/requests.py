@@ -6,6 +6,7 @@ Answers mask secrets; a client may send masked values back to keep the stored va
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace as with_fields
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import split_hosts, why_endpoint_refused, why_refused
-from catalog.http.route import checked, model_response
+from catalog.http.route import Route, checked, model_response
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.credentials import (
@@ -31,11 +32,13 @@ from catalog.model.credentials import (
 )
 from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
+from catalog.operations import deliveries, subscriptions
 from catalog.operations.operation import PageQuery
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswers
 from catalog.store.database import Connection
 from catalog.store.logpositions import check_position
-from catalog.subscriptions.addressed import (
+from catalog.subscriptions import deliverycontrol
+from catalog.subscriptions.answers import (
     OVER,
     answer_read,
     answer_write,
@@ -44,11 +47,11 @@ from catalog.subscriptions.addressed import (
     next_page,
     only_of,
     read_addressed,
+    subscription_answer,
 )
-from catalog.subscriptions.consents import first_state
+from catalog.subscriptions.consents import first_state, post_consent, take_consent
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters, count_conditions
-from catalog.subscriptions.shown import subscription_answer
-from catalog.subscriptions.signingkeys import ensure_keys
+from catalog.subscriptions.signingkeys import add_signing_key, end_signing_key, ensure_keys
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 from catalog.subscriptions.stored.deadletters import count_dead_letters
 from catalog.subscriptions.stored.sinkcredentials import (
@@ -248,12 +251,12 @@ async def create_subscription(request: web.Request, wanted: NewSubscription) -> 
             keeps_credential(credential, None, request.path, is_same_sink=False)
             subscription = await _with_credential(connection, context, subscription, credential)
         subscription = with_fields(subscription, newkeys=made)
-        context.caller.author.name_target(f"/subscriptions/{id}")
+        context.caller.author.name_target(subscription.path)
         return await answer_write(
             connection,
             subscription,
             done=201,
-            headers={"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"},
+            headers={"Location": f"{context.base_url(request)}{subscription.path}"},
         )
 
 
@@ -302,7 +305,8 @@ async def replace_subscription(request: web.Request, wanted: NewSubscription) ->
         is_unreadable = opened is None and stored.stored is not None
         keeps = keeps or (credential == opened and not is_unreadable)
         heir = _heir(request, stored)
-        if heir is None and _is_the_same(stored, definition, keeps_credential=keeps):
+        is_over = stored.state in OVER or stored.lostat is not None
+        if heir is None and keeps and not is_over and definition == stored.definition:
             return await answer_write(connection, stored)
         made = await ensure_keys(connection, context, stored.id, definition, stored.definition)
         state, reason = await first_state(connection, context.settings, stored.id, definition)
@@ -344,14 +348,6 @@ def _opened(context: Context, subscription: Subscription) -> SinkCredential | No
         return open_credential(context.keys, subscription.stored)
     except SecretUnreadable:
         return None
-
-
-def _is_the_same(
-    stored: Subscription, definition: SubscriptionDefinition, *, keeps_credential: bool
-) -> bool:
-    """Whether a replacement would change neither the definition, the credential nor the state."""
-    is_over = stored.state in OVER or stored.lostat is not None
-    return keeps_credential and not is_over and definition == stored.definition
 
 
 async def _read_definition(request: web.Request, wanted: NewSubscription) -> SubscriptionDefinition:
@@ -401,14 +397,32 @@ async def _with_credential(
     if credential is None:
         await remove_credential(connection, id)
     else:
-        refreshat = _refresh_time(credential)
+        refreshat = None
+        if isinstance(credential, TokenCredential) and credential.refresh is not None:
+            assert credential.expiresat is not None
+            now = datetime.now(UTC)
+            refreshat = refresh_time(credential.expiresat, now, lead_seconds=REFRESH_SECONDS)
         await save_credential(connection, context.keys, id, credential, refreshat=refreshat)
     stored = await load_credentials(connection, [id])
     return with_fields(subscription, stored=stored.get(id))
 
 
-def _refresh_time(credential: SinkCredential) -> datetime | None:
-    if not isinstance(credential, TokenCredential) or credential.refresh is None:
-        return None
-    assert credential.expiresat is not None
-    return refresh_time(credential.expiresat, datetime.now(UTC), lead_seconds=REFRESH_SECONDS)
+routes: Sequence[Route] = (
+    Route(subscriptions.LIST_SUBSCRIPTIONS, list_subscriptions),
+    Route(subscriptions.CREATE_SUBSCRIPTION, create_subscription),
+    Route(subscriptions.GET_SUBSCRIPTION, get_subscription),
+    Route(subscriptions.REPLACE_SUBSCRIPTION, replace_subscription),
+    Route(subscriptions.DELETE_SUBSCRIPTION, delete_subscription),
+    Route(deliveries.GIVE_CONSENT, take_consent),
+    Route(deliveries.POST_CONSENT, post_consent),
+    Route(subscriptions.ADD_KEY, add_signing_key),
+    Route(subscriptions.END_KEY, end_signing_key),
+    Route(deliveries.CHANGE_SUBSCRIPTION, deliverycontrol.change_subscription),
+    Route(deliveries.SEND_EXAMPLE, deliverycontrol.send_example),
+    Route(deliveries.LIST_ATTEMPTS, deliverycontrol.list_attempts),
+    Route(deliveries.LIST_DEAD_LETTERS, deliverycontrol.list_dead_letters),
+    Route(deliveries.DELETE_DEAD_LETTERS, deliverycontrol.delete_dead_letters),
+    Route(deliveries.REDELIVER_DEAD_LETTERS, deliverycontrol.redeliver_dead_letters),
+    Route(deliveries.GET_DEAD_LETTER, deliverycontrol.get_dead_letter),
+    Route(deliveries.DELETE_DEAD_LETTER, deliverycontrol.delete_dead_letter),
+)

@@ -16,11 +16,14 @@ from catalog.model.sinkterms import SignatureScheme, SigningKey, origin_of
 from catalog.operations.subscriptions import KeyExchange
 from catalog.store.database import Connection
 from catalog.store.signingkeys import end_keys, remove_key, remove_keys, save_key
-from catalog.subscriptions.addressed import lock_addressed
-from catalog.subscriptions.shown import key_answers
-from catalog.subscriptions.sinks.signature import make_key, public_key
-from catalog.subscriptions.stored.subscriptioncommands import wake
-from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition, get
+from catalog.subscriptions.answers import key_answers, lock_addressed
+from catalog.subscriptions.sinks.webhooksignature import make_key, public_key
+from catalog.subscriptions.stored.subscriptions import (
+    Subscription,
+    SubscriptionDefinition,
+    get,
+    wake,
+)
 
 _MOST_KEYS = 2
 
@@ -78,7 +81,7 @@ async def add_signing_key(request: web.Request, wanted: KeyExchange) -> web.Resp
     assert found is not None, "it is locked"
     keys = key_answers(replace(found, newkeys=(made,)))
     shown = next(each for each in keys if each.id == made.id)
-    base = f"{context.base_url(request)}/subscriptions/{subscription.id}/signingkeys"
+    base = f"{context.base_url(request)}{subscription.path}/signingkeys"
     return model_response(shown, status=201, headers={"Location": f"{base}/{made.id}"})
 
 

@@ -24,7 +24,7 @@ from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import counted, described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
-from catalog.monitoring.machinechecks import expiry
+from catalog.monitoring.nodechecks import expiry
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
 from catalog.store.links import Link

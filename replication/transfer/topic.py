@@ -19,12 +19,14 @@ from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.model.connectionfailure import why_unreachable
 from catalog.subscriptions.sinks.kafkaconnection import (
+    BATCH_BYTES,
     ConnectionGuard,
+    KafkaProducer,
     connection_options,
     create_no_topics,
+    partition_of,
     with_global,
 )
-from catalog.subscriptions.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord, batches_of
 from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnusable
 from replication.transfer.topicrecords import LARGEST_RECORD, MOST_PARTITIONS

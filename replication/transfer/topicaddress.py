@@ -17,8 +17,7 @@ from catalog.config import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.credentials import PlainCredential
 from catalog.model.linkterms import TOPIC_SCHEMES
-from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
-from catalog.subscriptions.sinks.kafkasettings import servers_of
+from catalog.subscriptions.sinks.kafkasettings import KafkaCluster, servers_of
 from replication.transfer.linkrun import BeginAgain
 
 if TYPE_CHECKING:

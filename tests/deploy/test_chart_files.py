@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from catalog.cli import app
 from catalog.config import Settings
-from catalog.monitoring.routes import routes
+from catalog.monitoring.health import routes
 from tests.deploy.chart import CHART, TEMPLATES
 from tests.deploy.files import DEPLOY, ROOT, read_yaml
 

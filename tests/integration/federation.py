@@ -24,7 +24,7 @@ from catalog.model.modelsource import default_model
 from catalog.store.changes import Retention
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
-from catalog.subscriptions.delivery.logretention import drop_once, passed_time_for
+from catalog.subscriptions.delivery.retention import drop_once, passed_time_for
 from catalog.supervisor import LoopTiming
 from replication.routes import routes
 from replication.scheduler import run_links

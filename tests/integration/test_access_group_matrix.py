@@ -13,7 +13,7 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
 from catalog.model.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, Role
 from catalog.model.xid import short_path
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from catalog.operations.operation import Anyone
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, needs_of, start_node

@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 
 from catalog.access.owntokens import make_token
 from catalog.model.roles import PERMISSIONS, ROLES, Grant, Permission, Role
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from catalog.operations.operation import Anyone
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, needs_of, start_node

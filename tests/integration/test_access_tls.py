@@ -19,7 +19,7 @@ from catalog.config import Settings
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.route import Route
 from catalog.model.roles import Grant, RoleRule
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from catalog.node.noderuntime import open_database, serve, start_listening
 from tests.brokers.certificates import CertificateAuthority
 

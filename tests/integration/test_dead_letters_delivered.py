@@ -18,8 +18,7 @@ from catalog.subscriptions.stored.deadletters import (
     page_dead_letters,
 )
 from catalog.subscriptions.stored.deliveryattempts import page_attempts
-from catalog.subscriptions.stored.subscriptioncommands import wake
-from catalog.subscriptions.stored.subscriptions import Subscription
+from catalog.subscriptions.stored.subscriptions import Subscription, wake
 from tests.integration.conftest import start_node
 from tests.integration.test_dispatcher import (
     AT,

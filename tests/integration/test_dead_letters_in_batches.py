@@ -13,8 +13,7 @@ from catalog.model.credentials import TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.subscriptions.stored.deadletters import DeadLetter, mark_due, page_dead_letters
 from catalog.subscriptions.stored.sinkcredentials import save_credential
-from catalog.subscriptions.stored.subscriptioncommands import wake
-from catalog.subscriptions.stored.subscriptions import Subscription
+from catalog.subscriptions.stored.subscriptions import Subscription, wake
 from tests.integration.batchsink import BatchSink, names_of, refusing_batches_with
 from tests.integration.test_dispatcher import (
     AT,

@@ -13,7 +13,7 @@ from catalog.config import Settings
 from catalog.model.caller import node_caller
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Database
-from catalog.subscriptions.delivery.deliveryretention import KeptAttempts, trim_once
+from catalog.subscriptions.delivery.retention import KeptAttempts, trim_once
 from catalog.subscriptions.stored.deadletters import (
     FailedEvent,
     add,

@@ -22,8 +22,7 @@ from catalog.context import Context
 from catalog.operations.subscriptions import BatchLimits, RetryLimits, SubscriptionConfig
 from catalog.store.changes import Position, read_changes
 from catalog.subscriptions.stored.deadletters import get_dead_letter, mark_due, page_dead_letters
-from catalog.subscriptions.stored.subscriptioncommands import wake
-from catalog.subscriptions.stored.subscriptions import Subscription, change_state, delete
+from catalog.subscriptions.stored.subscriptions import Subscription, change_state, delete, wake
 from tests.integration.batchsink import BatchSink
 from tests.integration.test_dispatcher import (
     VirtualTime,

@@ -11,16 +11,19 @@ from functools import partial
 from catalog.context import Context
 from catalog.operations.subscriptions import SubscriptionConfig
 from catalog.store.database import Connection
-from catalog.subscriptions.stored.deliveryleases import (
+from catalog.subscriptions.delivery.dispatcher import (
     SHARDS,
     end_leases,
     release_leases,
     renew_leases,
     shard_of,
 )
-from catalog.subscriptions.stored.deliveryprogress import Progress, save_progress
-from catalog.subscriptions.stored.subscriptioncommands import lock_subscription
-from catalog.subscriptions.stored.subscriptions import expire
+from catalog.subscriptions.stored.subscriptions import (
+    Progress,
+    expire,
+    lock_subscription,
+    save_progress,
+)
 from tests.integration.test_dispatcher import (
     AT,
     Sink,

@@ -32,7 +32,7 @@ from catalog.store.database import Database
 from catalog.store.writes import Write, write
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.delivery.eventdialects import ChangeLogReader, native_dialect
-from catalog.subscriptions.delivery.filterindex import Required
+from catalog.subscriptions.delivery.filters import Required
 from catalog.subscriptions.delivery.logtail import LogEntry, Tail, Waiter
 from catalog.subscriptions.sinks.httpsink import encode_binary, encode_structured
 from catalog.subscriptions.stored.sinkcredentials import remove_credential, save_credential

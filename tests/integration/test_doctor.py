@@ -21,11 +21,10 @@ from typer.testing import CliRunner, Result
 from catalog.cli import app
 from catalog.config import Settings
 from catalog.config.settingsrecord import record_settings
-from catalog.monitoring import databasechecks
-from catalog.monitoring.databasechecks import DATABASE_CHECKS
+from catalog.monitoring import nodechecks
 from catalog.monitoring.diagnosis import CheckedNode, Diagnosis, examine
-from catalog.monitoring.machinechecks import expiry
-from catalog.subscriptions.delivery.logretention import drop_once, passed_time_for
+from catalog.monitoring.nodechecks import DATABASE_CHECKS, expiry
+from catalog.subscriptions.delivery.retention import drop_once, passed_time_for
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, execute, link, start_member
 from tests.integration.test_log_retention import EVERYTHING
@@ -192,7 +191,7 @@ async def test_what_is_wrong_in_the_database_is_found(
         id = await subscribe(node, "http://127.0.0.1:9/")
         await node.put("/messagegroups/g")
         await execute(node, "UPDATE changes SET at = now() - interval '80 days'")
-        monkeypatch.setattr(databasechecks, "_LONG_TRANSACTION_SECONDS", 0.0)
+        monkeypatch.setattr(nodechecks, "_LONG_TRANSACTION_SECONDS", 0.0)
         async with node.database.transaction() as open_one:
             await open_one.execute("UPDATE node SET home = home")
             faults = await faults_of(urls[1])

@@ -15,8 +15,8 @@ from aiokafka.errors import SaslAuthenticationFailed
 
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
-from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer, connect_failure
 from catalog.subscriptions.sinks.kafkasink import _refused
+from catalog.subscriptions.sinks.sink import ConnectionRefusedByServer, connect_failure
 from catalog.supervisor import LoopTiming
 from tests.integration.conftest import Node
 from tests.integration.test_token_refresh import running, server, subscribe, subscription, url

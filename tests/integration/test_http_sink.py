@@ -30,8 +30,7 @@ from catalog.model.connectionfailure import NO_TLS, UNREACHABLE
 from catalog.model.credentials import SinkCredential, TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.store.changes import Position
-from catalog.subscriptions.sinks.httpconnection import HttpConnection
-from catalog.subscriptions.sinks.httpsink import IdleConnections
+from catalog.subscriptions.sinks.httpconnection import HttpConnection, IdleConnections
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import Sinks
 from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused

@@ -16,8 +16,8 @@ from catalog.config import Settings
 from catalog.model.credentials import PlainCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
-from catalog.subscriptions.sinks.kafkasink import KafkaConnections
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import Sinks
 from catalog.subscriptions.sinks.sink import SinkRefused
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
@@ -40,8 +40,12 @@ async def serving(serve: Serve) -> AsyncIterator[int]:
 
 async def refused_by(serve: Serve, **settings: Any) -> SinkRefused:
     """The answer for an event that is sent to such a server by a user with a password."""
-    connections = KafkaConnections(Settings(delivery_timeout_seconds=1))
-    async with serving(serve) as port, asyncio.timeout(20):
+    node = Settings(delivery_timeout_seconds=1)
+    async with (
+        serving(serve) as port,
+        asyncio.timeout(20),
+        Sinks(node) as connections,
+    ):
         definition = SubscriptionDefinition(
             sink=f"kafka://127.0.0.1:{port}/t",
             protocol="KAFKA",
@@ -65,7 +69,6 @@ async def refused_by(serve: Serve, **settings: Any) -> SinkRefused:
         )
         event = CloudEvent({"id": "1", "source": "/", "type": "t", "subject": "/a"}, {})
         [answer] = await sink.send([OutgoingEvent(event)])
-        await connections.close()
     assert isinstance(answer, SinkRefused)
     assert not answer.is_final
     assert "s3cret" not in repr(answer)

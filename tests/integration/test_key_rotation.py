@@ -27,7 +27,7 @@ from catalog.store.keyrotation import COLUMNS, RotationUnderWay, count_secrets, 
 from catalog.store.leadership import take_over
 from catalog.store.signingkeys import load_keys, open_key, save_key
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
-from catalog.subscriptions.sinks.signature import make_key
+from catalog.subscriptions.sinks.webhooksignature import make_key
 from catalog.subscriptions.stored.sinkcredentials import (
     load_credentials,
     open_credential,

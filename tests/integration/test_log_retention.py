@@ -15,8 +15,8 @@ from catalog.config import Settings
 from catalog.model.caller import node_caller
 from catalog.store.changes import Head, Retention, read_head
 from catalog.store.database import Database
-from catalog.subscriptions.delivery import logretention
-from catalog.subscriptions.delivery.logretention import (
+from catalog.subscriptions.delivery import retention
+from catalog.subscriptions.delivery.retention import (
     drop_once,
     passed_time_for,
     retention_from,
@@ -239,7 +239,7 @@ async def test_one_process_drops_at_a_time(node: Node) -> None:
 
 
 async def test_a_node_drops_by_its_settings(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logretention, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(retention, "_LOG_PAUSE_SECONDS", 0.05)
     node.context.shared.settings = Settings(log_changes=4)
     assert retention_from(Settings()).count == 5_000_000
     await write_groups(node, 6)

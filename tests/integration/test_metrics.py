@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from catalog.http.body import BODY_MEMORY
 from catalog.http.stream import STREAMS
 from catalog.model.credentials import PeerCredential
-from catalog.monitoring.loopdelay import run_loop_delay
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
+from catalog.monitoring.health import run_loop_delay
 from replication.routes import routes as replication_routes
 from replication.store.reconciliations import MOST_KEPT
 from tests.brokers.certificates import write_certificates

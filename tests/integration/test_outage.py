@@ -20,7 +20,7 @@ from catalog.model.caller import node_caller
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
 from catalog.model.modelsource import default_model
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Watch, leave_alone
 from catalog.store.embedded import EmbeddedPostgres, start_embedded

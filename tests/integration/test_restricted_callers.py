@@ -14,11 +14,11 @@ from aiohttp import ClientPayloadError
 
 from catalog.access.owntokens import make_token
 from catalog.model.roles import Grant, Role
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from catalog.store.accesstokens import remove_token
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
-from catalog.subscriptions.routes import routes as subscription_routes
+from catalog.subscriptions.requests import routes as subscription_routes
 from replication.feed.feed import pages_of
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, start_node

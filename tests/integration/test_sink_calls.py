@@ -15,9 +15,8 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.context import Context
 from catalog.model.sinkterms import SinkConsent
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
-from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
 from catalog.subscriptions.delivery.progress import ProgressWriter
-from catalog.subscriptions.delivery.sinkcalls import SinkCalls
+from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import Sinks
 from catalog.subscriptions.sinks.sink import Delivered, SinkRefused

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.context import Context
 from catalog.store.changes import Position, Retention
-from catalog.subscriptions.delivery.logretention import drop_once, passed_time_for, retention_from
+from catalog.subscriptions.delivery.retention import drop_once, passed_time_for, retention_from
 from catalog.subscriptions.stored.subscriptionlog import read_subscription_log
 from catalog.subscriptions.stored.subscriptions import (
     SubscriptionDefinition,

@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from catalog.config import Settings
 from catalog.model.timestamps import format_time
-from catalog.subscriptions.sinks.kafkaproducer import KafkaProducer
+from catalog.subscriptions.sinks.kafkaconnection import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from replication.transfer.topic import Topic
 from replication.transfer.topicaddress import TopicUnusable, open_topic

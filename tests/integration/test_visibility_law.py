@@ -22,7 +22,7 @@ from catalog.access.identity import EVERYBODY, Identity
 from catalog.dialects.discovery.translate import service_id
 from catalog.model.roles import PATH_PERMISSIONS, Permission, RuleGrant, covers
 from catalog.model.xid import short_path
-from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.monitoring.health import routes as monitoring_routes
 from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, needs_of, start_node

@@ -19,9 +19,9 @@ from catalog.config import Settings
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
-from catalog.subscriptions.sinks.kafkasink import KafkaConnections, KafkaSink
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkRefused
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 from tests.brokers.kafka import (
     ELSEWHERE,
@@ -56,18 +56,17 @@ def topic() -> str:
 
 
 @pytest.fixture
-async def connections() -> AsyncIterator[KafkaConnections]:
-    opened = KafkaConnections(Settings(allow_private_addresses=True))
-    yield opened
-    await opened.close()
+async def connections() -> AsyncIterator[Sinks]:
+    async with Sinks(Settings(allow_private_addresses=True)) as opened:
+        yield opened
 
 
 def sink_of(
-    connections: KafkaConnections,
+    connections: Sinks,
     sink: str,
     credential: SinkCredential | None = None,
     **settings: Any,
-) -> KafkaSink:
+) -> Sink:
     definition = SubscriptionDefinition(
         sink=sink, protocol="KAFKA", settings=KafkaSettings(**settings).model_dump()
     )
@@ -156,7 +155,7 @@ async def test_events_of_an_interaction_stay_together_and_in_order(
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 async def test_each_level_of_acknowledgement_delivers(
-    kafka: KafkaBroker, topic: str, connections: KafkaConnections, acks: str
+    kafka: KafkaBroker, topic: str, connections: Sinks, acks: str
 ) -> None:
     url = f"kafka://{kafka.address}/{topic}"
     # A topic that does not exist yet takes nothing that nobody waits for.
@@ -170,7 +169,7 @@ async def test_each_level_of_acknowledgement_delivers(
 
 @pytest.mark.parametrize("mechanism", [None, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_a_password_is_proven_by_each_mechanism(
-    own_kafka: KafkaBroker, topic: str, connections: KafkaConnections, mechanism: str | None
+    own_kafka: KafkaBroker, topic: str, connections: Sinks, mechanism: str | None
 ) -> None:
     url = f"kafka://{own_kafka.sasl}/{topic}"
     sink = sink_of(connections, url, BOB, saslmechanism=mechanism)
@@ -210,7 +209,7 @@ async def test_a_wrong_password_is_told_without_it(
 
 
 async def test_tls_with_an_authority_of_its_own(
-    own_kafka: KafkaBroker, topic: str, connections: KafkaConnections
+    own_kafka: KafkaBroker, topic: str, connections: Sinks
 ) -> None:
     url = f"kafkas://{own_kafka.tls}/{topic}"
 
@@ -230,7 +229,7 @@ def unsecured_token(*, seconds: float) -> str:
 
 
 async def test_a_token_is_sent_over_tls(
-    own_kafka: KafkaBroker, topic: str, connections: KafkaConnections
+    own_kafka: KafkaBroker, topic: str, connections: Sinks
 ) -> None:
     url = f"kafkas://{own_kafka.tokens}/{topic}"
 
@@ -246,7 +245,7 @@ async def test_a_token_is_sent_over_tls(
 
 
 async def test_a_record_that_is_too_large_is_refused_for_good_and_no_other(
-    kafka: KafkaBroker, topic: str, connections: KafkaConnections
+    kafka: KafkaBroker, topic: str, connections: Sinks
 ) -> None:
     sink = sink_of(connections, f"kafka://{kafka.address}/{topic}")
     events = [event(), event(size=3_000_000), event()]
@@ -261,7 +260,7 @@ async def test_a_record_that_is_too_large_is_refused_for_good_and_no_other(
 
 
 async def test_records_that_are_too_large_together_are_sent_in_smaller_batches(
-    kafka: KafkaBroker, topic: str, connections: KafkaConnections
+    kafka: KafkaBroker, topic: str, connections: Sinks
 ) -> None:
     await kafka.create_topic(topic, max_message_bytes="4000")
     sink = sink_of(connections, f"kafka://{kafka.address}/{topic}")
@@ -273,7 +272,7 @@ async def test_records_that_are_too_large_together_are_sent_in_smaller_batches(
 
 
 async def test_a_broker_at_an_address_that_is_not_allowed_is_not_connected_to(
-    own_kafka: KafkaBroker, topic: str, connections: KafkaConnections
+    own_kafka: KafkaBroker, topic: str, connections: Sinks
 ) -> None:
     url = f"kafka://{own_kafka.elsewhere}/{topic}"
     assert all_delivered(await sink_of(connections, url).send([event()]), 1)
@@ -282,10 +281,8 @@ async def test_a_broker_at_an_address_that_is_not_allowed_is_not_connected_to(
         allowed_addresses=("127.0.0.1/32",),
         delivery_timeout_seconds=2,
     )
-    guarded = KafkaConnections(settings)
-
-    [answer] = await sink_of(guarded, url).send([event()])
-    await guarded.close()
+    async with Sinks(settings) as guarded:
+        [answer] = await sink_of(guarded, url).send([event()])
 
     # The servers of the URL are allowed; those that they name are not.
     assert f"AddressRefused: [Errno 13] {ELSEWHERE}" in refusal(answer).cause
@@ -297,20 +294,20 @@ async def test_a_broker_at_an_address_that_is_not_allowed_is_not_connected_to(
 async def test_what_a_sink_gave_up_is_not_sent_later_by_itself(
     own_kafka: KafkaBroker, topic: str
 ) -> None:
-    opened = KafkaConnections(Settings(allow_private_addresses=True, delivery_timeout_seconds=2))
-    sink = sink_of(opened, f"kafka://{own_kafka.address}/{topic}")
-    assert all_delivered(await sink.send([event("/first")]), 1)
-    await own_kafka.kill()
+    settings = Settings(allow_private_addresses=True, delivery_timeout_seconds=2)
+    async with Sinks(settings) as opened:
+        sink = sink_of(opened, f"kafka://{own_kafka.address}/{topic}")
+        assert all_delivered(await sink.send([event("/first")]), 1)
+        await own_kafka.kill()
 
-    given_up = await sink.send([event("/given-up")])
-    unreachable = await sink.send([event("/given-up")])
-    sending = asyncio.create_task(sink.send([event("/cancelled")]))
-    await asyncio.sleep(0)
-    sending.cancel()
-    await asyncio.wait([sending])
-    await own_kafka.start()
-    again = await sink.send([event("/last")])
-    await opened.close()
+        given_up = await sink.send([event("/given-up")])
+        unreachable = await sink.send([event("/given-up")])
+        sending = asyncio.create_task(sink.send([event("/cancelled")]))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await asyncio.wait([sending])
+        await own_kafka.start()
+        again = await sink.send([event("/last")])
 
     assert "acknowledge in time" in refusal(given_up[0]).reason or (
         "cannot be reached" in refusal(given_up[0]).reason

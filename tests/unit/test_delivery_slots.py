@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from catalog.subscriptions.delivery.deliveryslots import DeliverySlots, host_of
+from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, host_of
 
 PATIENT, IMPATIENT = 3600.0, 0.001
 HOST = "sink.example:443"

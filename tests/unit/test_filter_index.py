@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.subscriptions.delivery.filterindex import FilterIndex, Required, required_of
-from catalog.subscriptions.delivery.filters import compile_filters
+from catalog.subscriptions.delivery.filters import (
+    FilterIndex,
+    Required,
+    compile_filters,
+    required_of,
+)
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 TEXTS = st.text("ab", min_size=1, max_size=3)

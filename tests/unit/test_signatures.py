@@ -15,7 +15,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from catalog.client import KeyUnusable, SignatureInvalid, verify
 from catalog.model.sinkterms import SignatureScheme, SigningKey
-from catalog.subscriptions.sinks.signature import (
+from catalog.subscriptions.sinks.webhooksignature import (
     Signer,
     batch_id,
     make_key,

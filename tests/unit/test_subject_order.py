@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
-from catalog.subscriptions.sinks.subjectorder import send_by_subject
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused, send_by_subject
 from tests.sinks.opened import event
 
 REFUSED = SinkRefused(reason="no")

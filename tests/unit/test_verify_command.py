@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
-from catalog.subscriptions.sinks.signature import Signer, make_key, public_key, shared_secret
+from catalog.subscriptions.sinks.webhooksignature import Signer, make_key, public_key, shared_secret
 
 BODY = b'{"specversion":"1.0"}'
 KEY = make_key("ed25519", datetime.now(UTC))

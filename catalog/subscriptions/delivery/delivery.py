@@ -17,16 +17,12 @@ from catalog.store.changes import ChangesDropped, Position
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.audience import Audience
 from catalog.subscriptions.delivery.batches import BatchSizes, DueEvent
-from catalog.subscriptions.delivery.deliveryrecord import DeliveryRecord
-from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
+from catalog.subscriptions.delivery.deliveryrecord import DeliveryRecord, RetryPolicy
 from catalog.subscriptions.delivery.eventdialects import Tails
-from catalog.subscriptions.delivery.filterindex import required_of
-from catalog.subscriptions.delivery.filters import Predicate, compile_filters
+from catalog.subscriptions.delivery.filters import Predicate, compile_filters, required_of
 from catalog.subscriptions.delivery.logtail import LogEntry, Waiter
 from catalog.subscriptions.delivery.progress import ProgressWriter
-from catalog.subscriptions.delivery.retrypolicy import RetryPolicy
-from catalog.subscriptions.delivery.sinkcalls import SinkCalls
-from catalog.subscriptions.delivery.subscriptionevents import subscription_subject
+from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.delivery.undelivered import UndeliveredEvents
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import Sinks
@@ -178,7 +174,7 @@ class Delivery:
         due, last = await self._collect()
         if last is None:
             return 0
-        while due and not self._is_stopped:
+        while due and not self._has_ended and not self._pause:
             due = due[await self._settle_next(due) :]
             if await self._is_over():
                 break
@@ -207,10 +203,6 @@ class Delivery:
             self.record.pass_entry(last)
             await self._save()
         return seen
-
-    @property
-    def _is_stopped(self) -> bool:
-        return self._has_ended or self._pause > 0
 
     async def _collect(self) -> tuple[Sequence[DueEvent], LogEntry | None]:
         """Read the due events, and wait until a batch is full, if the subscription asks for that.
@@ -290,15 +282,11 @@ class Delivery:
 
     def _wanted(self, entry: LogEntry) -> list[tuple[int, OutgoingEvent]]:
         """The events of an entry to deliver, with their numbers."""
-        if self._is_before_start(entry):
+        config, startsat = self._config, self._config.startsat
+        has_earlier = config.start or config.initialevents
+        if startsat is not None and not has_earlier and entry.at < startsat:
             return []
         return [(number, event) for number, event in enumerate(entry.events) if self._wants(event)]
-
-    def _is_before_start(self, entry: LogEntry) -> bool:
-        config = self._config
-        if config.startsat is None or config.start or config.initialevents:
-            return False
-        return entry.at < config.startsat
 
     def _wants(self, event: OutgoingEvent) -> bool:
         if not self._matches(event.texts):
@@ -306,17 +294,18 @@ class Delivery:
         # A subscription to the events of subscriptions gets no events about itself.
         return not (
             self._subscription.log == "subscriptions"
-            and event.texts.get("subject") == subscription_subject(self.id)
+            and event.texts.get("subject") == self._subscription.path
         )
 
     def _waiter(self, passed: Callable[[Position], None]) -> Waiter:
         """A waiter for events to deliver."""
-        definition = self._subscription.definition
-        return Waiter(required=required_of(definition), concerns=self._concerns, passed=passed)
 
-    def _concerns(self, entries: Sequence[LogEntry]) -> bool:
-        cursor = self.record.cursor
-        return any(self._wanted(entry) for entry in entries if entry.position > cursor)
+        def concerns(entries: Sequence[LogEntry]) -> bool:
+            cursor = self.record.cursor
+            return any(self._wanted(entry) for entry in entries if entry.position > cursor)
+
+        required = required_of(self._subscription.definition)
+        return Waiter(required=required, concerns=concerns, passed=passed)
 
     def _pass(self, position: Position) -> None:
         """Move the cursor past changes without events to deliver."""

@@ -1,6 +1,7 @@
 """Runs the deliveries of a node: one for each active subscription of the process's shards.
 
-Processes lease shards of subscriptions for a few seconds at a time.
+Subscriptions are divided into shards, and a process leases shards for a few seconds at a time. A
+process that hangs or has died loses the leases to the remaining processes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
@@ -25,35 +27,70 @@ from catalog.store.changes import read_head
 from catalog.store.connections import DatabaseFailure
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
+from catalog.store.queries import Queries
 from catalog.subscriptions.delivery.delivery import Delivery, DeliveryResources
-from catalog.subscriptions.delivery.deliveryretention import KEPT_ATTEMPTS
-from catalog.subscriptions.delivery.deliveryslots import DeliverySlots
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.logtail import Tail
 from catalog.subscriptions.delivery.progress import ProgressWriter
+from catalog.subscriptions.delivery.retention import KEPT_ATTEMPTS
+from catalog.subscriptions.delivery.sinkcalls import DeliverySlots
 from catalog.subscriptions.delivery.sinkvalidation import SinkValidation
 from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.stored.deliveryleases import (
-    end_leases,
-    release_leases,
-    renew_leases,
-    shard_of,
-)
-from catalog.subscriptions.stored.subscriptions import (
-    SUBSCRIPTION_CHANNEL,
-    expire,
-    load,
-    pull_back,
-    read_revisions,
-)
+from catalog.subscriptions.stored import subscriptions
 from catalog.supervisor import LoopTiming, Supervisor, backoff_from, run_again
 
 _log = structlog.get_logger(__name__)
 
+SHARDS = 64
+_queries = Queries("deliveryleases")
 _LEASE = timedelta(seconds=5)
 _RENEW_SECONDS = 1.0
 _RENEWING_SECONDS = 3.0
 _LEAVING_SECONDS = 2.0
+
+
+def shard_of(id: str) -> int:
+    """The shard of a subscription, from 0."""
+    return zlib.crc32(id.encode()) % SHARDS
+
+
+async def renew_leases(
+    connection: Connection, process: uuid.UUID, lease: timedelta
+) -> tuple[list[int], int]:
+    """Renew the leases of a process, and lease free shards up to its share.
+
+    Args:
+        connection: a connection outside of a transaction. The leases end when the connection ends.
+        process: an id that the process chose for itself.
+        lease: the time for which the leases are renewed.
+
+    Returns:
+        the shards that the process holds for the time of `lease`, in order, and its share: the
+        largest number of shards to hold. The process releases surplus shards once it has stopped
+        delivering for them.
+    """
+    async with connection.transaction():
+        # Two processes that claim at the same time would see the same shards as free.
+        await connection.execute(_queries.lock)
+        await connection.execute(_queries.appear, process, lease)
+        await connection.execute(_queries.forget)
+        processes = int(await connection.fetchval(_queries.count_processes))
+        # Rounded up, so that the shares of the processes together cover every shard.
+        share = -(-SHARDS // processes)
+        rows = await connection.fetch(_queries.claim, process, share)
+    return [row["shard"] for row in rows], share
+
+
+async def release_leases(
+    connection: Connection, process: uuid.UUID, shards: Collection[int]
+) -> None:
+    """Release shards for which the process no longer delivers."""
+    await connection.execute(_queries.release, process, list(shards))
+
+
+async def end_leases(connection: Connection, process: uuid.UUID) -> None:
+    """Release every shard of a process that no longer delivers."""
+    await connection.execute(_queries.leave, process)
 
 
 class ShardLeases:
@@ -117,25 +154,22 @@ async def run_deliveries(context: Context, *, timing: LoopTiming | None = None) 
     """Deliver to this process's share of the subscriptions of its node, for ever."""
     timing = timing or LoopTiming()
     leases = ShardLeases(uuid.uuid4())
-    serve = partial(_serve, context, timing, leases)
+
+    async def serve(connection: Connection) -> None:
+        try:
+            await _deliver(context, timing, leases, connection)
+        # Only after deliveries have stopped and saved: the next process resumes from the cursors.
+        finally:
+            await leases.end(context.database)
+
     await run_again(context.database, "deliveries", serve, timing=timing)
-
-
-async def _serve(
-    context: Context, timing: LoopTiming, leases: ShardLeases, connection: Connection
-) -> None:
-    try:
-        await _deliver(context, timing, leases, connection)
-    # Only after the deliveries have stopped and saved: the next process resumes from the cursors.
-    finally:
-        await leases.end(context.database)
 
 
 async def _deliver(
     context: Context, timing: LoopTiming, leases: ShardLeases, connection: Connection
 ) -> None:
     database, settings = context.database, context.settings
-    await pull_back(connection)
+    await subscriptions.pull_back(connection)
     head = await read_head(connection)
     tails = Tails(
         database,
@@ -178,7 +212,7 @@ async def _deliver(
 
         # The leases use the connection, so sharing ends before the connection stops listening.
         async with (
-            listening(connection, SUBSCRIPTION_CHANNEL, announce),
+            listening(connection, subscriptions.SUBSCRIPTION_CHANNEL, announce),
             asyncio.TaskGroup() as sharing,
         ):
             compare_all = partial(dispatcher.announce, "")
@@ -191,7 +225,7 @@ async def _run_expiry(database: Database, timing: LoopTiming) -> None:
     while True:
         try:
             async with database.acquire() as connection:
-                await expire(connection, timing.now())
+                await subscriptions.expire(connection, timing.now())
         except (ServerBusy, TimeoutError):
             await database.recovered()
         else:
@@ -217,11 +251,11 @@ class Dispatcher(Supervisor[Delivery]):
         self._readers: Counter[Tail] = Counter()
 
     async def read_revisions(self, connection: Connection) -> dict[str, int]:
-        found = await read_revisions(connection)
+        found = await subscriptions.read_revisions(connection)
         return {id: revision for id, revision in found.items() if self._is_ours(id)}
 
     async def load(self, connection: Connection, ids: Collection[str]) -> list[Delivery]:
-        found = await load(connection, filter(self._is_ours, ids))
+        found = await subscriptions.load(connection, filter(self._is_ours, ids))
         return [Delivery(each, self._resources) for each in found if each.state == "active"]
 
     def shards_in_use(self) -> set[int]:

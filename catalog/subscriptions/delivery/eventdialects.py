@@ -1,6 +1,7 @@
 """Renders the entries of a log as CloudEvents, in the dialect of each subscription.
 
-A log is the change log (core/events.md, or an older dialect), the existing entities, or the audit.
+A log is the change log (core/events.md, or an older dialect), the existing entities, the log of
+subscriptions, or the audit.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.audit.auditlog import AUDIT_SOURCE, AUDIT_TYPES, AuditRow, read_audit_log
 from catalog.context import EventDialect
-from catalog.model.change import REMOVED, UNTOLD, Change
+from catalog.model.change import REMOVED, UNTOLD
 from catalog.store.changes import LoggedChange, Position, read_changes, trace_attributes
 from catalog.store.database import Connection, Database
 from catalog.store.initialentities import read_entities_after
-from catalog.subscriptions.delivery.logtail import LogEntry, Tail
-from catalog.subscriptions.delivery.subscriptionevents import SubscriptionLogReader
+from catalog.subscriptions.delivery.logtail import LogEntry, LogReader, Tail
+from catalog.subscriptions.stored.subscriptionlog import LoggedSubscription, read_subscription_log
 from catalog.subscriptions.stored.subscriptions import (
     SUBSCRIPTION_SOURCE,
+    SUBSCRIPTION_TYPES,
     SubscriptionDefinition,
     log_of,
 )
@@ -84,59 +86,44 @@ def _event_parts(
     logged: LoggedChange, names: EventNames
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Entity, action, subject and data of each event."""
-    change = logged.change
-    changed, inside = _split_changed(change)
+    change, within = logged.change, "capabilities."
+    is_registry = change.kind == "registry"
+    # The capabilities that changed are told by the event of the capabilities.
+    inside = [each for each in change.changed if is_registry and each.startswith(within)]
+    changed = [each for each in change.changed if each not in inside]
     updated = {"changed": changed} if change.action == "updated" else {}
     yield change.kind, change.action, change.xid, updated
     if change.deprecation is not None:
+        action = "deprecation"
+        if names == "next":
+            action = "undeprecated" if REMOVED in change.deprecation else "deprecated"
         members = [name for name in change.deprecation if name != REMOVED]
-        yield change.kind, _deprecation(change, names), change.xid, {"changed": members}
-    if change.kind == "registry":
-        for part in _REGISTRY_PARTS:
-            if part in change.changed:
-                data = {"changed": inside} if part == "capabilities" else {}
-                yield part, "updated", f"/{part}", data
-
-
-def _deprecation(change: Change, names: EventNames) -> str:
-    if names == "rc4":
-        return "deprecation"
-    return "undeprecated" if REMOVED in (change.deprecation or ()) else "deprecated"
-
-
-def _split_changed(change: Change) -> tuple[list[str], list[str]]:
-    """The names of changed attributes, and the names of changed capabilities."""
-    prefix = "capabilities."
-    if change.kind != "registry":
-        return list(change.changed), []
-    inside = [name.removeprefix(prefix) for name in change.changed if name.startswith(prefix)]
-    return [name for name in change.changed if not name.startswith(prefix)], inside
+        yield change.kind, action, change.xid, {"changed": members}
+    for part in _REGISTRY_PARTS if is_registry else ():
+        if part in change.changed:
+            names_inside = [each.removeprefix(within) for each in inside]
+            data = {"changed": names_inside} if part == "capabilities" else {}
+            yield part, "updated", f"/{part}", data
 
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:concord:initial-event")
 
 
-class ChangeLogReader:
-    """Reads the change log.
-
-    Args:
-        dialect: renders the events.
-        source: the source of the events.
-    """
+class ChangeLogReader(LogReader):
+    """Reads the change log; `dialect` renders the events."""
 
     def __init__(self, dialect: EventDialect, source: str) -> None:
+        super().__init__(source)
         self._dialect = dialect
-        self._source = source
 
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
-        """Up to `limit` changes after a position; see `LogReader`."""
         changes = await read_changes(connection, after, limit)
         render = await self._dialect.renderer(connection, changes, self._source)
         return [
             LogEntry(
                 each.position,
                 each.at,
-                partial(_no_events if each.change.action in UNTOLD else render, each),
+                tuple if each.change.action in UNTOLD else partial(render, each),
                 xid=each.change.xid,
             )
             for each in changes
@@ -168,42 +155,27 @@ class ChangeLogReader:
         ]
 
 
-def _no_events(_: LoggedChange) -> list[CloudEvent]:
-    return []
-
-
 def _rendered(
     render: Callable[[LoggedChange], list[CloudEvent]], logged: LoggedChange
 ) -> list[CloudEvent]:
-    """The events of an existing entity, with separate ids, since no change has the ids."""
-    return [
-        CloudEvent({**event.get_attributes(), "id": _id(logged, event.get_id())}, event.get_data())
-        for event in render(logged)
-    ]
+    """The events of an existing entity, with separate ids, since no change has the ids.
+
+    An id is the same whenever the same state of an entity is sent to the same subscriber.
+    """
+    state = f"{logged.change.xid} {logged.change.epoch}"
+    found = []
+    for event in render(logged):
+        id = str(uuid.uuid5(_NAMESPACE, f"{event.get_id()} {state}"))
+        found.append(CloudEvent({**event.get_attributes(), "id": id}, event.get_data()))
+    return found
 
 
-def _id(logged: LoggedChange, id: str) -> str:
-    """The same id whenever the same state of an entity is sent to the same subscriber."""
-    change = logged.change
-    return str(uuid.uuid5(_NAMESPACE, f"{id} {change.xid} {change.epoch}"))
-
-
-class AuditLogReader:
-    """Reads the audit; `source` is the source of the events."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
+class AuditLogReader(LogReader):
+    """Reads the audit."""
 
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
-        """Up to `limit` rows after a position; see `LogReader`."""
         found = await read_audit_log(connection, after, limit)
         return [LogEntry(each.position, each.at, partial(self._render, each)) for each in found]
-
-    async def read_initial(
-        self, _: Connection, __: str, ___: Position, ____: str, _____: int
-    ) -> list[LogEntry]:
-        """No entries: the audit does not contain the entities of the catalog."""
-        return []
 
     def _render(self, entry: AuditRow) -> list[CloudEvent]:
         attributes = {
@@ -239,16 +211,14 @@ class Tails:
         self._base = base
         self._dialects = dialects
 
-        def tail(dialect: EventDialect, source: str) -> Tail:
-            return Tail(database, log=ChangeLogReader(dialect, source), start=start, size=size)
+        def tail(log: LogReader) -> Tail:
+            return Tail(database, log=log, start=start, size=size)
 
-        about = SubscriptionLogReader(base + SUBSCRIPTION_SOURCE)
-        self._subscriptions = Tail(database, log=about, start=start, size=size)
-        audit = AuditLogReader(base + AUDIT_SOURCE)
-        self._audit = Tail(database, log=audit, start=start, size=size)
-        self._native = tail(native_dialect(names), base)
+        self._subscriptions = tail(SubscriptionLogReader(base + SUBSCRIPTION_SOURCE))
+        self._audit = tail(AuditLogReader(base + AUDIT_SOURCE))
+        self._native = tail(ChangeLogReader(native_dialect(names), base))
         self._others = {
-            (dialect.root, source): tail(dialect, source)
+            (dialect.root, source): tail(ChangeLogReader(dialect, source))
             for dialect in dialects
             for source in (base, base + dialect.root)
         }
@@ -292,3 +262,26 @@ def _subjects(expression: Mapping[str, Any]) -> Iterator[str]:
         elif operator in ("all", "any"):
             for one in value:
                 yield from _subjects(one)
+
+
+class SubscriptionLogReader(LogReader):
+    """Reads the log of subscriptions."""
+
+    async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
+        logged = await read_subscription_log(connection, after, limit)
+        return [
+            LogEntry(each.position, each.at, partial(self._render, each), createdby=each.createdby)
+            for each in logged
+        ]
+
+    def _render(self, logged: LoggedSubscription) -> list[CloudEvent]:
+        attributes = {
+            "id": f"{logged.position}.{logged.action}",
+            "source": self._source,
+            "type": f"{SUBSCRIPTION_TYPES}{logged.action}",
+            "subject": f"{SUBSCRIPTION_SOURCE}/{logged.subscription}",
+            "time": logged.at.astimezone(UTC),
+            "datacontenttype": "application/json",
+            "sequence": str(logged.position),
+        }
+        return [CloudEvent(attributes, {"id": logged.subscription, **logged.data})]

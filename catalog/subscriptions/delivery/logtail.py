@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
 
 from cloudevents.core.v1.event import CloudEvent
 
@@ -16,7 +15,7 @@ from catalog.http.responses import shown_or_none
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import ChangesDropped, Position, read_head
 from catalog.store.database import Connection, Database, wait_for
-from catalog.subscriptions.delivery.filterindex import FilterIndex, Required
+from catalog.subscriptions.delivery.filters import FilterIndex, Required
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 _READ_LIMIT = 1000
@@ -70,8 +69,11 @@ class LogEntry:
         return found or ()
 
 
-class LogReader(Protocol):
-    """Reads one log, and renders the entries in one dialect."""
+class LogReader:
+    """Reads one log, and renders the entries in one dialect; `source` is the source of events."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
 
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
         """Up to `limit` entries after a position, in the order of the log.
@@ -79,17 +81,19 @@ class LogReader(Protocol):
         Raises:
             ChangesDropped: entries after the position are no longer in the log.
         """
-        ...
+        raise NotImplementedError
 
     async def read_initial(
         self, connection: Connection, subscription: str, cursor: Position, after: str, limit: int
     ) -> list[LogEntry]:
         """Up to `limit` entities after an xid, for a subscriber that begins with present entities.
 
+        Only the change log has entities.
+
         Args:
             cursor: the position in the log from which the subscriber goes on afterwards.
         """
-        ...
+        return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,14 +126,7 @@ class Tail:
         size: the least number of changes in the window, once there were as many.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        log: LogReader,
-        start: Position,
-        size: int,
-    ) -> None:
+    def __init__(self, database: Database, *, log: LogReader, start: Position, size: int) -> None:
         self._wanted = asyncio.Event()
         self._database = database
         self.log = log

@@ -11,7 +11,7 @@ from dataclasses import replace
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database, Signal
 from catalog.subscriptions.stored.deliveryattempts import Attempt, add_attempts
-from catalog.subscriptions.stored.deliveryprogress import Progress, save_progress
+from catalog.subscriptions.stored.subscriptions import Progress, save_progress
 
 Sleep = Callable[[float], Awaitable[None]]
 

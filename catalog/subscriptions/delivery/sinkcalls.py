@@ -1,26 +1,32 @@
-"""Calls the sink of one subscription, within limits of time and rate, and records the attempts."""
+"""Calls the sinks of subscriptions within limits of time, rate and number; records attempts."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 import structlog
 
-from catalog.load.limiter import rate_in_a_minute
+from catalog.http.outboundaddress import split_hosts
+from catalog.load.limiter import Share, rate_in_a_minute
 from catalog.model.errors import ServerBusy
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
-from catalog.operations.deliveries import AttemptOutcome
-from catalog.subscriptions.delivery.deliveryslots import DeliverySlots, host_of
 from catalog.subscriptions.delivery.progress import ProgressWriter
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkRefused, outcome_of
 from catalog.subscriptions.stored.deliveryattempts import Attempt
 from catalog.subscriptions.stored.subscriptions import Subscription
 from catalog.supervisor import LoopTiming
 from catalog.telemetry.tracing import Tracing
 
+# Sending a request and reading its answer takes a fraction of a millisecond each. With a few
+# requests at a time, clients of the same process wait a few milliseconds at most.
+_SLOTS = 4
+# An eighth of the default connections: a host in trouble leaves most of the connections free.
+_PER_HOST = 32
+_HOLD_SECONDS = 0.005
 _log = structlog.get_logger(__name__)
 
 _UNTOLD = Tracing()
@@ -29,6 +35,89 @@ _BETWEEN_SUCCESSES = timedelta(seconds=10)
 _LONGEST_REASON = 500
 # The slowest rate is one request in a minute.
 _LONGEST_PAUSE = 60.0
+
+
+class DeliverySlots:
+    """Limits the requests to sinks that are in flight.
+
+    Each request takes a connection, out of `connections` in all and `per_host` for the host.
+    Unproven sinks, whose last answer was not an acceptance or which have not answered yet, take at
+    most half of either limit, so that unresponsive sinks never hold back sinks that accept events.
+
+    Only a few requests at a time are being sent or have their answers read, so that clients of the
+    process wait less. A request releases its slot as soon as the sink has answered, or after a few
+    milliseconds without an answer: waiting for a sink costs only a connection.
+
+    Args:
+        connections: the largest number of requests in flight.
+        per_host: the largest number of requests in flight to one host.
+        count: the number of slots.
+        hold_seconds: the longest time in a slot.
+    """
+
+    def __init__(
+        self,
+        connections: int,
+        *,
+        per_host: int = _PER_HOST,
+        count: int = _SLOTS,
+        hold_seconds: float = _HOLD_SECONDS,
+    ) -> None:
+        self.connections = Share(connections, per_key=per_host)
+        self.slots = Share(count)
+        self.hold_seconds = hold_seconds
+
+    def hold(self, host: str, *, is_proven: bool) -> _Held:
+        """A context to enter when a connection and a slot are free.
+
+        Args:
+            host: the result of `host_of` for the sink's URL.
+            is_proven: whether the sink accepted the last events.
+        """
+        return _Held(self, host, is_proven=is_proven)
+
+
+class _Held:
+    """A connection and a slot; the slot may be released before the connection.
+
+    The context is entered for each event and each sink: nested contexts of contextlib take several
+    times as long.
+    """
+
+    __slots__ = ("_early", "_has_slot", "_host", "_slots", "_within_half")
+
+    def __init__(self, slots: DeliverySlots, host: str, *, is_proven: bool) -> None:
+        self._slots = slots
+        self._host = host
+        self._within_half = not is_proven
+        self._has_slot = False
+
+    async def __aenter__(self) -> None:
+        slots = self._slots
+        await slots.connections.take(self._host, within_half=self._within_half)
+        try:
+            await slots.slots.take()
+        except BaseException:
+            slots.connections.give_back(self._host, within_half=self._within_half)
+            raise
+        self._has_slot = True
+        loop = asyncio.get_running_loop()
+        self._early = loop.call_later(slots.hold_seconds, self._give_slot_back)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._early.cancel()
+        self._give_slot_back()
+        self._slots.connections.give_back(self._host, within_half=self._within_half)
+
+    def _give_slot_back(self) -> None:
+        if self._has_slot:
+            self._has_slot = False
+            self._slots.slots.give_back()
+
+
+def host_of(url: str) -> str:
+    """The host and port of a sink's URL, to which requests count: the first host of several."""
+    return urlsplit(split_hosts(url)[0]).netloc.rpartition("@")[2].lower()
 
 
 class SinkCalls:
@@ -52,9 +141,7 @@ class SinkCalls:
         self._rate = None
         if allowed is not None:
             self._rate = rate_in_a_minute(
-                allowed,
-                longest_delay=_LONGEST_PAUSE,
-                clock=lambda: timing.now().timestamp(),
+                allowed, longest_delay=_LONGEST_PAUSE, clock=lambda: timing.now().timestamp()
             )
         self._host = host_of(subscription.definition.sink)
         self._sink = sink
@@ -106,7 +193,7 @@ class SinkCalls:
         told = {"concord.subscription": self._id, "server.address": self._host}
         with self._tracing.spans_in("deliver", traces, kind="client", attributes=told) as spans:
             answers = await self._call(events)
-            outcome, reason = _outcome(answers[-1])
+            outcome, reason = outcome_of(answers[-1])
             spans.note({"concord.outcome": outcome, "concord.reason": reason[:_LONGEST_REASON]})
             if outcome != "delivered":
                 spans.error = outcome
@@ -126,7 +213,7 @@ class SinkCalls:
             return [SinkRefused(reason=f"internal error: {type(error).__name__}")]
 
     def _note(self, answer: SinkAnswer, events: int, at: datetime, milliseconds: int) -> None:
-        outcome, reason = _outcome(answer)
+        outcome, reason = outcome_of(answer)
         if outcome == "delivered":
             if self._success_due is not None and at < self._success_due:
                 return
@@ -144,13 +231,3 @@ class SinkCalls:
                 refusedtoken=answer.refusedtoken if isinstance(answer, SinkRefused) else None,
             )
         )
-
-
-def _outcome(answer: SinkAnswer) -> tuple[AttemptOutcome, str]:
-    match answer:
-        case Delivered():
-            return "delivered", answer.detail
-        case SinkRefused():
-            return "refused", answer.reason
-        case SinkGone():
-            return "gone", answer.reason

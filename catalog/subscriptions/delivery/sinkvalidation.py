@@ -1,48 +1,152 @@
-"""Asks the sinks of pending subscriptions for their consent, and asks again later."""
+"""Asks the sinks of web hooks for their consent before the first delivery (http-webhook.md 4)."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
 
+from catalog.config.settings import Settings, is_loopback
 from catalog.context import Context
-from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
+from catalog.model.masking import described
 from catalog.model.sinkterms import SinkConsent
 from catalog.store.database import wait_for
-from catalog.subscriptions.sinks.consent import (
-    WANTED_RATE,
-    ConsentGiven,
-    ConsentMissing,
-    ConsentRequest,
-    ask_for_consent,
-)
-from catalog.subscriptions.stored.sinkconsents import (
-    DueConsent,
-    claim,
-    give_up,
-    grant,
-    next_at,
-    offer,
-    postpone,
-    release,
-)
-from catalog.supervisor import LoopTiming
+from catalog.subscriptions.sinks.tokenendpoint import why_unanswered
+from catalog.subscriptions.stored import sinkconsents
+from catalog.subscriptions.stored.sinkconsents import DueConsent
+from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
+from catalog.supervisor import LoopTiming, backoff_from
+
+WEB_HOOKS = frozenset({"HTTP", "HTTPS"})
+"""The protocols whose sinks have to consent."""
+
+# The requests in a minute that a sink is asked to allow: a hundred in a second.
+WANTED_RATE = 6000
 
 _log = structlog.get_logger(__name__)
 
+_RATE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_ANY = "*"
 _MOST_AT_ONCE = 32
 _MOST_OF_ORIGIN = 4
 _SECRET_BYTES = 32
 _LONGEST_WAIT_SECONDS = 5.0
 # A sink that is slow to consent is not asked every few minutes.
 _CAP_SECONDS = 3600.0
+
+
+class UnreadableRate(ValueError):
+    """A rate that is neither a positive integer nor a star."""
+
+
+class ConsentMissing(Exception):
+    """The answer of the sink gives no consent; the sink may still consent by the callback.
+
+    Args:
+        reason: a sentence for the subscriber, without secrets and without addresses.
+        cause: details for the log only.
+    """
+
+    def __init__(self, reason: str, cause: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.cause = cause
+
+
+def needs_consent(definition: SubscriptionDefinition, settings: Settings) -> bool:
+    """Whether events may be sent to a sink only after the sink has consented."""
+    host = urlsplit(definition.sink).hostname
+    is_hook = settings.validate_sinks and definition.protocol in WEB_HOOKS
+    return is_hook and host is not None and not is_loopback(host)
+
+
+def parse_allowed_rate(value: str | None) -> int | None:
+    """The most requests in a minute that a sink allows, or `None` for no limit.
+
+    A sink that names no rate allows `WANTED_RATE`.
+
+    Raises:
+        UnreadableRate
+    """
+    if value is None:
+        return WANTED_RATE
+    text = value.strip()
+    if text == _ANY:
+        return None
+    if not _RATE.fullmatch(text):
+        raise UnreadableRate
+    return int(text)
+
+
+async def ask_for_consent(
+    session: aiohttp.ClientSession, sink: str, *, origin: str, callback: str
+) -> int | None:
+    """Send one validation request. Only the headers of the answer are read.
+
+    The request carries neither the credential nor the headers of the subscription: a sink that has
+    not consented receives no secrets.
+
+    Args:
+        sink: the URL of the sink.
+        origin: the host name of the node.
+        callback: a URL of this node at which the sink may consent later.
+
+    Returns:
+        the rate that the sink allows, as `parse_allowed_rate`.
+
+    Raises:
+        ConsentMissing
+    """
+    headers = {
+        "WebHook-Request-Origin": origin,
+        "WebHook-Request-Callback": callback,
+        "WebHook-Request-Rate": str(WANTED_RATE),
+    }
+    try:
+        # A redirect would ask a host that is not the sink.
+        async with session.options(sink, headers=headers, allow_redirects=False) as response:
+            # The body is not read: a sink could send a body without end.
+            response.close()
+            return _allowed_rate(response, origin)
+    except (aiohttp.ClientError, OSError) as error:
+        reason = f"the sink {why_unanswered(error, 'OPTIONS')}"
+        raise ConsentMissing(reason, described(error)) from error
+
+
+def _allowed_rate(response: aiohttp.ClientResponse, origin: str) -> int | None:
+    """The rate that an answer allows. The status says nothing (http-webhook.md 4.2).
+
+    Raises:
+        ConsentMissing
+    """
+    origins = {each.strip() for each in response.headers.getall("WebHook-Allowed-Origin", [])}
+    if not origins:
+        raise ConsentMissing(
+            f"waits for the sink's consent: it answered OPTIONS with {response.status}, "
+            "and without WebHook-Allowed-Origin"
+        )
+    if len(origins) > 1 or origins.pop().lower() not in (_ANY, origin.lower()):
+        raise ConsentMissing(
+            f"the sink refused: its WebHook-Allowed-Origin is neither {origin} nor *"
+        )
+    rates = {each.strip() for each in response.headers.getall("WebHook-Allowed-Rate", [])}
+    try:
+        if len(rates) > 1:
+            raise UnreadableRate
+        return parse_allowed_rate(next(iter(rates), None))
+    except UnreadableRate:
+        raise ConsentMissing(
+            "waits for the sink's consent: its WebHook-Allowed-Rate is neither a positive "
+            "integer nor *"
+        ) from None
 
 
 class SinkValidation:
@@ -62,12 +166,8 @@ class SinkValidation:
         self._context = context
         self._session = session
         self._timing = timing
-        self._backoff = Backoff(
-            initial=context.settings.backoff_initial_seconds,
-            factor=2.0,
-            cap=max(_CAP_SECONDS, context.settings.backoff_cap_seconds),
-            jitter=0.5,
-        )
+        usual = backoff_from(context.settings)
+        self._backoff = replace(usual, cap=max(_CAP_SECONDS, usual.cap))
         self._is_due = asyncio.Event()
         self._busy: Counter[str] = Counter()
 
@@ -79,7 +179,7 @@ class SinkValidation:
         """Ask for ever; return at once if consents are no longer needed."""
         if not self._context.settings.validate_sinks:
             async with self._context.database.transaction() as connection:
-                await release(connection)
+                await sinkconsents.release(connection)
             return
         async with asyncio.TaskGroup() as group:
             while True:
@@ -100,7 +200,7 @@ class SinkValidation:
         # An attempt takes no longer than one request, and a few statements.
         until = now + timedelta(seconds=2 * self._context.settings.delivery_timeout_seconds + 30)
         async with self._context.database.transaction() as connection:
-            found = await claim(
+            found = await sinkconsents.claim(
                 connection,
                 now=now,
                 until=until,
@@ -115,12 +215,12 @@ class SinkValidation:
         if self._busy.total() >= _MOST_AT_ONCE:
             return _LONGEST_WAIT_SECONDS
         async with self._context.database.acquire() as connection:
-            at = await next_at(connection)
+            at = await sinkconsents.next_at(connection)
         if at is None:
             return _LONGEST_WAIT_SECONDS
         # Due but unclaimed sinks wait for a busy origin.
         seconds = (at - self._timing.now()).total_seconds()
-        return _LONGEST_WAIT_SECONDS if seconds <= 0 else min(_LONGEST_WAIT_SECONDS, seconds)
+        return min(_LONGEST_WAIT_SECONDS, seconds) if seconds > 0 else _LONGEST_WAIT_SECONDS
 
     async def _ask(self, due: DueConsent) -> None:
         try:
@@ -139,44 +239,36 @@ class SinkValidation:
         context, secret = self._context, secrets.token_urlsafe(_SECRET_BYTES)
         # Stored before the request: the sink may call back before answering.
         async with context.database.transaction() as connection:
-            if not await offer(connection, due, secret):
+            if not await sinkconsents.offer(connection, due, secret):
                 return
         origin = request_origin(context)
-        answer = await ask_for_consent(
-            self._session,
-            ConsentRequest(
-                sink=due.sink,
-                origin=origin,
-                callback=f"{context.public_base}/subscriptions/{due.id}/consent?key={secret}",
-                rate=WANTED_RATE,
-            ),
-        )
-        now = self._timing.now()
+        callback = f"{context.public_base}/subscriptions/{due.id}/consent?key={secret}"
+        try:
+            rate = await ask_for_consent(self._session, due.sink, origin=origin, callback=callback)
+        except ConsentMissing as missing:
+            await self._note_missing(due, missing)
+            return
+        consent = SinkConsent(at=self._timing.now(), origin=origin, rate=rate)
         async with context.database.transaction() as connection:
-            if isinstance(answer, ConsentGiven):
-                consent = SinkConsent(at=now, origin=origin, rate=answer.rate)
-                if await grant(connection, due, consent):
-                    _log.info("sink consented", subscription=due.id, rate=answer.rate)
-                return
-            if due.attempts == 1:
-                _log.info(
-                    "sink has not consented",
-                    subscription=due.id,
-                    reason=answer.reason,
-                    cause=answer.cause,
-                )
-            again = now + timedelta(seconds=self._backoff.delay(due.attempts, self._timing.random))
-            if again < due.endsat:
-                await postpone(connection, due, answer.reason, again)
-            elif now < due.endsat:
+            if await sinkconsents.grant(connection, due, consent):
+                _log.info("sink consented", subscription=due.id, rate=rate)
+
+    async def _note_missing(self, due: DueConsent, missing: ConsentMissing) -> None:
+        """Ask a sink again later; after the last time, end the subscription."""
+        now, reason = self._timing.now(), missing.reason
+        if due.attempts == 1:
+            _log.info(
+                "sink has not consented", subscription=due.id, reason=reason, cause=missing.cause
+            )
+        again = now + timedelta(seconds=self._backoff.delay(due.attempts, self._timing.random))
+        async with self._context.database.transaction() as connection:
+            if now < due.endsat:
                 # A callback may still come until the end.
-                await postpone(connection, due, answer.reason, due.endsat)
+                await sinkconsents.postpone(connection, due, reason, min(again, due.endsat))
             else:
-                await give_up(connection, due, _ended(answer, context.settings.consent_hours))
-
-
-def _ended(answer: ConsentMissing, hours: float) -> str:
-    return f"there was no consent of the sink in {hours:g} hours: {answer.reason}"
+                hours = self._context.settings.consent_hours
+                ended = f"there was no consent of the sink in {hours:g} hours: {reason}"
+                await sinkconsents.give_up(connection, due, ended)
 
 
 def request_origin(context: Context) -> str:

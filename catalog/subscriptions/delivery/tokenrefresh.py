@@ -9,7 +9,6 @@ import asyncio
 from collections import Counter
 from datetime import datetime, timedelta
 from functools import partial
-from typing import assert_never
 
 import aiohttp
 import structlog
@@ -22,16 +21,9 @@ from catalog.model.credentials import REFRESH_SECONDS, RefreshGrant, TokenCreden
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import listening, run_heartbeat
-from catalog.subscriptions.sinks.tokenendpoint import RefreshedToken, RefreshFailed, refresh_token
-from catalog.subscriptions.stored.sinkcredentials import (
-    StoredCredential,
-    claim_due,
-    next_refresh,
-    note_failure,
-    open_credential,
-    renew,
-    warn_of_ending,
-)
+from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, refresh_token
+from catalog.subscriptions.stored import sinkcredentials
+from catalog.subscriptions.stored.sinkcredentials import StoredCredential
 from catalog.subscriptions.stored.subscriptions import SUBSCRIPTION_CHANNEL
 from catalog.supervisor import LoopTiming, backoff_from, run_as_leader
 
@@ -121,8 +113,8 @@ class TokenRefresher:
         busy = [endpoint for endpoint, count in counts.items() if count >= _MOST_PER_ENDPOINT]
         ending = now + _WARNED_BEFORE
         async with self._database.acquire() as connection:
-            await warn_of_ending(connection, ending)
-            due = await claim_due(
+            await sinkcredentials.warn_of_ending(connection, ending)
+            due = await sinkcredentials.claim_due(
                 connection,
                 now,
                 until=now + self._claim,
@@ -132,7 +124,7 @@ class TokenRefresher:
             )
             for stored in due:
                 self._start(stored)
-            following = await next_refresh(connection, busy=busy)
+            following = await sinkcredentials.next_refresh(connection, busy=busy)
         if len(self._running) >= _MOST_AT_ONCE or following is None:
             return _LOOK_SECONDS
         return min(max((following - now).total_seconds(), 0.0), _LOOK_SECONDS)
@@ -159,20 +151,21 @@ class TokenRefresher:
     async def _ask(self, stored: StoredCredential) -> TokenCredential | RefreshFailed:
         """The new credential."""
         try:
-            credential = open_credential(self._keys, stored)
+            credential = sinkcredentials.open_credential(self._keys, stored)
         except SecretUnreadable as error:
             return RefreshFailed(reason=error.reason, cause=error.cause)
         assert isinstance(credential, TokenCredential)
         assert credential.refresh is not None
-        now = self._timing.now()
-        answer = await refresh_token(self._session, self._settings, credential.refresh, now)
-        match answer:
-            case RefreshFailed():
-                return answer
-            case RefreshedToken():
-                return _renewed(credential, credential.refresh, answer, self._timing.now())
-            case _:
-                assert_never(answer)
+        grant = credential.refresh
+        answer = await refresh_token(self._session, self._settings, grant, self._timing.now())
+        if isinstance(answer, RefreshFailed):
+            return answer
+        return TokenCredential(
+            token=answer.token,
+            scheme=answer.scheme or credential.scheme,
+            expiresat=self._timing.now() + timedelta(seconds=answer.lifetime_seconds),
+            refresh=RefreshGrant(token=answer.refresh or grant.token, endpoint=grant.endpoint),
+        )
 
     async def _store(
         self, stored: StoredCredential, answer: TokenCredential | RefreshFailed
@@ -183,13 +176,12 @@ class TokenRefresher:
             return
         assert answer.expiresat is not None
         due = refresh_time(
-            answer.expiresat,
-            now,
-            lead_seconds=REFRESH_SECONDS,
-            least_seconds=_LEAST_SECONDS,
+            answer.expiresat, now, lead_seconds=REFRESH_SECONDS, least_seconds=_LEAST_SECONDS
         )
         async with self._database.transaction() as connection:
-            is_stored = await renew(connection, self._keys, stored, answer, refreshat=due)
+            is_stored = await sinkcredentials.renew(
+                connection, self._keys, stored, answer, refreshat=due
+            )
         if is_stored:
             _log.info("access token refreshed", subscription=stored.subscription)
 
@@ -207,15 +199,6 @@ class TokenRefresher:
             )
         refreshat = now + timedelta(seconds=pause)
         async with self._database.transaction() as connection:
-            await note_failure(connection, stored, answer.reason, refreshat=refreshat)
-
-
-def _renewed(
-    credential: TokenCredential, grant: RefreshGrant, answer: RefreshedToken, now: datetime
-) -> TokenCredential:
-    return TokenCredential(
-        token=answer.token,
-        scheme=answer.scheme or credential.scheme,
-        expiresat=now + timedelta(seconds=answer.lifetime_seconds),
-        refresh=RefreshGrant(token=answer.refresh or grant.token, endpoint=grant.endpoint),
-    )
+            await sinkcredentials.note_failure(
+                connection, stored, answer.reason, refreshat=refreshat
+            )

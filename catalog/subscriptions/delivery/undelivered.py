@@ -13,15 +13,8 @@ from catalog.subscriptions.delivery.audience import Audience
 from catalog.subscriptions.delivery.batches import DueEvent
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent, count_within
 from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused
-from catalog.subscriptions.stored.deadletters import (
-    DeadLetter,
-    FailedEvent,
-    add,
-    blocked_subjects,
-    read_due,
-    remove,
-    set_dead,
-)
+from catalog.subscriptions.stored import deadletters
+from catalog.subscriptions.stored.deadletters import DeadLetter, FailedEvent
 from catalog.subscriptions.stored.subscriptions import Subscription
 
 _FORMAT = JSONFormat()
@@ -93,17 +86,17 @@ class UndeliveredEvents:
 
     async def _read_due(self, most: int) -> list[DeadLetter]:
         async with self._database.acquire() as connection:
-            letters = await read_due(connection, self._id, most)
+            letters = await deadletters.read_due(connection, self._id, most)
             # Read just before new events are sent, which have to wait behind dead letters.
             if not letters and self._is_ordered:
-                self._blocked = await blocked_subjects(connection, self._id)
+                self._blocked = await deadletters.blocked_subjects(connection, self._id)
         return letters
 
     async def _withhold(self, letters: Sequence[DeadLetter]) -> None:
         """Mark dead letters as dead again that the subscription's creator may no longer see."""
         async with self._database.transaction() as connection:
             for each in letters:
-                await set_dead(
+                await deadletters.set_dead(
                     connection,
                     self._id,
                     each.number,
@@ -134,16 +127,16 @@ class UndeliveredEvents:
             return
         async with self._database.transaction() as connection:
             if delivered:
-                await remove(connection, self._id, delivered)
+                await deadletters.remove(connection, self._id, delivered)
             if failed is not None:
                 is_ordered = self._is_ordered
-                await set_dead(
+                await deadletters.set_dead(
                     connection, self._id, failed, reason=reason, at=at, holds_subject=is_ordered
                 )
 
     async def _add(self, events: Sequence[FailedEvent]) -> int:
         async with self._database.transaction() as connection:
-            return await add(connection, self._id, events, most=self._most)
+            return await deadletters.add(connection, self._id, events, most=self._most)
 
 
 def _failed(due: DueEvent, *, at: datetime, attempts: int, reason: str, waits: bool) -> FailedEvent:

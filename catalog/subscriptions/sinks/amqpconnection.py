@@ -18,8 +18,7 @@ from catalog.model.credentials import PlainCredential
 from catalog.model.masking import described
 from catalog.operations.cacertificate import tls_context
 from catalog.subscriptions.sinks.amqpsettings import AmqpSettings
-from catalog.subscriptions.sinks.connectfailure import connect_failure
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused, connect_failure
 
 _SHUTDOWN_SECONDS = 2.0
 # A server counts as dead after a silence of this length; proton announces half of the time.

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from catalog.model.credentials import PlainCredential, SinkCredential
 from catalog.operations.cacertificate import CaCertificate
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
+from catalog.subscriptions.sinks.sink import DeliveryProtocol, ProtocolSettings, Unfit
 
 _SYMBOL = re.compile(r"[\x21-\x7e]{1,128}")
 _MOST_ADDRESS = 1024

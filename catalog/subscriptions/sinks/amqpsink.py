@@ -33,8 +33,14 @@ from catalog.subscriptions.sinks.amqpconnection import (
 from catalog.subscriptions.sinks.amqpsettings import AmqpSettings, address_of
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sharedconnections import SharedConnections
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
-from catalog.subscriptions.sinks.subjectorder import send_by_subject
+from catalog.subscriptions.sinks.sink import (
+    Delivered,
+    Sink,
+    SinkAnswer,
+    SinkConnections,
+    SinkRefused,
+    send_by_subject,
+)
 from catalog.subscriptions.stored.subscriptions import Subscription
 
 _FORMAT = JSONFormat()
@@ -44,30 +50,17 @@ _LATE = SinkRefused(reason="the sink did not answer in time")
 _PORTS = {"amqp": 5672, "amqps": 5671}
 
 
-def open_connections(settings: Settings, _: Callable[[], datetime]) -> AmqpConnections:
-    """The connections to AMQP servers of one process."""
-    return AmqpConnections(settings)
+def open_connections(settings: Settings, _: Callable[[], datetime]) -> SinkConnections:
+    """The connections of one process to AMQP servers, which AMQP sinks share."""
+    shared = SharedConnections(
+        partial(connect, settings=settings),
+        connect_seconds=min(_CONNECT_SECONDS, settings.delivery_timeout_seconds),
+        most_idle=most_outbound_connections(settings) // 2,
+    )
+    return SinkConnections(open=partial(AmqpSink, shared, settings), close=shared.close)
 
 
-class AmqpConnections:
-    """The connections that AMQP sinks share, by server and credential."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._connections = SharedConnections(
-            partial(connect, settings=settings),
-            connect_seconds=min(_CONNECT_SECONDS, settings.delivery_timeout_seconds),
-            most_idle=most_outbound_connections(settings) // 2,
-        )
-
-    def open(self, subscription: Subscription) -> AmqpSink:
-        return AmqpSink(self._connections, self._settings, subscription)
-
-    async def close(self) -> None:
-        await self._connections.close()
-
-
-class AmqpSink:
+class AmqpSink(Sink):
     """The AMQP sink of one subscription."""
 
     most_events = _MOST_EVENTS

@@ -1,26 +1,180 @@
-"""A connection to an HTTP sink: one request at a time, to the target of the sink."""
+"""The client of HTTP sinks, over connections that are kept open.
+
+The client is written by hand because aiohttp's client made half of the cost of a delivery: for a
+request over an open connection, aiohttp takes 170 µs of the processor and this client 38 µs, with
+the same parser (llhttp). The client does what deliveries need and no more: requests that are
+complete before they are sent, answers of which the head counts, no redirects, no cookies, no
+proxies.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
-from collections.abc import Callable, Mapping
+import ssl
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+import aiohappyeyeballs
+import httptools
 from yarl import URL
 
-from catalog.subscriptions.sinks.httpanswer import AnswerReader, HttpAnswer
-from catalog.subscriptions.sinks.httpfailure import (
-    NoAnswerInTime,
-    NotHttp,
-    PostConnectionEnded,
-    PostFailure,
-)
+from catalog.config import Settings
+from catalog.http.listener import most_idle_sink_connections
+from catalog.http.outbound import NameLookup, open_allowed_socket
+from catalog.model.connectionfailure import names_hidden, why_unreachable
+from catalog.model.masking import described
 
+_MOST_HEAD_BYTES = 16 * 1024
+_MOST_BODY_BYTES = 64 * 1024
+_SWITCHING_PROTOCOLS = 101
+_FIRST_FINAL = 200
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(r"[\x20-\x7e]*")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
+
+
+class PostFailure(Exception):
+    """A request without an answer; `reason` is for the subscriber, the text is for the log only."""
+
+    reason: str
+
+
+class NoConnection(PostFailure):
+    """The sink cannot be reached, must not be connected to, or offers no TLS that both accept."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(described(error))
+        self.reason = f"the sink {why_unreachable(error)}"
+
+
+class NoAnswerInTime(PostFailure):
+    """The answer was not complete in time."""
+
+    reason = "the sink did not answer in time"
+
+
+class PostConnectionEnded(PostFailure):
+    """The sink ended the connection before the answer was complete.
+
+    `is_unanswered` tells that no byte of an answer had come.
+    """
+
+    reason = "the sink did not answer as a whole"
+
+    def __init__(self, text: str, *, is_unanswered: bool) -> None:
+        super().__init__(text)
+        self.is_unanswered = is_unanswered
+
+
+class NotHttp(PostFailure):
+    """The sink sent bytes that are not an answer of HTTP/1.1."""
+
+    reason = "the answer of the sink is not HTTP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """The status and the headers of an answer. The body is not kept."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+
+    def header(self, name: str) -> str | None:
+        """The value of the first header with a name."""
+        wanted = name.lower().encode()
+        found = (value for each, value in self.headers if each.lower() == wanted)
+        value = next(found, None)
+        return None if value is None else value.decode("latin-1")
+
+
+class AnswerReader:
+    """Reads the answers of a connection in turn, with llhttp.
+
+    The bounds count bytes as they come, so chunks, trailers and informational answers, however
+    many, count as well. The body is read only to use the connection again: when the body exceeds
+    its bound, the answer counts as read.
+    """
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self.begin()
+
+    def begin(self) -> None:
+        """Expect the next answer."""
+        self.has_bytes = False
+        self.is_done = False
+        # Whether the connection can take a further request after the answer.
+        self.is_reusable = False
+        self._left = _MOST_HEAD_BYTES
+        self._status = 0
+        self._headers: list[tuple[bytes, bytes]] = []
+
+    @property
+    def answer(self) -> HttpAnswer:
+        """The answer that was read, once `is_done`."""
+        return HttpAnswer(status=self._status, headers=tuple(self._headers))
+
+    def feed(self, data: bytes) -> str | None:
+        """Read bytes; return the fault if the bytes are not an answer.
+
+        The fault is not raised: an exception would keep the data and its frames in memory until
+        reference cycles are collected.
+        """
+        self.has_bytes = True
+        while data and not self.is_done:
+            piece, data = data[: self._left], data[self._left :]
+            self._left -= len(piece)
+            try:
+                self._parser.feed_data(piece)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+                self.is_reusable = False
+                # Bytes after a complete answer are ignored, with the connection.
+                return None if self.is_done else f"{type(error).__name__}: {error}"
+            if not self._left and not self.is_done:
+                if not self._status:
+                    return f"the head of the answer is longer than {_MOST_HEAD_BYTES} bytes"
+                self.is_done, self.is_reusable = True, False
+        if data:
+            self.is_reusable = False
+        return None
+
+    def feed_end(self) -> bool:
+        """Whether the end of the connection completes the answer (RFC 9112 6.3)."""
+        names = {name.lower() for name, _ in self._headers}
+        if self._status and not names & {b"content-length", b"transfer-encoding"}:
+            self.is_done, self.is_reusable = True, False
+        return self.is_done
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A trailer is no header.
+        if not self._status:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self.is_done:
+            return
+        status = self._parser.get_status_code()
+        if status == _SWITCHING_PROTOCOLS:
+            raise ValueError("nobody asked for another protocol")
+        if status < _FIRST_FINAL:
+            self._headers.clear()
+            return
+        self._status = status
+        self.is_reusable = self._parser.should_keep_alive()
+        self._left += _MOST_BODY_BYTES
+
+    def on_message_begin(self) -> None:
+        # A second answer to one request: the connection cannot be used again.
+        if self.is_done:
+            self.is_reusable = False
+
+    def on_message_complete(self) -> None:
+        if self._status:
+            self.is_done = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,3 +335,159 @@ class HttpConnection(asyncio.Protocol):
     def _fail(self, failure: PostFailure) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(failure)
+
+
+# Many servers close a connection that has been idle for a minute.
+_IDLE_SECONDS = 30.0
+
+
+class IdleConnections:
+    """Idle connections by target.
+
+    Args:
+        most: the largest number of connections; the connection idle for longest makes room.
+        idle_seconds: the longest time to keep an idle connection.
+    """
+
+    def __init__(self, most: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._since: OrderedDict[HttpConnection, tuple[Hashable, float]] = OrderedDict()
+        self._by_key: defaultdict[Hashable, list[HttpConnection]] = defaultdict(list)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self, key: Hashable) -> HttpConnection | None:
+        """The most recently used connection that leads to `key`."""
+        found = self._by_key.get(key)
+        if not found:
+            return None
+        connection = found[-1]
+        self.forget(connection)
+        return connection
+
+    def keep(self, key: Hashable, connection: HttpConnection) -> None:
+        loop = asyncio.get_running_loop()
+        self._since[connection] = key, loop.time()
+        self._by_key[key].append(connection)
+        if len(self._since) > self._most:
+            self._close_oldest()
+        if self._timer is None:
+            self._timer = loop.call_later(self._idle_seconds, self._close_old)
+
+    def forget(self, connection: HttpConnection) -> None:
+        """Leave out a connection that has ended, or is in use."""
+        if connection in self._since:
+            key, _ = self._since.pop(connection)
+            self._by_key[key].remove(connection)
+            if not self._by_key[key]:
+                del self._by_key[key]
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        while self._since:
+            self._close_oldest()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def _close_old(self) -> None:
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - self._idle_seconds
+        while self._since and next(iter(self._since.values()))[1] <= oldest:
+            self._close_oldest()
+        self._timer = None
+        if self._since:
+            due = next(iter(self._since.values()))[1] + self._idle_seconds
+            self._timer = loop.call_at(due, self._close_old)
+
+    def _close_oldest(self) -> None:
+        connection = next(iter(self._since))
+        self.forget(connection)
+        connection.abort()
+
+
+_CONNECT_SECONDS = 10.0
+# The delay before the next address is tried alongside the previous address (RFC 8305 8).
+_NEXT_ADDRESS_SECONDS = 0.25
+
+
+class HttpClient:
+    """Sends requests to HTTP sinks. The callers bound the number of concurrent requests."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._names = NameLookup()
+        self._idle = IdleConnections(most_idle_sink_connections())
+
+    async def send(self, target: HttpTarget, request: bytes, seconds: float) -> HttpAnswer:
+        """Send a request and return the answer, regardless of the status.
+
+        A connection may end while idle, which shows when the next request gets no answer. Such a
+        request is sent once more.
+
+        Args:
+            target: the target of the request.
+            request: head and body; events may be sent twice.
+            seconds: the longest time until the answer, including the connection.
+
+        Raises:
+            PostFailure: there is no answer.
+        """
+        deadline = asyncio.get_running_loop().time() + seconds
+        connection = self._idle.take(target.key)
+        answer = None
+        if connection is not None:
+            try:
+                answer = await connection.exchange(request, deadline)
+            except PostConnectionEnded as ended:
+                if not ended.is_unanswered:
+                    raise
+        if connection is None or answer is None:
+            connection = await self._connect(target, deadline)
+            answer = await connection.exchange(request, deadline)
+        if connection.is_reusable:
+            self._idle.keep(target.key, connection)
+        return answer
+
+    async def close(self) -> None:
+        """Close the connections; no request is under way."""
+        self._idle.close()
+        # Transports close their sockets in the next turn of the loop.
+        await asyncio.sleep(0)
+
+    async def _connect(self, target: HttpTarget, deadline: float) -> HttpConnection:
+        latest = min(deadline, asyncio.get_running_loop().time() + _CONNECT_SECONDS)
+        try:
+            async with asyncio.timeout_at(latest):
+                return await self._open(target)
+        # A few event loops raise RuntimeError for a socket that fails.
+        except (OSError, RuntimeError) as error:
+            raise NoConnection(error) from error
+
+    async def _open(self, target: HttpTarget) -> HttpConnection:
+        with names_hidden(if_private_refused=not self._settings.allows_private_addresses):
+            addresses = await self._names.addresses(target.host, target.port)
+        # The check sees the very address of the connection, so a name that resolves differently the
+        # second time is no way around the check.
+        opened = await aiohappyeyeballs.start_connection(
+            addresses,
+            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+            socket_factory=functools.partial(open_allowed_socket, self._settings),
+        )
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(
+            lambda: HttpConnection(self._idle.forget),
+            sock=opened,
+            ssl=self._tls if target.is_tls else None,
+            server_hostname=target.host.rstrip(".") if target.is_tls else None,
+        )
+        return connection
+
+    @functools.cached_property
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context

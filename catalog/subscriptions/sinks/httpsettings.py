@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from catalog.model.credentials import PlainCredential, SinkCredential
 from catalog.model.sinkterms import SignatureScheme
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
+from catalog.subscriptions.sinks.sink import DeliveryProtocol, ProtocolSettings, Unfit
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")

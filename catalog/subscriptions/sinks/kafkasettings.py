@@ -1,9 +1,10 @@
-"""Kafka as a delivery protocol: its settings (subscriptions-spec.md 3.2.2.4)."""
+"""Kafka as a delivery protocol: its settings (subscriptions-spec.md 3.2.2.4), and its clusters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -12,7 +13,7 @@ from pydantic import field_validator
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.operations.cacertificate import CaCertificate
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
+from catalog.subscriptions.sinks.sink import DeliveryProtocol, ProtocolSettings, Unfit
 
 _DEFAULT_PORT = 9092
 _MOST_SERVERS = 16
@@ -144,3 +145,27 @@ KAFKA = DeliveryProtocol(
     why_unfit=_why_unfit,
 )
 """Sinks are `kafka://HOST:PORT,HOST:PORT/TOPIC`, or `kafkas` with TLS."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaCluster:
+    """A cluster, and how a client connects to the cluster.
+
+    Args:
+        servers: the hosts and ports of the bootstrap servers.
+        clientid: the name by which brokers know the client.
+        acks: `all`, `1` or `0`: the replicas that have to store a record.
+        tls: whether connections use TLS.
+        cacertificate: the certificates in PEM that sign the brokers' certificates; `None` for the
+            certificates of the system.
+        saslmechanism: the SASL mechanism for a password.
+        credential: the credential of the client.
+    """
+
+    servers: tuple[tuple[str, int], ...]
+    clientid: str = "concord"
+    acks: str = "all"
+    tls: bool = False
+    cacertificate: str | None = None
+    saslmechanism: str | None = None
+    credential: SinkCredential | None = None

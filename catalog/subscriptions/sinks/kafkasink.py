@@ -7,40 +7,35 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
-from aiokafka.errors import (
-    ClusterAuthorizationFailedError,
-    InvalidTopicError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    NodeNotReadyError,
-    NotEnoughReplicasAfterAppendError,
-    NotEnoughReplicasError,
-    RecordListTooLargeError,
-    RequestTimedOutError,
-    SaslAuthenticationFailed,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    UnsupportedSaslMechanismError,
-)
+from aiokafka import errors
 
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
-from catalog.subscriptions.sinks.kafkacluster import KafkaCluster
-from catalog.subscriptions.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
+from catalog.subscriptions.sinks.kafkaconnection import BATCH_BYTES, KafkaProducer, partition_of
 from catalog.subscriptions.sinks.kafkarecords import (
     KafkaRecord,
     batches_of,
     by_partition,
     record_of,
 )
-from catalog.subscriptions.sinks.kafkasettings import KafkaSettings, servers_of, topic_of
+from catalog.subscriptions.sinks.kafkasettings import (
+    KafkaCluster,
+    KafkaSettings,
+    servers_of,
+    topic_of,
+)
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sharedconnections import SharedConnections
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.sink import (
+    Delivered,
+    Sink,
+    SinkAnswer,
+    SinkConnections,
+    SinkRefused,
+    up_to_first_failure,
+)
 from catalog.subscriptions.stored.subscriptions import Subscription
 
 KafkaProducers = SharedConnections[KafkaCluster, KafkaProducer]
@@ -49,57 +44,23 @@ KafkaProducers = SharedConnections[KafkaCluster, KafkaProducer]
 _CONNECTIONS_EACH = 4
 # Ends before the delivery cancels, which would lose the cause and the acknowledgements.
 _SHARE_OF_TIME = 0.95
-_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_TOO_LARGE = (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)
 _TOGETHER_TOO_LARGE = SinkRefused(reason="the broker takes no batch of records as large as this")
 _NOT_TRIED = SinkRefused(reason="an event before this one was not accepted")
-_REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-    (_TOO_LARGE, "the broker takes no record as large as this event"),
-    ((SaslAuthenticationFailed,), "the broker refused the sink credential"),
-    ((UnsupportedSaslMechanismError,), "the broker does not offer this SASL mechanism"),
-    ((UnknownTopicOrPartitionError, InvalidTopicError), "the broker has no topic of this name"),
-    (
-        (TopicAuthorizationFailedError, ClusterAuthorizationFailedError),
-        "the broker does not permit this client to write to the topic",
-    ),
-    (
-        (NotEnoughReplicasError, NotEnoughReplicasAfterAppendError),
-        "too few replicas of the partition are in step",
-    ),
-    (
-        (TimeoutError, KafkaTimeoutError, RequestTimedOutError, NodeNotReadyError),
-        "the sink did not acknowledge in time",
-    ),
-    (
-        (KafkaConnectionError,),
-        "the sink ended the connection: it may want TLS (kafkas://), or a sink credential",
-    ),
-)
 
 
-def open_connections(settings: Settings, now: Callable[[], datetime]) -> KafkaConnections:
-    """The connections to Kafka clusters of one process."""
-    return KafkaConnections(settings)
+def open_connections(settings: Settings, _: Callable[[], datetime]) -> SinkConnections:
+    """The producers of one process for Kafka clusters, which Kafka sinks share."""
+    seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
+    producers: KafkaProducers = SharedConnections(
+        partial(KafkaProducer.connect, settings=settings),
+        connect_seconds=seconds,
+        most_idle=most_outbound_connections(settings) // _CONNECTIONS_EACH,
+    )
+    return SinkConnections(open=partial(KafkaSink, producers, seconds), close=producers.close)
 
 
-class KafkaConnections:
-    """The producers that Kafka sinks share."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
-        self._producers: KafkaProducers = SharedConnections(
-            partial(KafkaProducer.connect, settings=settings),
-            connect_seconds=self._seconds,
-            most_idle=most_outbound_connections(settings) // _CONNECTIONS_EACH,
-        )
-
-    def open(self, subscription: Subscription) -> KafkaSink:
-        return KafkaSink(self._producers, subscription, self._seconds)
-
-    async def close(self) -> None:
-        await self._producers.close()
-
-
-class KafkaSink:
+class KafkaSink(Sink):
     """The topic of one subscription.
 
     Batches of different partitions are sent concurrently, batches of one partition in order.
@@ -108,7 +69,7 @@ class KafkaSink:
     most_events = 500
 
     def __init__(
-        self, producers: KafkaProducers, subscription: Subscription, seconds: float
+        self, producers: KafkaProducers, seconds: float, subscription: Subscription
     ) -> None:
         sink = subscription.definition.sink
         settings = KafkaSettings.model_validate(subscription.definition.settings)
@@ -137,9 +98,6 @@ class KafkaSink:
             # The next batches are smaller; in the end, each batch has one record.
             answers.pop()
 
-    async def close(self) -> None:
-        """Keep the producer, which further sinks may share."""
-
     async def _send(self, events: Sequence[OutgoingEvent]) -> list[SinkAnswer]:
         records = [
             record_of(event, number, key_attribute=self._key_attribute, structured=self._structured)
@@ -149,14 +107,11 @@ class KafkaSink:
         refused = _NOT_TRIED
         lent: KafkaProducer | None = None
         try:
-            async with (
-                asyncio.timeout(self._seconds),
-                self._producers.hold(self._cluster) as lent,
-            ):
+            async with asyncio.timeout(self._seconds), self._producers.hold(self._cluster) as lent:
                 await self._append_all(lent, records, answers)
-        except (KafkaError, OSError) as error:
+        except (errors.KafkaError, OSError) as error:
             refused = _refused(error if lent is None else lent.cause_of(error))
-        return _up_to_first_failure(answers, refused)
+        return up_to_first_failure(answer or refused for answer in answers)
 
     async def _append_all(
         self,
@@ -183,12 +138,13 @@ class KafkaSink:
         for batch in batches_of(records, self._batch_bytes):
             try:
                 offset = await producer.append(self._topic, partition, batch)
-            except (KafkaError, OSError) as error:
+            except (errors.KafkaError, OSError) as error:
                 cause = producer.cause_of(error)
                 answers[batch[0].number] = self._why_not_appended(batch, cause)
                 return
             for place, record in enumerate(batch):
-                answers[record.number] = _appended(partition, offset, place)
+                where = "not acknowledged" if offset < 0 else f"offset {offset + place}"
+                answers[record.number] = Delivered(detail=f"partition {partition}, {where}")
 
     def _why_not_appended(self, batch: Sequence[KafkaRecord], error: BaseException) -> SinkRefused:
         if isinstance(error, _TOO_LARGE) and len(batch) > 1:
@@ -197,33 +153,39 @@ class KafkaSink:
         return _refused(error)
 
 
-def _appended(partition: int, offset: int, place: int) -> Delivered:
-    if offset < 0:
-        return Delivered(detail=f"partition {partition}, not acknowledged")
-    return Delivered(detail=f"partition {partition}, offset {offset + place}")
-
-
-def _up_to_first_failure(
-    answers: Sequence[SinkAnswer | None], otherwise: SinkRefused
-) -> list[SinkAnswer]:
-    found: list[SinkAnswer] = []
-    for answer in answers:
-        found.append(answer or otherwise)
-        if not isinstance(answer, Delivered):
-            break
-    return found
-
-
 def _refused(error: BaseException) -> SinkRefused:
-    is_unreachable = isinstance(error, OSError) and not isinstance(error, TimeoutError)
-    otherwise = f"the broker answered {type(error).__name__}"
-    reason = next(
-        (text for types, text in _REASONS if isinstance(error, types)),
-        f"the sink {why_unreachable(error)}" if is_unreachable else otherwise,
-    )
     return SinkRefused(
-        reason=reason,
+        reason=_reason_of(error),
         cause=described(error),
         is_final=isinstance(error, _TOO_LARGE),
-        is_unauthorized=isinstance(error, SaslAuthenticationFailed),
+        is_unauthorized=isinstance(error, errors.SaslAuthenticationFailed),
     )
+
+
+def _reason_of(error: BaseException) -> str:
+    late = "the sink did not acknowledge in time"
+    match error:
+        case errors.MessageSizeTooLargeError() | errors.RecordListTooLargeError():
+            return "the broker takes no record as large as this event"
+        case errors.SaslAuthenticationFailed():
+            return "the broker refused the sink credential"
+        case errors.UnsupportedSaslMechanismError():
+            return "the broker does not offer this SASL mechanism"
+        case errors.UnknownTopicOrPartitionError() | errors.InvalidTopicError():
+            return "the broker has no topic of this name"
+        case errors.TopicAuthorizationFailedError() | errors.ClusterAuthorizationFailedError():
+            return "the broker does not permit this client to write to the topic"
+        case errors.NotEnoughReplicasError() | errors.NotEnoughReplicasAfterAppendError():
+            return "too few replicas of the partition are in step"
+        case TimeoutError() | errors.KafkaTimeoutError():
+            return late
+        case errors.RequestTimedOutError() | errors.NodeNotReadyError():
+            return late
+        case errors.KafkaConnectionError():
+            return (
+                "the sink ended the connection: it may want TLS (kafkas://), or a sink credential"
+            )
+        case OSError():
+            return f"the sink {why_unreachable(error)}"
+        case _:
+            return f"the broker answered {type(error).__name__}"

@@ -20,7 +20,7 @@ from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential
 from catalog.operations.cacertificate import tls_context
-from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
+from catalog.subscriptions.sinks.sink import ConnectionRefusedByServer
 
 # The server's answers to this client are short.
 _MOST_BYTES = 64 * 1024

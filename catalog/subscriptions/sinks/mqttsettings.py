@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from catalog.model.credentials import PlainCredential, SinkCredential
 from catalog.operations.cacertificate import CaCertificate
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
+from catalog.subscriptions.sinks.sink import DeliveryProtocol, ProtocolSettings, Unfit
 
 DEFAULT_PORT = 1883
 DEFAULT_TLS_PORT = 8883
@@ -76,17 +76,14 @@ class Mqtt5Settings(_MqttSettings):
     @classmethod
     def _properties_are_ours_to_send(cls, properties: dict[str, str]) -> dict[str, str]:
         for name, value in properties.items():
-            _check_property(name, value)
+            if not 0 < len(name) <= 128 or len(value) > 1024:
+                raise ValueError("a name has 1 to 128 characters, and a value no more than 1024")
+            if _DISALLOWED.search(name + value):
+                fault = "names and values must not contain control characters or noncharacters"
+                raise ValueError(fault)
+            if name in _CONTEXT_ATTRIBUTES:
+                raise ValueError(f'"{name}" is the name of a context attribute of the event')
         return properties
-
-
-def _check_property(name: str, value: str) -> None:
-    if not 0 < len(name) <= 128 or len(value) > 1024:
-        raise ValueError("a name has 1 to 128 characters, and a value no more than 1024")
-    if _DISALLOWED.search(name + value):
-        raise ValueError("names and values must not contain control characters or noncharacters")
-    if name in _CONTEXT_ATTRIBUTES:
-        raise ValueError(f'"{name}" is the name of a context attribute of the event')
 
 
 def _why_unfit(

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Literal
 from urllib.parse import urlsplit
 
 from paho.mqtt.packettypes import PacketTypes
@@ -17,7 +16,6 @@ from paho.mqtt.reasoncodes import ReasonCode
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.credentials import PlainCredential
-from catalog.subscriptions.sinks.connectfailure import connect_failure
 from catalog.subscriptions.sinks.mqttconnection import (
     MqttConnection,
     MqttLimits,
@@ -32,9 +30,16 @@ from catalog.subscriptions.sinks.mqttsettings import (
 )
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sharedconnections import SharedConnections
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
-from catalog.subscriptions.sinks.subjectorder import send_by_subject
-from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
+from catalog.subscriptions.sinks.sink import (
+    Delivered,
+    Sink,
+    SinkAnswer,
+    SinkConnections,
+    SinkRefused,
+    connect_failure,
+    send_by_subject,
+)
+from catalog.subscriptions.stored.subscriptions import Subscription
 
 _MOST_EVENTS = 100
 _STRUCTURED_TYPE = "application/cloudevents+json; charset=utf-8"
@@ -43,30 +48,18 @@ _FINAL = frozenset({0x90, 0x95, 0x99})
 _TOO_LARGE = "the event is larger than the sink accepts"
 
 
-def open_connections(settings: Settings, _: Callable[[], datetime]) -> MqttConnections:
-    """The connections to MQTT servers of one process."""
-    return MqttConnections(settings)
+def open_connections(settings: Settings, _: Callable[[], datetime]) -> SinkConnections:
+    """The connections of one process to MQTT servers, which MQTT sinks share."""
+    seconds = settings.delivery_timeout_seconds
+    shared: SharedConnections[MqttServer, MqttConnection] = SharedConnections(
+        partial(MqttConnection.open, settings=settings),
+        connect_seconds=seconds,
+        most_idle=max(1, most_outbound_connections(settings) // 8),
+    )
+    return SinkConnections(open=partial(MqttSink, shared, seconds), close=shared.close)
 
 
-class MqttConnections:
-    """The connections that MQTT sinks share."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._answer_seconds = settings.delivery_timeout_seconds
-        self._shared: SharedConnections[MqttServer, MqttConnection] = SharedConnections(
-            partial(MqttConnection.open, settings=settings),
-            connect_seconds=settings.delivery_timeout_seconds,
-            most_idle=max(1, most_outbound_connections(settings) // 8),
-        )
-
-    def open(self, subscription: Subscription) -> MqttSink:
-        return MqttSink(self._shared, subscription, self._answer_seconds)
-
-    async def close(self) -> None:
-        await self._shared.close()
-
-
-class MqttSink:
+class MqttSink(Sink):
     """The MQTT sink of one subscription: a topic of a server."""
 
     most_events = _MOST_EVENTS
@@ -74,17 +67,25 @@ class MqttSink:
     def __init__(
         self,
         shared: SharedConnections[MqttServer, MqttConnection],
-        subscription: Subscription,
         answer_seconds: float,
+        subscription: Subscription,
     ) -> None:
         definition, credential = subscription.definition, subscription.credential
-        version: Literal[3, 5] = 5 if definition.protocol == "MQTT5" else 3
-        model = Mqtt5Settings if version == 5 else Mqtt3Settings
+        is_5 = definition.protocol == "MQTT5"
+        model = Mqtt5Settings if is_5 else Mqtt3Settings
         self._settings = model.model_validate(definition.settings)
         self._shared = shared
         self._answer_seconds = answer_seconds
-        plain = credential if isinstance(credential, PlainCredential) else None
-        self._server = _server_of(definition, version, self._settings.cacertificate, plain)
+        parts = urlsplit(definition.sink)
+        uses_tls = parts.scheme == "mqtts"
+        self._server = MqttServer(
+            host=parts.hostname or "",
+            port=parts.port or (DEFAULT_TLS_PORT if uses_tls else DEFAULT_PORT),
+            version=5 if is_5 else 3,
+            uses_tls=uses_tls,
+            cacertificate=self._settings.cacertificate,
+            credential=credential if isinstance(credential, PlainCredential) else None,
+        )
 
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
         try:
@@ -92,9 +93,6 @@ class MqttSink:
                 return await send_by_subject(events, partial(self._publish, connection))
         except OSError as error:
             return [connect_failure(error)]
-
-    async def close(self) -> None:
-        """Keep the connections, which the MQTT sinks share."""
 
     async def _publish(self, connection: MqttConnection, event: OutgoingEvent) -> SinkAnswer:
         message = self._message(event)
@@ -139,24 +137,6 @@ def _why_not(message: MqttMessage, limits: MqttLimits) -> SinkRefused | None:
     if limits.packet_bytes is not None and message.size > limits.packet_bytes:
         return SinkRefused(reason=_TOO_LARGE, is_final=True)
     return None
-
-
-def _server_of(
-    definition: SubscriptionDefinition,
-    version: Literal[3, 5],
-    cacertificate: str | None,
-    credential: PlainCredential | None,
-) -> MqttServer:
-    parts = urlsplit(definition.sink)
-    uses_tls = parts.scheme == "mqtts"
-    return MqttServer(
-        host=parts.hostname or "",
-        port=parts.port or (DEFAULT_TLS_PORT if uses_tls else DEFAULT_PORT),
-        version=version,
-        uses_tls=uses_tls,
-        cacertificate=cacertificate,
-        credential=credential,
-    )
 
 
 def _properties(settings: Mqtt5Settings, event: OutgoingEvent) -> Properties:

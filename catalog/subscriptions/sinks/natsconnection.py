@@ -22,7 +22,7 @@ from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.masking import described
 from catalog.operations.cacertificate import tls_context
-from catalog.subscriptions.sinks.connectfailure import ConnectionRefusedByServer
+from catalog.subscriptions.sinks.sink import ConnectionRefusedByServer
 
 # The server's answers to this client are short.
 _MOST_BYTES = 64 * 1024
@@ -178,7 +178,7 @@ class NatsConnection:
                 tls=tls_context(server.cacertificate),
                 tls_hostname=server.host,
                 error_cb=self._on_error,
-                closed_cb=self._on_closed,
+                closed_cb=self._end,
                 user=None if plain is None else plain.identifier,
                 password=None if plain is None else plain.secret,
                 token=token,
@@ -267,7 +267,7 @@ class NatsConnection:
         closing = asyncio.create_task(self._client.close())
         await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
         self._transport.abort()
-        self._end()
+        await self._end()
         await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
         _leave(closing)
 
@@ -289,9 +289,7 @@ class NatsConnection:
         task.add_done_callback(_leave)
         waiting: set[asyncio.Future[Any]] = {task, denial, self._ended}
         done, _ = await asyncio.wait(
-            waiting,
-            timeout=self._seconds,
-            return_when=asyncio.FIRST_COMPLETED,
+            waiting, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED
         )
         # Checked first: a flush succeeds even if the server has denied the messages before.
         if denial in done:
@@ -307,10 +305,7 @@ class NatsConnection:
             if denial is not None:
                 denial.set_result(None)
 
-    async def _on_closed(self) -> None:
-        self._end()
-
-    def _end(self) -> None:
+    async def _end(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
 

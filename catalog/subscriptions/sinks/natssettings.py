@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from catalog.model.credentials import SinkCredential
 from catalog.operations.cacertificate import CaCertificate
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
+from catalog.subscriptions.sinks.sink import DeliveryProtocol, ProtocolSettings, Unfit
 
 DEFAULT_PORT = 4222
 

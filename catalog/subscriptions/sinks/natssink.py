@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from urllib.parse import quote, urlsplit
@@ -14,7 +14,6 @@ import nats.js.errors
 from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.masking import described
-from catalog.subscriptions.sinks.connectfailure import connect_failure
 from catalog.subscriptions.sinks.natsconnection import (
     ConnectionEnded,
     NatsConnection,
@@ -25,8 +24,15 @@ from catalog.subscriptions.sinks.natsconnection import (
 from catalog.subscriptions.sinks.natssettings import DEFAULT_PORT, NatsSettings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sharedconnections import SharedConnections
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
-from catalog.subscriptions.sinks.subjectorder import send_by_subject
+from catalog.subscriptions.sinks.sink import (
+    Delivered,
+    Sink,
+    SinkAnswer,
+    SinkConnections,
+    SinkRefused,
+    connect_failure,
+    send_by_subject,
+)
 from catalog.subscriptions.stored.subscriptions import Subscription
 
 _MOST_EVENTS = 100
@@ -38,29 +44,17 @@ _FINAL = frozenset({10054})
 _TOO_LARGE = SinkRefused(reason="the event is larger than the sink accepts", is_final=True)
 
 
-def open_connections(settings: Settings, _: Callable[[], datetime]) -> NatsConnections:
-    """The connections to NATS servers of one process."""
-    return NatsConnections(settings)
+def open_connections(settings: Settings, _: Callable[[], datetime]) -> SinkConnections:
+    """The connections of one process to NATS servers, which NATS sinks share."""
+    shared: SharedConnections[NatsServer, NatsConnection] = SharedConnections(
+        partial(NatsConnection.open, settings=settings),
+        connect_seconds=settings.delivery_timeout_seconds,
+        most_idle=max(1, most_outbound_connections(settings) // 8),
+    )
+    return SinkConnections(open=partial(NatsSink, shared), close=shared.close)
 
 
-class NatsConnections:
-    """The connections that NATS sinks share."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._shared: SharedConnections[NatsServer, NatsConnection] = SharedConnections(
-            partial(NatsConnection.open, settings=settings),
-            connect_seconds=settings.delivery_timeout_seconds,
-            most_idle=max(1, most_outbound_connections(settings) // 8),
-        )
-
-    def open(self, subscription: Subscription) -> NatsSink:
-        return NatsSink(self._shared, subscription)
-
-    async def close(self) -> None:
-        await self._shared.close()
-
-
-class NatsSink:
+class NatsSink(Sink):
     """The NATS sink of one subscription: a subject of a server.
 
     Where a stream captures the subject, an event is delivered once the stream has acknowledged the
@@ -91,9 +85,6 @@ class NatsSink:
         except OSError as error:
             return [connect_failure(error)]
 
-    async def close(self) -> None:
-        """Keep the connections, which the NATS sinks share."""
-
     async def _send(
         self, connection: NatsConnection, events: Sequence[OutgoingEvent]
     ) -> Sequence[SinkAnswer]:
@@ -122,7 +113,8 @@ class NatsSink:
         self, connection: NatsConnection, events: Sequence[OutgoingEvent]
     ) -> list[SinkAnswer]:
         messages = [self._message(event, connection) for event in events]
-        fitting = _count_fitting(messages, connection.most_bytes)
+        too_large = (n for n, each in enumerate(messages) if each.size > connection.most_bytes)
+        fitting = next(too_large, len(messages))
         try:
             for message in messages[:fitting]:
                 await connection.write(message)
@@ -135,7 +127,9 @@ class NatsSink:
 
     def _message(self, event: OutgoingEvent, connection: NatsConnection) -> NatsMessage:
         is_structured = self._settings.contentmode == "structured"
-        headers = _STRUCTURED_HEADERS if is_structured else _binary_headers(event)
+        headers = _STRUCTURED_HEADERS
+        if not is_structured:
+            headers = {f"ce-{name}": _quoted(value) for name, value in event.texts.items()}
         named = {**headers, "Nats-Msg-Id": self._message_id(event)}
         return NatsMessage(
             subject=self._settings.subject,
@@ -153,16 +147,6 @@ class NatsSink:
         """
         source, id = event.texts["source"], event.texts["id"]
         return "#".join(_quoted(part) for part in (self._delivery, source, id))
-
-
-def _count_fitting(messages: Sequence[NatsMessage], most_bytes: int) -> int:
-    """The number of messages before the first message that is too large."""
-    sizes = (number for number, each in enumerate(messages) if each.size > most_bytes)
-    return next(sizes, len(messages))
-
-
-def _binary_headers(event: OutgoingEvent) -> Mapping[str, str]:
-    return {f"ce-{name}": _quoted(value) for name, value in event.texts.items()}
 
 
 def _quoted(value: str) -> str:

@@ -1,9 +1,9 @@
-"""The delivery protocols, and the connections of the protocols that a process uses."""
+"""The delivery protocols, and the sinks that a process opens with them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -15,14 +15,24 @@ from catalog.config.keyfile import key_ring
 from catalog.keys.keyring import KeyRing, SecretUnreadable
 from catalog.store.signingkeys import open_key
 from catalog.subscriptions.sinks.amqpsettings import AMQP
-from catalog.subscriptions.sinks.expiringsink import ClosedSink, ExpiringSink
 from catalog.subscriptions.sinks.httpsettings import HTTP
 from catalog.subscriptions.sinks.kafkasettings import KAFKA
 from catalog.subscriptions.sinks.mqttsettings import MQTT3, MQTT5
 from catalog.subscriptions.sinks.natssettings import NATS
-from catalog.subscriptions.sinks.protocol import DeliveryProtocol
-from catalog.subscriptions.sinks.sink import Sink, SinkConnections
-from catalog.subscriptions.stored.sinkcredentials import open_credential
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.sink import (
+    Delivered,
+    DeliveryProtocol,
+    Sink,
+    SinkAnswer,
+    SinkConnections,
+    SinkRefused,
+)
+from catalog.subscriptions.stored.sinkcredentials import (
+    BETWEEN_EARLY_REFRESHES,
+    StoredCredential,
+    open_credential,
+)
 from catalog.subscriptions.stored.subscriptions import Subscription
 
 PROTOCOLS: Mapping[str, DeliveryProtocol] = {
@@ -31,6 +41,78 @@ PROTOCOLS: Mapping[str, DeliveryProtocol] = {
     for name in protocol.schemes
 }
 """Every protocol by each of its identifiers."""
+
+
+class ClosedSink(Sink):
+    """Refuses each event for now, with a reason."""
+
+    def __init__(self, reason: str, cause: str) -> None:
+        self._refusal = SinkRefused(reason=reason, cause=cause, is_withheld=True)
+
+    async def send(self, _: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        return [self._refusal]
+
+
+# A refresh rarely takes longer; a new token reopens the sink at once.
+_REFRESH_SECONDS = 10.0
+
+
+class ExpiringSink(Sink):
+    """A sink that refuses events once the access token of its credential has expired.
+
+    A token that the sink refuses before its expiry is refreshed as well, if the credential has a
+    refresh token. The next early refresh needs an event that the sink has accepted in between: a
+    sink that refuses every token causes no further refreshes.
+
+    Args:
+        deliveredat: the time at which the sink last accepted an event.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        stored: StoredCredential,
+        now: Callable[[], datetime],
+        *,
+        deliveredat: datetime | None = None,
+    ) -> None:
+        self.most_events = sink.most_events
+        self._sink = sink
+        self._stored = stored
+        self._now = now
+        self._deliveredat = deliveredat
+        self._earlyat = stored.earlyat
+
+    async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        stored = self._stored
+        if stored.expiresat is not None and stored.expiresat <= self._now():
+            reason = "the access token of the sink credential has expired"
+            if stored.type == "REFRESHTOKEN":
+                reason = f"{reason}: {stored.error or 'it is being refreshed'}"
+            return [SinkRefused(reason=reason, is_withheld=True)]
+        answers = await self._sink.send(events)
+        if isinstance(answers[0], Delivered):
+            self._deliveredat = self._now()
+        last = answers[-1]
+        if isinstance(last, SinkRefused) and last.is_unauthorized and self._may_refresh():
+            self._earlyat = self._now()
+            retry_after = max(last.retry_after, _REFRESH_SECONDS)
+            refused = replace(
+                last, is_withheld=True, retry_after=retry_after, refusedtoken=stored.revision
+            )
+            return [*answers[:-1], refused]
+        return answers
+
+    async def close(self) -> None:
+        await self._sink.close()
+
+    def _may_refresh(self) -> bool:
+        if self._stored.type != "REFRESHTOKEN" or self._stored.failures:
+            return False
+        if self._earlyat is None:
+            return True
+        is_proven = self._deliveredat is not None and self._deliveredat > self._earlyat
+        return is_proven and self._now() - self._earlyat >= BETWEEN_EARLY_REFRESHES
 
 
 def why_missing(protocol: DeliveryProtocol) -> str | None:

@@ -98,6 +98,9 @@ class SharedConnections(Generic[_Key, _Connection]):
         shared = self._shared.get(key)
         if shared is not None and not shared.is_usable:
             self._forget(key, shared)
+            # Else the last user closes the old connection.
+            if not shared.users:
+                self._close_later(shared)
             shared = None
         if shared is None:
             shared = _Shared(asyncio.create_task(self._open(key)))
@@ -133,17 +136,13 @@ class SharedConnections(Generic[_Key, _Connection]):
             del self._idle[key]
 
     def _forget(self, key: _Key, shared: _Shared[_Connection]) -> None:
-        """Let the next user open a new connection; the last user closes the old connection."""
+        """Let the next user open a new connection."""
         self._wake(key, shared)
         if self._shared.get(key) is shared:
             del self._shared[key]
-        if not shared.users:
-            self._close_later(shared)
 
     def _drop(self, key: _Key, shared: _Shared[_Connection]) -> None:
-        self._wake(key, shared)
-        if self._shared.get(key) is shared:
-            del self._shared[key]
+        self._forget(key, shared)
         self._close_later(shared)
 
     def _close_later(self, shared: _Shared[_Connection]) -> None:

@@ -124,7 +124,9 @@ async def _ask(
             retry_after = parse_retry_after(response.headers.get("Retry-After"), now)
             return _answer(response.status, body, retry_after, shown)
     except (aiohttp.ClientError, ClientError, OSError) as error:
-        return RefreshFailed(reason=_describe(error), cause=described(error))
+        return RefreshFailed(
+            reason=f"the token endpoint {why_unanswered(error)}", cause=described(error)
+        )
 
 
 def _answer(
@@ -175,9 +177,15 @@ def _lifetime(value: object) -> float:
     return min(max(seconds, 0.0), _LONGEST_LIFETIME)
 
 
-def _describe(error: Exception) -> str:
+def why_unanswered(error: Exception, request: str = "") -> str:
+    """The predicate of a sentence about a server that has not answered a request of aiohttp.
+
+    Args:
+        request: the name of the request, unless the server takes one kind of requests.
+    """
+    predicate = f"did not answer {request}".rstrip()
     if isinstance(error, TimeoutError):
-        return "the token endpoint did not answer in time"
+        return f"{predicate} in time"
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL | ssl.SSLError):
-        return f"the token endpoint {why_unreachable(error)}"
-    return "the token endpoint did not answer as a whole"
+        return why_unreachable(error)
+    return f"{predicate} as a whole"

@@ -6,16 +6,15 @@ so that no event is queued behind a dead letter that leaves at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from catalog.operations.deliveries import DeadLetterState
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
-from catalog.subscriptions.stored.subscriptioncommands import lock_subscription
+from catalog.subscriptions.stored.subscriptions import lock_subscription
 
 _queries = Queries("deadletters")
 
@@ -100,7 +99,7 @@ async def add(
 async def read_due(connection: Connection, subscription: str, limit: int) -> list[DeadLetter]:
     """The first dead letters to deliver again, in their order."""
     rows = await connection.fetch(_queries.read_due, subscription, limit)
-    return [_dead_letter_from(row) for row in rows]
+    return [DeadLetter(**row) for row in rows]
 
 
 async def remove(connection: Connection, subscription: str, numbers: Collection[int]) -> int:
@@ -158,14 +157,14 @@ async def page_dead_letters(
 ) -> list[DeadLetter]:
     """Read up to `limit` dead letters whose numbers come after `after`, without their events."""
     rows = await connection.fetch(_queries.page, subscription, after, limit)
-    return [_dead_letter_from(row) for row in rows]
+    return [DeadLetter(**row) for row in rows]
 
 
 async def get_dead_letter(
     connection: Connection, subscription: str, number: int
 ) -> DeadLetter | None:
     row = await connection.fetchrow(_queries.get, subscription, number)
-    return None if row is None else _dead_letter_from(row)
+    return None if row is None else DeadLetter(**row)
 
 
 async def mark_due(
@@ -211,7 +210,3 @@ async def drop_aged(connection: Connection, subscription: str, before: datetime)
         return 0, 0
     dropped: int = await connection.fetchval(_queries.drop_aged, subscription, before)
     return dropped, int(await connection.fetchval(_queries.release, subscription))
-
-
-def _dead_letter_from(row: Mapping[str, Any]) -> DeadLetter:
-    return DeadLetter(**row)

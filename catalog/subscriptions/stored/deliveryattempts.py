@@ -10,7 +10,7 @@ from datetime import datetime
 from catalog.operations.deliveries import AttemptOutcome
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
-from catalog.subscriptions.stored.sinkcredentials import RefusedToken, refresh_early
+from catalog.subscriptions.stored.sinkcredentials import refresh_early
 
 _queries = Queries("deliveryattempts")
 
@@ -51,7 +51,7 @@ async def add_attempts(connection: Connection, attempts: Sequence[Attempt], *, m
     early.
     """
     refused = [
-        RefusedToken(subscription=each.subscription, revision=each.refusedtoken, at=each.at)
+        (each.subscription, each.refusedtoken, each.at)
         for each in attempts
         if each.refusedtoken is not None
     ]

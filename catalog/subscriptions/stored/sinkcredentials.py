@@ -55,15 +55,6 @@ class StoredCredential:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedToken:
-    """An access token that a sink has refused at a time, by the revision of its credential."""
-
-    subscription: str
-    revision: int
-    at: datetime
-
-
 _NAMES = [each.name for each in fields(StoredCredential)]
 
 
@@ -122,19 +113,19 @@ async def claim_due(
     return [_stored_from(row) for row in rows]
 
 
-async def refresh_early(connection: Connection, refused: Sequence[RefusedToken]) -> None:
+async def refresh_early(
+    connection: Connection, refused: Sequence[tuple[str, int, datetime]]
+) -> None:
     """Have tokens refreshed that a sink has refused before the end of the token's validity.
 
     A token stays as it is while a refresh runs, after a refresh that failed, and for
     `BETWEEN_EARLY_REFRESHES` after the last early refresh.
+
+    Args:
+        refused: subscriptions, the revisions of their credentials, and the times of the refusals.
     """
-    await connection.execute(
-        _queries.refresh_early,
-        [each.subscription for each in refused],
-        [each.revision for each in refused],
-        [each.at for each in refused],
-        BETWEEN_EARLY_REFRESHES,
-    )
+    ids, revisions, times = zip(*refused, strict=True)
+    await connection.execute(_queries.refresh_early, ids, revisions, times, BETWEEN_EARLY_REFRESHES)
 
 
 async def next_refresh(connection: Connection, *, busy: Sequence[str]) -> datetime | None:

@@ -127,6 +127,11 @@ class Subscription:
     createdby: str | None = None
     creator: Creator | None = None
 
+    @property
+    def path(self) -> str:
+        """The path of the subscription, which is the subject of events and errors about it."""
+        return f"{SUBSCRIPTION_SOURCE}/{self.id}"
+
 
 async def create(
     connection: Connection,
@@ -147,8 +152,11 @@ async def create(
     columns = _columns(definition)
     initial = "" if config.initialevents and log == "changes" else None
     place = (cursor.txid, cursor.seq, initial)
-    await connection.execute(_queries.create, id, *columns, state, reason, *place, *_owner(creator))
-    return await _changed(connection, id)
+    owner = _owner(creator)
+    done = await connection.execute(_queries.create, id, *columns, state, reason, *place, *owner)
+    found = await _changed(connection, id, done)
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +186,7 @@ async def replace(
     columns = _columns(definition)
     owner = (False, None, None) if heir is None else (True, *_owner(heir.creator))
     done = await connection.execute(_queries.replace, id, *columns, state, reason, *owner)
-    return await _changed(connection, id) if _has_changed(done) else None
+    return await _changed(connection, id, done)
 
 
 async def change_state(
@@ -191,7 +199,7 @@ async def change_state(
 ) -> Subscription | None:
     """Change the state of a subscription; `None` if the current state is not in `of`."""
     done = await connection.execute(_queries.change_state, id, state, reason, list(of))
-    return await _changed(connection, id) if _has_changed(done) else None
+    return await _changed(connection, id, done)
 
 
 async def pause_later(connection: Connection, id: str, reason: str | None) -> Subscription | None:
@@ -201,13 +209,13 @@ async def pause_later(connection: Connection, id: str, reason: str | None) -> Su
         `None` if the subscription is not pending, or the same outcome is already stored.
     """
     done = await connection.execute(_queries.pause_later, id, reason)
-    return await _changed(connection, id) if _has_changed(done) else None
+    return await _changed(connection, id, done)
 
 
 async def move_cursor(connection: Connection, id: str, position: Position) -> Subscription | None:
     """Move the cursor of a subscription, forward or back; `None` for a missing subscription."""
     done = await connection.execute(_queries.move_cursor, id, position.txid, position.seq)
-    return await _changed(connection, id) if _has_changed(done) else None
+    return await _changed(connection, id, done)
 
 
 async def expire(connection: Connection, now: datetime) -> None:
@@ -281,17 +289,17 @@ def log_of(definition: SubscriptionDefinition) -> LogName:
     return "changes"
 
 
-async def _changed(connection: Connection, id: str) -> Subscription:
-    """Announce a subscription written in this transaction, and read the new row."""
+async def _changed(connection: Connection, id: str, done: str) -> Subscription | None:
+    """Announce a subscription written in this transaction, and read the new row.
+
+    Args:
+        done: the answer of PostgreSQL to the write; `None` is returned if no row was written.
+    """
+    if done == "UPDATE 0":
+        return None
     # PostgreSQL sends notifications at the commit, so that listeners read the new row.
     await connection.execute(_queries.announce, id)
-    found = await get(connection, id)
-    assert found is not None
-    return found
-
-
-def _has_changed(tag: str) -> bool:
-    return tag != "UPDATE 0"
+    return await get(connection, id)
 
 
 def _columns(definition: SubscriptionDefinition) -> tuple[str, LogName, datetime | None]:
@@ -337,3 +345,67 @@ def _definition_from(given: dict[str, Any]) -> SubscriptionDefinition:
     sequences = {name: tuple(given[name]) for name in ("types", "filters")}
     config = SubscriptionConfig.model_validate(given["config"])
     return SubscriptionDefinition(**given | sequences | {"config": config})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The progress of one revision of a subscription since the last `save_progress`.
+
+    The members are members of `Subscription`; `delivered`, `failed` and `failedattempts` are the
+    increments since the last save, and a time that is `None` keeps the stored time.
+    """
+
+    id: str
+    revision: int
+    course: int
+    cursor: Position
+    initial: str | None = None
+    delivered: int = 0
+    deliveredat: datetime | None = None
+    failed: int = 0
+    failedattempts: int = 0
+    failedat: datetime | None = None
+    failedcause: str | None = None
+    state: State = "active"
+    reason: str | None = None
+    failures: int = 0
+    failingsince: datetime | None = None
+    error: str | None = None
+    nextattemptat: datetime | None = None
+    tried: int = 0
+    triedsince: datetime | None = None
+    lostat: datetime | None = None
+
+
+# The statement takes the cursor as two columns, after the course.
+_AFTER_CURSOR = [each.name for each in fields(Progress)][4:]
+
+
+async def save_progress(connection: Connection, progress: Sequence[Progress]) -> None:
+    """Store the progress of subscriptions in one statement. A cursor never moves back."""
+    await connection.execute(
+        _queries.save_progress,
+        [p.id for p in progress],
+        [p.revision for p in progress],
+        [p.course for p in progress],
+        [p.cursor.txid for p in progress],
+        [p.cursor.seq for p in progress],
+        *([getattr(p, name) for p in progress] for name in _AFTER_CURSOR),
+    )
+
+
+async def lock_subscription(connection: Connection, id: str) -> bool:
+    """Lock a subscription until the end of the transaction; return whether it exists."""
+    return await connection.fetchval(_queries.lock, id) is not None
+
+
+async def wake(connection: Connection, id: str) -> None:
+    """Have the delivery of a subscription begin anew from its row."""
+    await connection.execute(_queries.wake, id)
+    await connection.execute(_queries.announce, id)
+
+
+async def try_now(connection: Connection, id: str) -> None:
+    """Have a subscription that waits after a failure try again at once."""
+    await connection.execute(_queries.try_now, id)
+    await connection.execute(_queries.announce, id)

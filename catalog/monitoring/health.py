@@ -1,8 +1,4 @@
-"""Answers the metrics of a node in the text formats of Prometheus and OpenMetrics.
-
-Besides the metrics of the process, these are figures from the database: sizes, subscriptions,
-links, reconciliations.
-"""
+"""The health of a node: metrics, liveness, and readiness for requests."""
 
 from __future__ import annotations
 
@@ -23,10 +19,19 @@ from prometheus_client.registry import Collector
 
 from catalog.config import Settings
 from catalog.context import CONTEXT, Context
+from catalog.http.responses import json_response
+from catalog.http.route import Route
 from catalog.load.longwork import in_thread
 from catalog.model.errors import ServerBusy
-from catalog.monitoring.machinechecks import certificate_ends
-from catalog.store.monitoring import Row, StoredFigures, read_figures
+from catalog.model.roles import Permission
+from catalog.monitoring.nodechecks import certificate_ends
+from catalog.operations.operation import Anyone, Operation
+from catalog.store.monitoring import Row, StoredFigures, ping, read_figures
+
+_DELAY_EVERY_SECONDS = 0.5
+_READY_SECONDS = 2.0
+# Two segments of PostgreSQL's log: the server ends without space for the next segment.
+_LEAST_BYTES = 32 * 2**20
 
 
 class StoredMetrics(Collector):
@@ -37,9 +42,7 @@ class StoredMetrics(Collector):
         self._is_up = is_up
 
     def collect(self) -> Iterator[Metric]:
-        is_up = GaugeMetricFamily("concord_database_up", "Whether the database answers")
-        is_up.add_metric((), float(self._is_up))
-        yield is_up
+        yield _gauge("concord_database_up", "Whether the database answers", float(self._is_up))
         if self._figures is not None:
             yield from _sizes(self._figures.log)
             yield from _backup(self._figures.log)
@@ -154,11 +157,14 @@ def _by(
 
 # Each id is a time series for ever, so only the subscriptions and links furthest behind are shown.
 _MOST_TOLD = 100
-_MOST_SECONDS = 5.0
+_FIGURES_SECONDS = 5.0
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """`GET /metrics`: counts of the processes, and figures of the node from the database."""
+    """`GET /metrics`: counts of the processes, and figures of the node from the database.
+
+    The formats are the text formats of Prometheus and OpenMetrics.
+    """
     context = request[CONTEXT]
     context.metrics.read()
     registry = CollectorRegistry()
@@ -221,10 +227,74 @@ async def _read_figures(context: Context) -> tuple[bool, StoredFigures | None]:
     Callers limited to groups get no figures, which name links and subscriptions of other callers.
     """
     try:
-        async with asyncio.timeout(_MOST_SECONDS), context.database.acquire() as connection:
+        async with asyncio.timeout(_FIGURES_SECONDS), context.database.acquire() as connection:
             if context.caller.is_restricted:
                 await connection.fetchval("SELECT 1")
                 return True, None
             return True, await read_figures(connection, most=_MOST_TOLD)
     except (ServerBusy, TimeoutError):
         return False, None
+
+
+async def run_loop_delay(context: Context) -> None:
+    """Measure for ever; a delay of a timer delays every request as much."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _DELAY_EVERY_SECONDS
+        await asyncio.sleep(_DELAY_EVERY_SECONDS)
+        context.metrics.loop_delay.observe(max(0.0, loop.time() - due))
+        context.metrics.read()
+
+
+async def get_live(_: web.Request) -> web.Response:
+    """`GET /health/live`: 200 while the process answers at all; if not, restart it."""
+    return json_response({"status": "alive"})
+
+
+async def get_ready(request: web.Request) -> web.Response:
+    """`GET /health/ready`: 200 if the database answers within two seconds and can store, else 503.
+
+    The disk counts as full if a write found no space and no space was found since, or if the disk
+    of the node's own database has less than 32 MiB left.
+    """
+    context = request[CONTEXT]
+    if reason := await _reason_to_wait(context):
+        headers = {"Retry-After": "1"}
+        return json_response({"status": "waiting", "reason": reason}, status=503, headers=headers)
+    return json_response({"status": "ready"})
+
+
+async def _reason_to_wait(context: Context) -> str:
+    """The reason why the node can do nothing for clients; "" if the node is ready."""
+    availability = context.database.shared.availability
+    if availability.is_full or _lacks_space(context.settings):
+        return "the disk of the database is full: free space there"
+    if availability.is_away:
+        return "the database is away"
+    try:
+        async with asyncio.timeout(_READY_SECONDS), context.database.acquire() as connection:
+            await ping(connection)
+    except (ServerBusy, TimeoutError):
+        return f"the database does not answer within {_READY_SECONDS:.0f} seconds"
+    return ""
+
+
+def _lacks_space(settings: Settings) -> bool:
+    directory = settings.data_dir.expanduser()
+    if settings.database_url is not None or not directory.exists():
+        return False
+    return shutil.disk_usage(directory).free < _LEAST_BYTES
+
+
+# A probe has no credential, and a refused probe would make the node appear dead.
+_LIVE, _READY = (
+    Operation(method="GET", path=path, needs=Anyone.UNASKED, is_bounded=False, is_counted=False)
+    for path in ("/health/live", "/health/ready")
+)
+_METRICS = Operation(method="GET", path="/metrics", needs=Permission.READ, is_bounded=False)
+
+routes: Sequence[Route] = (
+    Route(_METRICS, get_metrics),
+    Route(_LIVE, get_live),
+    Route(_READY, get_ready),
+)
