@@ -87,8 +87,9 @@ class KeyEntry:
 
     def as_json(self) -> dict[str, Any]:
         shown = {"key": str(self.public), "id": self.public.id}
-        for name in ("createdat", "retiredat", "revokedat"):
-            if (at := getattr(self, name)) is not None:
+        times = {"createdat": self.createdat, "retiredat": self.retiredat}
+        for name, at in {**times, "revokedat": self.revokedat}.items():
+            if at is not None:
                 shown[name] = format_time(at)
         if self.endorsement is not None:
             shown["endorsement"] = _as_text(self.endorsement)
