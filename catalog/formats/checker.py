@@ -171,6 +171,8 @@ class Turns:
 MAX_BYTES = 4 * 1024 * 1024
 TOO_LARGE = f"a document of more than {MAX_BYTES} bytes cannot be checked"
 MAX_REMEMBERED = 16 * 1024
+# Longer answers are texts of schemas, and would take too much memory.
+MAX_REMEMBERED_CHARACTERS = 16 * 1024
 MAX_MEMORY = 1024 * 1024 * 1024
 
 
@@ -328,7 +330,8 @@ class Checker:
                 return str(error)
             finally:
                 budget.seconds -= loop.time() - begun
-        self._remembered[key] = answer
+        if len(answer) <= MAX_REMEMBERED_CHARACTERS:
+            self._remembered[key] = answer
         if len(self._remembered) > MAX_REMEMBERED:
             self._remembered.popitem(last=False)
         return answer

@@ -52,6 +52,10 @@ FAMILIES = (
     Family(module="xsd", patterns=("xsd", "xsd/1.0", "xsd/1.1"), rules=()),
 )
 
+# Schemas as the Confluent API reads them, which are no formats of documents for other clients.
+_CONFLUENT = "confluent/"
+CONFLUENT_FORMATS = tuple(f"{_CONFLUENT}{name}" for name in ("avro", "json", "protobuf"))
+
 FORMATS: tuple[str, ...] = tuple(pattern for family in FAMILIES for pattern in family.patterns)
 COMPATIBILITIES: Mapping[str, tuple[str, ...]] = {
     pattern: family.rules for family in FAMILIES if family.rules for pattern in family.patterns
@@ -73,6 +77,20 @@ def family_of(format: str) -> Family | None:
         if any(matches(pattern, format) for pattern in family.patterns):
             return family
     return None
+
+
+def is_confluent(format: str) -> bool:
+    """Whether a format is a schema type of the Confluent API."""
+    return format in CONFLUENT_FORMATS
+
+
+def module_of(format: str) -> str:
+    """The module of the package that checks documents of a supported format."""
+    if is_confluent(format):
+        return "confluent.questions"
+    family = family_of(format)
+    assert family is not None, f"nothing of format {format} can be checked"
+    return family.module
 
 
 def is_supported(format: str) -> bool:

@@ -15,6 +15,8 @@ import orjson
 ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
 # A check in a process that gets less than the given share of the processor is ended as well.
 LEAST_SHARE = 0.25
+# A canonical text, escaped in JSON twice.
+MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 
 class Unfinished(Exception):
@@ -67,6 +69,7 @@ class Process:
                 cwd=folder.name,
                 env=bare_environment(),
                 start_new_session=True,
+                limit=MAX_REPLY_BYTES,
             )
         except BaseException:
             folder.cleanup()

@@ -184,17 +184,33 @@ def _compile(format: str, document: bytes) -> FileDescriptorProto:
 
 def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
     """The compiled file, after the imported files."""
-    # A folder for the check alone, so that no other document can be imported.
-    with TemporaryDirectory(dir=".") as folder:
-        (Path(folder) / FILE).write_bytes(unquoted(document))
-        compiled = Path(f"{folder}.compiled")
-        complaints = _run_protoc(folder, compiled)
-        if complaints:
-            raise MalformedDocument(complaints)
-        files = FileDescriptorSet.FromString(compiled.read_bytes()).file
-        compiled.unlink()
+    files = compiled({FILE: unquoted(document)})
     _check_syntax(files[-1], format)
     return files
+
+
+def compiled(files: Mapping[str, bytes]) -> Sequence[FileDescriptorProto]:
+    """Compile FILE, which can import the other files by their paths, and the well-known types.
+
+    Returns:
+        the compiled file, after the imported files.
+
+    Raises:
+        MalformedDocument: protoc does not accept the file.
+    """
+    # A folder for the check alone, so that no other document can be imported.
+    with TemporaryDirectory(dir=".") as folder:
+        for path, text in files.items():
+            target = Path(folder) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text)
+        result = Path(f"{folder}.compiled")
+        complaints = _run_protoc(folder, result)
+        if complaints:
+            raise MalformedDocument(complaints)
+        descriptors = FileDescriptorSet.FromString(result.read_bytes()).file
+        result.unlink()
+    return descriptors
 
 
 def _run_protoc(folder: str, compiled: Path) -> str:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from catalog.formats.documenttext import MalformedDocument, Mismatch
-from catalog.formats.families import family_of
+from catalog.formats.families import is_confluent, module_of
 
 MAX_ANSWER_CHARACTERS = 1000
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -59,6 +59,8 @@ def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
         Mismatch: a payload does not conform.
     """
     module = _module_of(format)
+    if is_confluent(format):
+        return str(module.answer(format, direction, *documents))
     if direction == CONFORM:
         schema, payload, contenttype, part = documents
         return str(module.conform(format, schema, payload, contenttype.decode(), part.decode()))
@@ -69,14 +71,14 @@ def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
 
 def _module_of(format: str) -> Any:
     """Load the module that checks a format; the libraries of other formats stay unloaded."""
-    family = family_of(format)
-    assert family is not None
-    return import_module(f"catalog.formats.{family.module}")
+    return import_module(f"catalog.formats.{module_of(format)}")
 
 
 def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str, Any]:
     try:
-        return _reply(check(format, direction, documents))
+        answer = check(format, direction, documents)
+        # Results are JSON, which would be spoilt by a cut.
+        return _reply(answer, most=len(answer) if is_confluent(format) else MAX_ANSWER_CHARACTERS)
     except Mismatch as error:
         return _reply(str(error))
     except MalformedDocument as error:
@@ -91,9 +93,11 @@ def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str
         return _reply(f"the check ended with {type(error).__name__}: {error}")
 
 
-def _reply(answer: str, *, last: bool = False, unusable: bool = False) -> dict[str, Any]:
+def _reply(
+    answer: str, *, most: int = MAX_ANSWER_CHARACTERS, last: bool = False, unusable: bool = False
+) -> dict[str, Any]:
     printable = answer.encode(errors="replace").decode()
-    return {"answer": printable[:MAX_ANSWER_CHARACTERS], "last": last, "unusable": unusable}
+    return {"answer": printable[:most], "last": last, "unusable": unusable}
 
 
 def _take_standard_output() -> BinaryIO:

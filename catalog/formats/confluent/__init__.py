@@ -1,0 +1,1 @@
+"""Schemas as the Confluent Schema Registry API reads them."""

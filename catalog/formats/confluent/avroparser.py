@@ -1,0 +1,413 @@
+"""Reads Avro schemas by the rules of Apache Avro's Java library, version 1.12.1.
+
+Confluent's registry uses this library, and the libraries for Python differ from it: it admits types
+that are defined after their use, and a second definition of a type that equals the first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from catalog.formats.confluent.avrotypes import (
+    PRIMITIVES,
+    AvroCollection,
+    AvroEnum,
+    AvroField,
+    AvroFixed,
+    AvroForward,
+    AvroName,
+    AvroNamed,
+    AvroRecord,
+    AvroType,
+    AvroUnion,
+    full_name,
+)
+from catalog.formats.confluent.jacksontext import excerpt, read
+from catalog.formats.documenttext import MalformedDocument
+
+_TYPE_RESERVED = frozenset(
+    ("doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases")
+)
+_ENUM_RESERVED = _TYPE_RESERVED | {"default"}
+_FIELD_RESERVED = frozenset(("default", "doc", "name", "order", "type", "aliases"))
+_ORDERS = ("ascending", "descending", "ignore")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_FIXED_SIZE = 2**31 - 9
+_JAVA_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.A)
+
+
+_Named = TypeVar("_Named", bound=AvroNamed)
+
+
+class AvroParser:
+    """Parses schemas; a later one can use the named types of the earlier ones.
+
+    New schemas must keep rules that older ones did not have to: their namespaces and the names of
+    aliases are checked, and their default values have the types of their fields.
+    """
+
+    def __init__(self, *, is_new: bool) -> None:
+        self._is_new = is_new
+        self._types: dict[str, AvroNamed] = {}
+        self._added: dict[str, AvroNamed] = {}
+        self._incomplete: set[AvroType] = set()
+        self._complete: set[AvroType] = set()
+
+    def parse(self, text: str) -> AvroType:
+        """Return the type that a text describes.
+
+        Raises:
+            MalformedDocument: it is no valid schema, or is nested too deep.
+        """
+        try:
+            root = self._type(read(text), "")
+            self._types |= self._added
+            self._added.clear()
+            for named in self._types.values():
+                self._resolve(named, set())
+            if isinstance(root, AvroNamed):
+                root = self._types[root.name.full]
+            return self._resolve(root, set())
+        except RecursionError as error:
+            raise MalformedDocument("it is nested too deep") from error
+
+    def _type(self, node: Any, space: str) -> AvroType:
+        match node:
+            case str():
+                return self._find(node, space)
+            case dict():
+                return self._described(node, space)
+            case list():
+                return AvroUnion(branches=[self._type(branch, space) for branch in node])
+            case _:
+                raise MalformedDocument(f"it is no type: {excerpt(node)}")
+
+    def _find(self, name: str, space: str) -> AvroType:
+        if name in PRIMITIVES:
+            return AvroType(kind=name)
+        full = f"{space}.{name}" if space and "." not in name else name
+        for known in (full, name):
+            if found := self._types.get(known) or self._added.get(known):
+                return found
+        return AvroForward(full=full)
+
+    def _described(self, node: dict[str, Any], space: str) -> AvroType:
+        kind = _required_text(node, "type")
+        if kind in PRIMITIVES:
+            return AvroType(kind=kind, properties=_properties(node, _TYPE_RESERVED))
+        match kind:
+            case "record" | "error":
+                return self._define(self._record(node, space))
+            case "enum":
+                return self._define(_enum(node, space))
+            case "fixed":
+                return self._define(_fixed(node, space))
+            case "array" | "map":
+                element = _required(node, "items" if kind == "array" else "values")
+                return AvroCollection(
+                    kind=kind,
+                    element=self._type(element, space),
+                    properties=_properties(node, _TYPE_RESERVED),
+                )
+            case _:
+                return self._find(kind, space)
+
+    def _record(self, node: dict[str, Any], space: str) -> AvroRecord:
+        name = _type_name(node, space)
+        fields = [self._field(member, name.space) for member in _required_list(node, "fields")]
+        _refuse_repetition((each.name for each in fields), f"field of {name.full}")
+        return AvroRecord(
+            name=name,
+            doc=_text(node, "doc"),
+            aliases=_type_aliases(node, name),
+            fields=fields,
+            is_error=node["type"] == "error",
+            properties=_properties(node, _TYPE_RESERVED),
+        )
+
+    def _field(self, node: Any, space: str) -> AvroField:
+        name = _valid_name(_required_text(node, "name"))
+        of = self._type(_required(node, "type"), space)
+        default = [node["default"]] if "default" in node else []
+        if of.kind in ("float", "double"):
+            default = [_java_double(each) if isinstance(each, str) else each for each in default]
+        described = AvroField(
+            name=name,
+            type=of,
+            doc=_text(node, "doc"),
+            default=default,
+            order=_order(node),
+            aliases=_aliases(node),
+            properties=_properties(node, _FIELD_RESERVED),
+        )
+        self._check_default(described)
+        return described
+
+    def _define(self, named: _Named) -> _Named:
+        full = named.name.full
+        if full in PRIMITIVES:
+            raise MalformedDocument(f"a type cannot have the name of the primitive type {full}")
+        if self._is_new:
+            parts = named.name.space.split(".") if named.name.space else []
+            for part in (*parts, *(each.name for each in named.aliases)):
+                _valid_name(part)
+        known = self._types.get(full) or self._added.setdefault(full, named)
+        if not _is_equal(known, named, set()):
+            raise MalformedDocument(f"the type {full} is defined twice")
+        return named
+
+    def _resolve(self, of: AvroType, visited: set[AvroType]) -> AvroType:
+        """Replace the uses of types that were defined later, and check what depends on these.
+
+        Java's library does so in visits, and begins another one at the use of a later type. The
+        order decides which defaults it can check.
+        """
+        match of:
+            case AvroForward():
+                if not (later := self._types.get(of.full)):
+                    raise MalformedDocument(f"the type {of.full} is not defined")
+                return later if later in self._incomplete else self._resolve(later, set())
+            case AvroUnion():
+                of.branches = [self._resolve(branch, visited) for branch in of.branches]
+                _check_union(of)
+            case AvroCollection():
+                of.element = self._resolve(of.element, visited)
+                _refuse_large_numbers(of.properties)
+            case AvroRecord() if of not in visited and of not in self._complete:
+                visited.add(of)
+                self._incomplete.add(of)
+                for each in of.fields:
+                    each.type = self._resolve(each.type, visited)
+                self._finish(of)
+        return of
+
+    def _finish(self, of: AvroRecord) -> None:
+        if of in self._incomplete:
+            for each in of.fields:
+                self._check_default(each)
+            _refuse_large_numbers(of.properties)
+            self._incomplete.remove(of)
+            self._complete.add(of)
+
+    def _check_default(self, of: AvroField) -> None:
+        if self._is_new:
+            for default in of.default:
+                if not self._is_value(of.type, default):
+                    reason = (
+                        f"the default {excerpt(default)} of the field {of.name} has not its type"
+                    )
+                    raise MalformedDocument(reason)
+
+    def _is_value(self, of: AvroType, value: Any) -> bool:
+        match of:
+            case AvroUnion():
+                return any(self._is_value(branch, value) for branch in of.branches)
+            case AvroCollection(kind="array"):
+                return isinstance(value, list) and all(
+                    self._is_value(of.element, each) for each in value
+                )
+            case AvroCollection():
+                return isinstance(value, dict) and all(
+                    self._is_value(of.element, each) for each in value.values()
+                )
+            case AvroRecord():
+                return isinstance(value, dict) and self._is_record(of, value)
+            case AvroForward():
+                return isinstance(value, dict)
+            case _:
+                return _is_simple_value(of.kind, value)
+
+    def _is_record(self, of: AvroRecord, value: dict[str, Any]) -> bool:
+        if of in self._incomplete:
+            reason = f"a default of {of.name.full} within {of.name.full} itself cannot be checked"
+            raise MalformedDocument(reason)
+        return all(
+            self._is_value(each.type, value[each.name]) if each.name in value else each.default
+            for each in of.fields
+        )
+
+
+def _enum(node: dict[str, Any], space: str) -> AvroEnum:
+    name = _type_name(node, space)
+    symbols = [_valid_name(symbol) for symbol in _required_list(node, "symbols")]
+    _refuse_repetition(symbols, f"symbol of {name.full}")
+    default = _text(node, "default")
+    if default is not None and default not in symbols:
+        raise MalformedDocument(f"the default {default} is no symbol of {name.full}")
+    return AvroEnum(
+        name=name,
+        doc=_text(node, "doc"),
+        aliases=_type_aliases(node, name),
+        symbols=symbols,
+        default=default,
+        properties=_properties(node, _ENUM_RESERVED),
+    )
+
+
+def _fixed(node: dict[str, Any], space: str) -> AvroFixed:
+    name = _type_name(node, space)
+    size = node.get("size")
+    if type(size) is not int or not 0 <= size <= _MAX_FIXED_SIZE:
+        raise MalformedDocument(f"{name.full} has no size, or none from 0 to {_MAX_FIXED_SIZE}")
+    return AvroFixed(
+        name=name,
+        doc=_text(node, "doc"),
+        aliases=_type_aliases(node, name),
+        size=size,
+        properties=_properties(node, _TYPE_RESERVED),
+    )
+
+
+def _is_simple_value(kind: str, value: Any) -> bool:
+    match kind:
+        case "string" | "bytes" | "enum" | "fixed":
+            return isinstance(value, str)
+        case "int":
+            return type(value) is int and -(2**31) <= value < 2**31
+        case "long":
+            return type(value) is int and -(2**63) <= value < 2**63
+        case "float" | "double":
+            return type(value) in (int, float)
+        case "boolean":
+            return isinstance(value, bool)
+        case _:
+            return value is None
+
+
+def _is_equal(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
+    """Whether two types or fields do not differ but in documentation, aliases and enum defaults."""
+    if one is other or (id(one), id(other)) in compared:
+        return True
+    compared.add((id(one), id(other)))
+    if type(one) is not type(other) or not _is_same(one.properties, other.properties):
+        return False
+    match one:
+        case AvroForward():
+            return False
+        case AvroUnion():
+            return _are_equal(one.branches, other.branches, compared)
+        case AvroCollection():
+            return one.kind == other.kind and _is_equal(one.element, other.element, compared)
+        case AvroField():
+            alike = (one.name, one.order) == (other.name, other.order)
+            alike = alike and _is_same(one.default, other.default)
+            return alike and _is_equal(one.type, other.type, compared)
+        case AvroRecord():
+            return one.name == other.name and _are_equal(one.fields, other.fields, compared)
+        case AvroEnum():
+            return (one.name, one.symbols) == (other.name, other.symbols)
+        case AvroFixed():
+            return (one.name, one.size) == (other.name, other.size)
+        case _:
+            return bool(one.kind == other.kind)
+
+
+def _are_equal(one: list[Any], other: list[Any], compared: set[tuple[int, int]]) -> bool:
+    return len(one) == len(other) and all(
+        _is_equal(*pair, compared) for pair in zip(one, other, strict=True)
+    )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal in Java, where 1, 1.0 and true are not."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _check_union(of: AvroUnion) -> None:
+    if any(isinstance(branch, AvroUnion) for branch in of.branches):
+        raise MalformedDocument("a union has a union as a branch")
+    _refuse_repetition(map(full_name, of.branches), "branch of a union")
+
+
+def _refuse_large_numbers(value: Any) -> None:
+    """Refuse what Java's library cannot copy; it copies records, arrays and maps."""
+    match value:
+        case dict():
+            _refuse_large_numbers(list(value.values()))
+        case list():
+            for each in value:
+                _refuse_large_numbers(each)
+        case int() if not -(2**63) <= value < 2**63:
+            raise MalformedDocument(f"a property has a number of more than 64 bits: {value}")
+
+
+def _refuse_repetition(names: Iterable[str], what: str) -> None:
+    for one, other in pairwise(sorted(names)):
+        if one == other:
+            raise MalformedDocument(f"{one} is more than once a {what}")
+
+
+def _type_name(node: dict[str, Any], space: str) -> AvroName:
+    own = _text(node, "namespace")
+    name = _qualified(_required_text(node, "name"), space if own is None else own)
+    _valid_name(name.name)
+    return name
+
+
+def _qualified(name: str, space: str) -> AvroName:
+    if "." in name:
+        space, _, name = name.rpartition(".")
+    return AvroName(name, space)
+
+
+def _valid_name(name: Any) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise MalformedDocument(f"a name consists of letters, digits and _, unlike {excerpt(name)}")
+    return name
+
+
+def _type_aliases(node: dict[str, Any], name: AvroName) -> list[AvroName]:
+    return list(dict.fromkeys(_qualified(alias, name.space) for alias in _aliases(node)))
+
+
+def _aliases(node: dict[str, Any]) -> list[str]:
+    aliases = node.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise MalformedDocument(f"aliases are no list of texts: {excerpt(aliases)}")
+    return list(dict.fromkeys(aliases))
+
+
+def _order(node: dict[str, Any]) -> str:
+    order = node.get("order", "ascending")
+    # Java's library compares in upper case, in which a dotless i is an I.
+    for known in _ORDERS:
+        if isinstance(order, str) and order.upper() == known.upper():
+            return known
+    raise MalformedDocument(f"the order of a field is {excerpt(order)}")
+
+
+def _java_double(text: str) -> float:
+    if not _JAVA_DOUBLE.fullmatch(number := text.strip()):
+        raise MalformedDocument(f"the default of a number is {excerpt(text)}")
+    return float(number.rstrip("fFdD"))
+
+
+def _properties(node: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in node.items() if name not in reserved}
+
+
+def _text(node: dict[str, Any], member: str) -> str | None:
+    value = node.get(member)
+    return value if isinstance(value, str) else None
+
+
+def _required(node: Any, member: str) -> Any:
+    if not isinstance(node, dict) or member not in node:
+        raise MalformedDocument(f"{excerpt(node)} has no member {member}")
+    return node[member]
+
+
+def _required_text(node: Any, member: str) -> str:
+    if not isinstance(value := _required(node, member), str):
+        raise MalformedDocument(f"the member {member} is no text: {excerpt(value)}")
+    return value
+
+
+def _required_list(node: dict[str, Any], member: str) -> list[Any]:
+    if not isinstance(value := _required(node, member), list):
+        raise MalformedDocument(f"the member {member} is no list: {excerpt(value)}")
+    return value

@@ -1,0 +1,301 @@
+"""Brings Protobuf files with the same meaning into one form, by the rules of Confluent's registry.
+
+Types and custom options get full names, and all but messages, enums, services and methods are
+sorted. Numbers of options are rounded to three digits, which changes the meaning; so does
+Confluent, and the digests of the texts have to be equal.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import reduce
+from itertools import chain, groupby
+from typing import Any, TypeVar
+
+from catalog.formats.confluent.protobufelements import (
+    SCALARS,
+    ProtoEnum,
+    ProtoExtend,
+    ProtoField,
+    ProtoFile,
+    ProtoGroup,
+    ProtoMessage,
+    ProtoMethod,
+    ProtoOneof,
+    ProtoOption,
+    ProtoService,
+    ProtoWord,
+    Range,
+    map_types,
+)
+from catalog.formats.confluent.protobuftypes import KnownTypes, joined
+from catalog.formats.documenttext import MalformedDocument
+
+Numbered = TypeVar("Numbered", ProtoField, ProtoGroup)
+MAX_EXPONENT = 400
+EXACT_DIGITS = 20
+
+
+class Normalizer:
+    """Normalizes a file whose names the types resolve.
+
+    Raises:
+        MalformedDocument: a name of a type has no declaration.
+    """
+
+    def __init__(self, types: KnownTypes) -> None:
+        self._types = types
+
+    def file(self, file: ProtoFile) -> ProtoFile:
+        scope = self._types.package
+        return ProtoFile(
+            syntax=file.syntax if file.syntax == "proto3" else None,
+            package=file.package,
+            imports=sorted(set(file.imports)),
+            public_imports=sorted(set(file.public_imports)),
+            options=self._options(file.options, scope),
+            messages=self._messages(file.messages, scope),
+            enums=self._enums(file.enums, scope),
+            extends=self._extends(file.extends, scope),
+            services=[self._service(one, scope) for one in file.services],
+        )
+
+    def _messages(self, messages: Iterable[ProtoMessage], scope: str) -> list[ProtoMessage]:
+        """The messages but those that stand for the entries of maps."""
+        return [self._message(one, scope) for one in messages if one.map_type is None]
+
+    def _message(self, message: ProtoMessage, scope: str) -> ProtoMessage:
+        inner = joined(scope, message.name)
+        oneofs = [self._oneof(one, inner) for one in message.oneofs if one.fields]
+        return ProtoMessage(
+            name=message.name,
+            fields=self._fields(message.fields, inner),
+            oneofs=sorted(oneofs, key=lambda one: one.fields[0].number),
+            groups=self._groups(message.groups, inner),
+            messages=self._messages(message.messages, inner),
+            enums=self._enums(message.enums, inner),
+            extends=self._extends(message.extends, inner),
+            extensions=_sorted_ranges(message.extensions),
+            reserved=_sorted_ranges(message.reserved),
+            options=self._options(message.options, inner),
+        )
+
+    def _enums(self, enums: Iterable[ProtoEnum], scope: str) -> list[ProtoEnum]:
+        return [self._enum(one, joined(scope, one.name)) for one in enums]
+
+    def _enum(self, enum: ProtoEnum, scope: str) -> ProtoEnum:
+        constants = [
+            replace(one, options=self._options(one.options, scope)) for one in enum.constants
+        ]
+        return replace(
+            enum,
+            constants=sorted(constants, key=lambda one: (one.number, one.name)),
+            reserved=_sorted_ranges(enum.reserved),
+            options=self._options(enum.options, scope),
+        )
+
+    def _service(self, service: ProtoService, scope: str) -> ProtoService:
+        return ProtoService(
+            name=service.name,
+            methods=[self._method(one, scope) for one in service.methods],
+            options=self._options(service.options, scope),
+        )
+
+    def _method(self, method: ProtoMethod, scope: str) -> ProtoMethod:
+        return replace(
+            method,
+            request=self._full_name(method.request, scope),
+            response=self._full_name(method.response, scope),
+            options=self._options(method.options, scope),
+        )
+
+    def _oneof(self, oneof: ProtoOneof, scope: str) -> ProtoOneof:
+        return replace(
+            oneof,
+            fields=self._fields(oneof.fields, scope),
+            groups=self._groups(oneof.groups, scope),
+            options=self._options(oneof.options, scope),
+        )
+
+    def _groups(self, groups: Iterable[ProtoGroup], scope: str) -> list[ProtoGroup]:
+        return _by_number(replace(one, fields=self._fields(one.fields, scope)) for one in groups)
+
+    def _extends(self, extends: Iterable[ProtoExtend], scope: str) -> list[ProtoExtend]:
+        """One extension of each message, in the order of the first fields."""
+        extended: dict[str, list[ProtoField]] = {}
+        for one in extends:
+            if one.fields:
+                extended.setdefault(self._full_name(one.name, scope), []).extend(one.fields)
+        return [
+            ProtoExtend(name=name, fields=self._fields(fields, scope))
+            for name, fields in extended.items()
+        ]
+
+    def _fields(self, fields: Iterable[ProtoField], scope: str) -> list[ProtoField]:
+        return _by_number(self._field(one, scope) for one in fields)
+
+    def _field(self, field: ProtoField, scope: str) -> ProtoField:
+        type = self._type(field.type, scope)
+        return ProtoField(
+            label=None if map_types(type) else field.label,
+            type=type,
+            name=field.name,
+            number=field.number,
+            options=self._options([*field.options, *field.special_options], scope),
+        )
+
+    def _type(self, type: str, scope: str) -> str:
+        if type in SCALARS:
+            return type
+        if not map_types(type):
+            type = self._full_name(type, scope)
+            type = self._types.types[type[1:]].map_type or type
+        if pair := map_types(type):
+            value = self._types.resolve(pair[1], scope)
+            return f"map<{pair[0]}, .{value}>" if value else type
+        return type
+
+    def _full_name(self, type: str, scope: str) -> str:
+        name = self._types.resolve(type, scope)
+        if name is None:
+            raise MalformedDocument(f"Could not resolve type: {type}")
+        return f".{name}"
+
+    def _options(self, options: Iterable[ProtoOption], scope: str) -> list[ProtoOption]:
+        """The options by name; the values of a custom option that is not repeated are merged."""
+        named = sorted((self._option(one, scope) for one in options), key=_name)
+        merged: list[ProtoOption] = []
+        for name, group in groupby(named, key=_name):
+            same = list(group)
+            if self._types.repeated.get(name.removeprefix(".")) is False:
+                same = [reduce(_merged, same)]
+            merged += [replace(one, value=self._value(one.value, scope)) for one in same]
+        return merged
+
+    def _option(self, option: ProtoOption, scope: str) -> ProtoOption:
+        name = self._types.resolve_extension(option.name, scope) if option.is_custom else None
+        return replace(option.as_map(), name=name) if name else option
+
+    def _value(self, value: Any, scope: str) -> Any:
+        if isinstance(value, ProtoWord):
+            return ProtoWord(_rounded(value.text)) if value.is_number else value
+        if isinstance(value, ProtoOption):
+            return replace(value, value=self._value(value.value, scope))
+        if isinstance(value, dict):
+            values: dict[str, Any] = {}
+            for key, one in value.items():
+                if one != []:
+                    values.setdefault(self._key(key, scope), self._inner(one, scope))
+            return dict(sorted(values.items()))
+        if isinstance(value, list):
+            return [self._inner(one, scope) for one in value]
+        return value
+
+    def _inner(self, value: Any, scope: str) -> Any:
+        """A value of a list or map, where a list of one value is the value."""
+        inner = self._value(value, scope)
+        return inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
+
+    def _key(self, key: str, scope: str) -> str:
+        if not key.startswith("["):
+            return key
+        name = self._types.resolve_extension(key[1:-1], scope)
+        return f"[{name}]" if name else key
+
+
+def _name(option: ProtoOption) -> str:
+    return option.name
+
+
+def _by_number(members: Iterable[Numbered]) -> list[Numbered]:
+    return sorted(members, key=lambda one: one.number)
+
+
+def _sorted_ranges(ranges: Iterable[Sequence[Range]]) -> list[Sequence[Range]]:
+    """Each range for itself: numbers, then names."""
+    single = [
+        one[0] if isinstance(one, tuple) and one[0] == one[1] else one
+        for one in chain.from_iterable(ranges)
+    ]
+    return [[one] for one in sorted(single, key=_place)]
+
+
+def _place(range: Range) -> tuple[int, str]:
+    if isinstance(range, str):
+        return 2**31, range
+    return (
+        (range[0], f"{range[0]}..{range[1]}") if isinstance(range, tuple) else (range, str(range))
+    )
+
+
+def _merged(one: ProtoOption, other: ProtoOption) -> ProtoOption:
+    """Two values of one option: maps are joined, and other values replaced."""
+    if not (isinstance(one.value, dict) and isinstance(other.value, dict)):
+        return other
+    values = dict(one.value)
+    for key, value in other.value.items():
+        values[key] = _union(values[key], value) if key in values else value
+    return replace(other, value=values)
+
+
+def _union(one: Any, other: Any) -> list[Any]:
+    """The values of both, each once."""
+    values: dict[str, Any] = {}
+    for value in (*_listed(one), *_listed(other)):
+        values.setdefault(repr(value), value)
+    return [*values.values()]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _rounded(number: str) -> str:
+    """A number as Java's DecimalFormat writes it: with three digits after the point at most."""
+    try:
+        if set(number).isdisjoint(".eE") or "x" in number[:3].lower():
+            return str(_integer(number))
+        decimal = _decimal(number)
+        if decimal.adjusted() > MAX_EXPONENT:
+            return number
+        if decimal.adjusted() < EXACT_DIGITS:
+            decimal = decimal.quantize(Decimal("0.001"), ROUND_HALF_EVEN)
+    except (ValueError, ArithmeticError):
+        return number
+    text = f"{decimal:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _integer(number: str) -> int:
+    digits = number.removeprefix("-").lower()
+    is_octal = len(digits) > 1 and digits.startswith("0")
+    return int(number, 16 if digits.startswith("0x") else 8 if is_octal else 10)
+
+
+def _decimal(number: str) -> Decimal:
+    """The number as the smallest of Java's types that its text is exact in: float, or double."""
+    exact, double = Decimal(number), float(number)
+    if _is_float(double):
+        double = _as_float(double)
+    elif exact != Decimal(repr(double)):
+        return exact
+    is_small = abs(double) < 2**53
+    return Decimal(double) if is_small else Decimal(repr(double))
+
+
+def _is_float(double: float) -> bool:
+    """Whether the shortest text of the number is the same for a float of 32 bits."""
+    try:
+        short = _as_float(double)
+    except OverflowError:
+        return False
+    texts = (float(f"{short:.{digits}g}") for digits in range(1, 10))
+    return next((one for one in texts if _as_float(one) == short), None) == double
+
+
+def _as_float(double: float) -> float:
+    value: float = struct.unpack("f", struct.pack("f", double))[0]
+    return value
