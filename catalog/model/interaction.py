@@ -68,7 +68,8 @@ class GroupUpsert:
     """A group's own attributes; a `body` of `None` only creates a missing group.
 
     With `must_exist`, a missing group refuses the request. The epoch will be above `least_epoch`,
-    the epoch of a copy from elsewhere.
+    the epoch of a copy from elsewhere. `confluent` replaces the attribute of
+    `catalog.model.confluentattribute`, which bodies cannot set.
     """
 
     xid: Xid
@@ -76,16 +77,21 @@ class GroupUpsert:
     patch: bool = False
     must_exist: bool = False
     least_epoch: int = 0
+    confluent: Body | None = None
 
 
 @record
 class VersionUpsert:
-    """A version's attributes; the server chooses the id where `vid` is empty."""
+    """A version's attributes; the server chooses the id where `vid` is empty.
+
+    `confluent` is as in `GroupUpsert`.
+    """
 
     vid: str
     body: Body
     patch: bool
     document: VersionDocument | None = None
+    confluent: Body | None = None
 
 
 @record

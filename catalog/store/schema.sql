@@ -786,6 +786,13 @@ CREATE VIEW resources_shown AS
    FROM (entities r
      LEFT JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
 
+CREATE TABLE schemaids (
+    xid text NOT NULL COLLATE "C",
+    instance uuid NOT NULL,
+    next bigint NOT NULL,
+    CONSTRAINT schemaids_next_check CHECK ((next > 0))
+);
+
 CREATE VIEW search_names AS
  SELECT jsonb_build_object('own', lower(authority)) AS names
    FROM node;
@@ -1401,6 +1408,9 @@ ALTER TABLE ONLY recovery
 ALTER TABLE ONLY recovery_sources
     ADD CONSTRAINT recovery_sources_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY schemaids
+    ADD CONSTRAINT schemaids_pkey PRIMARY KEY (xid);
+
 ALTER TABLE ONLY service_ids
     ADD CONSTRAINT service_ids_pkey PRIMARY KEY (authority, origin);
 
@@ -1450,6 +1460,8 @@ CREATE INDEX delivery_attempts_at ON delivery_attempts USING btree (at);
 
 CREATE INDEX entities_bucket ON entities USING btree (bucket) INCLUDE (fingerprint);
 
+CREATE INDEX entities_contexts ON entities USING btree (xid) WHERE ((kind = 'group'::text) AND (attributes ? 'confluent'::text));
+
 CREATE INDEX entities_listing ON entities USING btree (listing, listing_id) WHERE (listing IS NOT NULL);
 
 CREATE INDEX entities_modified ON entities USING btree (listing, modifiedat, listing_id) WHERE (listing IS NOT NULL);
@@ -1457,6 +1469,12 @@ CREATE INDEX entities_modified ON entities USING btree (listing, modifiedat, lis
 CREATE INDEX entities_name ON entities USING btree (listing, search_name(attributes) COLLATE "C", listing_id) WHERE (listing IS NOT NULL);
 
 CREATE UNIQUE INDEX entities_origin ON entities USING btree (authority, origin);
+
+CREATE INDEX entities_schema_guid ON entities USING btree (((attributes #>> '{confluent,guid}'::text[]))) WHERE ((kind = 'version'::text) AND (attributes ? 'confluent'::text));
+
+CREATE INDEX entities_schema_id ON entities USING btree (access_group(xid), ((attributes #> '{confluent,id}'::text[]))) WHERE ((kind = 'version'::text) AND (attributes ? 'confluent'::text));
+
+CREATE INDEX entities_schema_references ON entities USING gin (((attributes #> '{confluent,references}'::text[])) jsonb_path_ops) WHERE ((kind = 'version'::text) AND (attributes ? 'confluent'::text));
 
 CREATE INDEX entities_search ON entities USING gin (search_document(xid, id, attributes) jsonb_path_ops) WITH (gin_pending_list_limit='128') WHERE (kind <> 'resource'::text);
 
@@ -1469,6 +1487,8 @@ CREATE INDEX entities_short_key ON entities USING btree (short_key(xid)) WHERE (
 CREATE UNIQUE INDEX entities_sibling ON entities USING btree (collection, lower(id));
 
 CREATE INDEX entities_tree ON entities USING btree (replace(lower(xid), '/'::text, '\x01'::text));
+
+CREATE INDEX entities_without_schema_id ON entities USING btree (access_group(xid)) WHERE ((kind = 'version'::text) AND starts_with(xid, '/schemagroups/'::text) AND (NOT (attributes ? 'confluent'::text)) AND (document_sha256 IS NOT NULL));
 
 CREATE INDEX entities_xref ON entities USING btree (collection, lower(id)) WHERE ((kind = 'resource'::text) AND (attributes ? 'xref'::text));
 

@@ -10,6 +10,7 @@ from functools import partial
 from catalog.load.longwork import aside, check_wanted
 from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
+from catalog.model.confluentattribute import CONFLUENT, kept_names
 from catalog.model.entity import Entity
 from catalog.model.errors import BadFlag, NotFound, XRegistryError
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert
@@ -135,9 +136,12 @@ class Decider:
         self, interaction: Interaction, before: Mapping[str, Entity]
     ) -> dict[str, bytes]:
         """The stored documents that may equal documents of an interaction in a different layout."""
-        if not interaction.writes_only_changes:
-            return {}
-        xids = compared_documents(interaction.resources, before, self.configuration.model)
+        xids = compared_documents(
+            interaction.resources,
+            before,
+            self.configuration.model,
+            with_ids_only=not interaction.writes_only_changes,
+        )
         return await self.content.load_documents(xids) if xids else {}
 
     async def _deleted_versions(
@@ -266,8 +270,14 @@ class Plan:
         drafts.check_id(xid, kind.singular, xid.gid, body)
         with drafts.updating(draft, body):
             drafts.update(
-                draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed
+                draft,
+                body,
+                kind.own_attributes,
+                patch=upsert.patch,
+                managed=kind.managed | kept_names(xid),
             )
+            if upsert.confluent is not None:
+                draft.attributes[CONFLUENT] = dict(upsert.confluent)
         drafts.check_decided(draft, kind.narrowed)
         drafts.forget_rules(xid)
         # Raises the error of invalid constraints in the step of the group, even if no resource of

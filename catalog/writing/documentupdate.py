@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from catalog.model.confluentattribute import schema_id_of
 from catalog.model.documentforms import decode_document, document_bytes, document_names
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, OneResource, XRegistryError
@@ -84,12 +85,17 @@ def keep_equal_document(draft: Draft, body: Body, kind: ResourceType, stored: by
 
 
 def compared_documents(
-    upserts: Iterable[ResourceUpsert], before: Mapping[str, Entity], model: Model
+    upserts: Iterable[ResourceUpsert],
+    before: Mapping[str, Entity],
+    model: Model,
+    *,
+    with_ids_only: bool,
 ) -> list[str]:
     """The xids of versions whose stored documents may equal a request's in a different layout.
 
     Args:
         before: the stored resources and versions, by xid.
+        with_ids_only: leave out versions without a schema id, whose documents may change.
     """
     found = []
     for upsert in upserts:
@@ -97,6 +103,8 @@ def compared_documents(
         for vid, body in _versions_in(upsert, before):
             value, stored = body.get(kind.singular), before.get(str(upsert.xid.version(vid)))
             if stored is None or stored.document_sha256 is None or not _is_json_value(value):
+                continue
+            if with_ids_only and schema_id_of(stored.attributes) is None:
                 continue
             if hashlib.sha256(orjson.dumps(value)).digest() != stored.document_sha256:
                 found.append(stored.xid)

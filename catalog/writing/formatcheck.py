@@ -15,6 +15,7 @@ from typing import Protocol
 from catalog.formats.checker import Check, validation
 from catalog.load.longwork import Slices
 from catalog.model.capabilities import Capabilities
+from catalog.model.confluentattribute import schema_id_of
 from catalog.model.errors import FormatExternal, FormatUnknown, FormatViolation, XRegistryError
 from catalog.model.schema import ResourceType
 from catalog.writing.content import DraftDocuments
@@ -98,6 +99,10 @@ class FormatCheck:
                 note(self.drafts, draft, FORMAT, "")
 
     def _is_due(self, draft: Draft, kind: ResourceType) -> bool:
+        if schema_id_of(draft.attributes) is not None:
+            # The dialect has checked the text together with its references.
+            note(self.drafts, draft, FORMAT, "")
+            return False
         is_noted, has_format = FORMAT in draft.attributes, "format" in draft.attributes
         is_wanted = kind.validateformat and has_format
         if is_wanted and is_noted:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from catalog.model.confluentattribute import CONFLUENT, kept_names, schema_id_of
 from catalog.model.dotpath import dotted, value_at
 from catalog.model.errors import (
     BadDefaultVersionId,
@@ -208,16 +209,30 @@ class ResourcePlan:
             upsert.body,
             self.kind.version_attributes,
             patch=upsert.patch,
-            managed=self.kind.managed,
+            managed=self.kind.managed | kept_names(self.xid),
             complete=lambda attributes: rules.complete(attributes, self.kind.plural),
         )
         if self.kind.hasdocument:
             self.drafts.violations += update_document(
                 draft, upsert.body, self.kind, patch=upsert.patch, document=upsert.document
             )
-            if self.drafts.writes_only_changes:
+            has_id = draft.before is not None and schema_id_of(draft.before.attributes) is not None
+            if self.drafts.writes_only_changes or has_id:
                 stored = self.drafts.documents.get(str(draft.xid))
                 keep_equal_document(draft, upsert.body, self.kind, stored)
+            self._check_immutable(draft)
+        if upsert.confluent is not None:
+            draft.attributes[CONFLUENT] = dict(upsert.confluent)
+
+    def _check_immutable(self, draft: Draft) -> None:
+        """Refuse another text for a version whose id is in messages."""
+        before = draft.before
+        id = None if before is None else schema_id_of(before.attributes)
+        if before is None or id is None or draft.content_sha256 == before.document_sha256:
+            return
+        detail = f"messages name its text by the schema id {id}; create a version instead"
+        name = self.kind.singular
+        self.drafts.violations.append(InvalidAttribute(draft.key, name=name, error_detail=detail))
 
     def _set_ancestor(self, draft: Draft, ancestor: object) -> None:
         if not isinstance(ancestor, str):

@@ -106,6 +106,19 @@ async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
         FROM entities;
         """.replace("$GROUPS", str(GROUPS)).replace("$MESSAGES", str(MESSAGES))
     )
+    await connection.execute(
+        """
+        INSERT INTO entities
+        SELECT format('/schemagroups/g%s/schemas/s%s/versions/1', g, n),
+            format('/schemagroups/g%s/schemas/s%s/versions', g, n), '1', 'version', 'urn:a',
+            format('/schemagroups/g%s/schemas/s%s/versions/1', g, n), 1, jsonb_build_object(
+                'confluent', jsonb_build_object('id', n, 'guid', md5(format('%s/%s', g, n)))
+                || CASE WHEN n = 2 THEN '{"references": [{"subject": "s1", "version": 1}]}'
+                    ELSE '{}'::jsonb END),
+            now(), now(), NULL, 'digest', g * 1000 + n, n
+        FROM generate_series(1, $GROUPS) AS g, generate_series(1, $MESSAGES) AS n
+        """.replace("$GROUPS", str(GROUPS)).replace("$MESSAGES", str(MESSAGES))
+    )
     await connection.execute("VACUUM ANALYZE entities")
     await connection.execute("VACUUM ANALYZE changes")
     yield connection
@@ -162,6 +175,22 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
         "find_by_names",
         (["name"],),
         {"entities_service_names", "entities_services"},
+    ),
+    ("schemaids", "find_by_id", (["/schemagroups/g7"], 5), {"entities_schema_id"}),
+    ("schemaids", "find_by_guid", ("none",), {"entities_schema_guid"}),
+    (
+        "schemaids",
+        "find_referring",
+        (['[{"subject": "s1", "version": 1}]'], ["/schemagroups/g7"]),
+        {"entities_schema_references"},
+    ),
+    ("schemaids", "find_highest", ("/schemagroups/g7", 1, 1000), {"entities_schema_id"}),
+    ("schemaids", "list_subjects", (["/schemagroups/g7"],), {"entities_schema_id"}),
+    (
+        "schemaids",
+        "load_versions",
+        (["/schemagroups/g7/schemas/s5/versions"],),
+        {"entities_sibling"},
     ),
     (
         "subtrees",

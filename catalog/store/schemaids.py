@@ -1,0 +1,142 @@
+"""Finds schemas by the ids and GUIDs that Kafka messages carry, and counts the ids of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from catalog.load.longwork import aside
+from catalog.model.confluentattribute import CONFLUENT
+from catalog.model.entity import Entity
+from catalog.store.database import Connection
+from catalog.store.entities import entities_from
+from catalog.store.queries import Queries
+
+_queries = Queries("schemaids")
+
+
+class ContextRow(NamedTuple):
+    """A schema group that is a context, with a hash of its settings."""
+
+    xid: str
+    authority: str
+    hash: bytes
+
+
+class SubjectRow(NamedTuple):
+    """A resource with versions for the Confluent API, and the name of its subject."""
+
+    xid: str
+    group: str
+    name: str
+    is_deleted: bool
+
+
+class Counter(NamedTuple):
+    """The counter of a group: the instance of the node that set it, and the next id."""
+
+    instance: UUID
+    next: int
+
+
+async def load_contexts(connection: Connection) -> list[ContextRow]:
+    rows = await connection.fetch(_queries.load_contexts)
+    return [ContextRow(row["xid"], row["authority"], row["hash"]) for row in rows]
+
+
+async def load_settings(connection: Connection, groups: Iterable[str]) -> dict[bytes, Any]:
+    """Read the settings of contexts, given by their xids, by the hash of the settings."""
+    rows = await connection.fetch(_queries.load_settings, list(groups))
+    entities = await entities_from(rows)
+    return {
+        row["hash"]: entity.attributes.get(CONFLUENT)
+        for row, entity in zip(rows, entities, strict=True)
+    }
+
+
+async def load_versions(connection: Connection, resources: Iterable[str]) -> list[Entity]:
+    """Read the versions of resources, given by their xids."""
+    collections = [f"{xid}/versions" for xid in resources]
+    return await entities_from(await connection.fetch(_queries.load_versions, collections))
+
+
+async def find_by_id(connection: Connection, groups: Iterable[str], id: int) -> list[Entity]:
+    """Find the versions with a schema id in groups, given by their xids."""
+    wanted = [xid.lower() for xid in groups]
+    return await entities_from(await connection.fetch(_queries.find_by_id, wanted, id))
+
+
+async def find_by_guid(connection: Connection, guid: str) -> list[Entity]:
+    return await entities_from(await connection.fetch(_queries.find_by_guid, guid))
+
+
+async def find_conflicts(connection: Connection, limit: int) -> list[tuple[str, list[str]]]:
+    """Find schema ids of the default context that name several schemas, with their versions."""
+    rows = await connection.fetch(_queries.find_conflicts, limit)
+    return [(row["id"], row["xids"]) for row in rows]
+
+
+async def find_referring(
+    connection: Connection, groups: Iterable[str], subjects: Collection[str], version: int
+) -> list[Entity]:
+    """Find the versions in groups that refer to a version of a subject.
+
+    Args:
+        subjects: the names by which references may name the subject.
+    """
+    wanted = [orjson.dumps([{"subject": name, "version": version}]).decode() for name in subjects]
+    within = [xid.lower() for xid in groups]
+    return await entities_from(await connection.fetch(_queries.find_referring, wanted, within))
+
+
+async def find_without_id(
+    connection: Connection, authority: str, except_for: Iterable[bytes], limit: int
+) -> list[Entity]:
+    """Find versions in the contexts of an authority that have a document and no schema id.
+
+    Args:
+        except_for: the digests of versions to leave out.
+    """
+    rows = await connection.fetch(_queries.find_without_id, authority, list(except_for), limit)
+    return await entities_from(rows)
+
+
+async def list_subjects(connection: Connection, groups: Iterable[str]) -> list[SubjectRow]:
+    rows = await connection.fetch(_queries.list_subjects, [xid.lower() for xid in groups])
+    return await aside(len(rows), lambda: [_subject_from(row) for row in rows])
+
+
+def _subject_from(row: Mapping[str, Any]) -> SubjectRow:
+    xid = str(row["collection"]).removesuffix("/versions")
+    group, _, id = xid.rsplit("/", 2)
+    return SubjectRow(xid, group, row["name"] or id, row["is_deleted"])
+
+
+async def find_id_in_any_case(connection: Connection, collection: str, id: str) -> str | None:
+    """Find the id in a collection that equals an id without regard to case."""
+    found: str | None = await connection.fetchval(_queries.find_id_in_lower_case, collection, id)
+    return found
+
+
+async def find_highest(connection: Connection, group: str, first: int, end: int) -> int | None:
+    """Find the highest schema id of a group that is at least `first` and below `end`."""
+    found = await connection.fetchval(_queries.find_highest, group, first, end)
+    id: Any = None if found is None else orjson.loads(found)
+    return id if type(id) is int else None
+
+
+async def lock_counter(connection: Connection, group: str, instance: UUID, first: int) -> Counter:
+    """Lock the counter of a group until the transaction ends; a new one begins at `first`."""
+    row = await connection.fetchrow(_queries.lock_counter, group)
+    if row is None:
+        await connection.execute(_queries.begin_counter, group, instance, first)
+        row = await connection.fetchrow(_queries.lock_counter, group)
+    assert row is not None, "it was just made"
+    return Counter(row["instance"], row["next"])
+
+
+async def advance_counter(connection: Connection, group: str, instance: UUID, next: int) -> None:
+    await connection.execute(_queries.advance_counter, group, instance, next)

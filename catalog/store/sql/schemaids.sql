@@ -1,0 +1,91 @@
+-- name: load_contexts
+-- The schema groups that are contexts of the Confluent API. Every new schema changes the digest of
+-- its group; the hash is that of the settings alone.
+SELECT xid, authority, sha256(convert_to(attributes ->> 'confluent', 'UTF8')) AS hash FROM entities
+WHERE kind = 'group' AND attributes ? 'confluent' ORDER BY xid
+
+-- name: load_settings
+-- Contexts with the hashes of their settings, as in load_contexts.
+SELECT *, sha256(convert_to(attributes ->> 'confluent', 'UTF8')) AS hash FROM entities
+WHERE xid = ANY ($1::text[]) AND attributes ? 'confluent'
+
+-- name: load_versions
+-- The versions of several resources that the Confluent API shows. The subquery hides how many there
+-- are, for which the planner would make a plan at every call. `IS NOT NULL` keeps it from reading
+-- one of the partial indexes as a whole.
+SELECT * FROM entities
+WHERE collection = ANY (ARRAY(SELECT unnest($1::text[]))) AND attributes -> 'confluent' IS NOT NULL
+
+-- name: find_by_id
+-- The versions in some groups that have a schema id. The subquery is as in load_versions.
+SELECT * FROM entities
+WHERE access_group(xid) = ANY (ARRAY(SELECT unnest($1::text[])))
+    AND attributes #> '{confluent,id}' = to_jsonb($2::bigint)
+    AND kind = 'version' AND attributes ? 'confluent'
+ORDER BY xid
+
+-- name: find_by_guid
+-- The versions in any group that have a schema GUID.
+SELECT * FROM entities
+WHERE attributes #>> '{confluent,guid}' = $1 AND kind = 'version' AND attributes ? 'confluent'
+ORDER BY xid
+
+-- name: find_conflicts
+-- The ids in the default context, which is all home groups, that name several schemas.
+SELECT e.attributes #>> '{confluent,id}' AS id, array_agg(e.xid ORDER BY e.xid) AS xids
+FROM entities g
+JOIN entities e ON access_group(e.xid) = access_group(g.xid) AND e.kind = 'version'
+    AND e.attributes ? 'confluent'
+WHERE g.kind = 'group' AND g.attributes #> '{confluent,home}' = 'true'
+GROUP BY 1 HAVING count(DISTINCT e.attributes #>> '{confluent,guid}') > 1
+ORDER BY 1 LIMIT $1
+
+-- name: find_referring
+-- The versions that refer to a version of a subject, by one of its names.
+SELECT * FROM entities
+WHERE attributes #> '{confluent,references}' @> ANY ($1::jsonb[])
+    AND kind = 'version' AND attributes ? 'confluent'
+    AND access_group(xid) = ANY (ARRAY(SELECT unnest($2::text[])))
+
+-- name: find_without_id
+-- Versions of an authority in its contexts that native clients wrote, and that have no schema id.
+SELECT e.* FROM entities g
+JOIN entities e ON access_group(e.xid) = access_group(g.xid) AND e.authority = $1
+    AND e.kind = 'version' AND starts_with(e.xid, '/schemagroups/')
+    AND NOT e.attributes ? 'confluent' AND e.document_sha256 IS NOT NULL
+WHERE g.kind = 'group' AND g.attributes ? 'confluent' AND g.authority = $1
+    AND split_part(e.xid, '/versions/', 2) ~ '^[1-9][0-9]{0,8}$' AND NOT e.digest = ANY ($2::bytea[])
+ORDER BY e.createdat, e.xid LIMIT $3
+
+-- name: list_subjects
+-- The resources in some groups that have versions for the Confluent API.
+SELECT collection, min(attributes #>> '{confluent,subject}') AS name,
+    bool_and(coalesce(attributes #> '{confluent,deleted}' = 'true', false)) AS is_deleted
+FROM entities
+WHERE access_group(xid) = ANY ($1::text[]) AND kind = 'version' AND attributes ? 'confluent'
+GROUP BY collection
+
+-- name: find_id_in_lower_case
+-- The ids of a collection that differ from one in case at most.
+SELECT id FROM entities WHERE collection = $1 AND lower(id) COLLATE "C" = lower($2) COLLATE "C"
+
+-- name: find_highest
+-- The highest schema id in a group within bounds, as JSON.
+SELECT attributes #> '{confluent,id}' AS id FROM public.entities
+WHERE access_group(xid) = access_group($1)
+    AND attributes #> '{confluent,id}' >= to_jsonb($2::bigint)
+    AND attributes #> '{confluent,id}' < to_jsonb($3::bigint)
+    AND kind = 'version' AND attributes ? 'confluent'
+ORDER BY attributes #> '{confluent,id}' DESC LIMIT 1
+
+-- name: begin_counter
+-- The counter of a group that has none yet.
+INSERT INTO schemaids (xid, instance, next) VALUES ($1, $2, $3) ON CONFLICT (xid) DO NOTHING
+
+-- name: lock_counter
+-- The counter of a group, locked until the transaction ends.
+SELECT instance, next FROM schemaids WHERE xid = $1 FOR UPDATE
+
+-- name: advance_counter
+-- The next id of a group.
+UPDATE schemaids SET instance = $2, next = $3 WHERE xid = $1
