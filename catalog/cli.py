@@ -237,6 +237,7 @@ def _node(
 ) -> Coroutine[Any, Any, None]:
     """A node with all routes and loops, or only the part that a member runs."""
     from catalog import dialects
+    from catalog.dialects.confluent.nativeversions import run_native_versions
     from catalog.monitoring.health import routes as monitoring_routes
     from catalog.monitoring.health import run_loop_delay
     from catalog.node.noderuntime import run_node
@@ -254,6 +255,7 @@ def _node(
         run_delivery_retention,
         run_links,
         run_signing,
+        run_native_versions,
     ]
     only_answers = member is not None and member.listening.sockets
     return run_node(

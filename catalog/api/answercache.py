@@ -16,12 +16,16 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from catalog.context import CONTEXT
+from catalog.http.conditions import tag
+from catalog.http.positionwait import WAIT_FOR
 from catalog.model.caller import node_caller
 from catalog.model.change import Change
 from catalog.model.record import record
@@ -42,7 +46,8 @@ _OVERHEAD_BYTES = 3000
 _SHARE_OF_MEMORY = 32
 _LEAST_BYTES, _MOST_BYTES = 16 * 1024 * 1024, 512 * 1024 * 1024
 
-# The URL of the registry for the client, the path and query, and the revision of the configuration.
+# The URL of the registry for the client; the path and query, with a digest of a body that counts;
+# and the revision of the configuration.
 Key: TypeAlias = tuple[str, str, int]
 
 
@@ -252,3 +257,54 @@ def places_of(xids: Iterable[str]) -> set[str]:
 
 
 ANSWERS: web.AppKey[AnswerCache] = web.AppKey("answers", AnswerCache)
+
+
+async def find_answer(request: web.Request, body: bytes = b"") -> web.Response | None:
+    """A cached answer; `None` if the cache has no answer, or must not answer the request.
+
+    The cache holds the answers for callers who may see the whole catalog. A request that waited for
+    a position may have to show newer entities than the cache of this process.
+
+    Args:
+        body: the body of a request whose answer depends on a body.
+    """
+    if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
+        return None
+    if WAIT_FOR in request.headers or request[CONTEXT].caller.is_restricted:
+        return None
+    answer = await request.app[ANSWERS].get(_key_of(request, body))
+    if answer is None:
+        return None
+    return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
+
+
+def keep_answer(
+    request: web.Request, response: web.Response, place: str, ticket: int, body: bytes = b""
+) -> None:
+    """Cache the whole answer to a caller who may see the whole catalog.
+
+    Args:
+        place: the answer is current until an entity at the place, or below, is written.
+        ticket: the ticket from before the first read.
+        body: the body of a request whose answer depends on a body.
+    """
+    if request.method == hdrs.METH_GET:
+        tag(response)
+    answer = CachedAnswer(
+        place=place,
+        status=response.status,
+        headers=response.headers.copy(),
+        body=response.body if isinstance(response.body, bytes) else b"",
+    )
+    request.app[ANSWERS].put(_key_of(request, body), answer, ticket)
+
+
+def _key_of(request: web.Request, body: bytes) -> Key:
+    context = request[CONTEXT]
+    asked = f"{request.raw_path} {sha256(body).hexdigest()}" if body else request.raw_path
+    return (context.base_url(request), asked, context.configuration.revision)
+
+
+def _wants_anew(request: web.Request) -> bool:
+    wishes = request.headers[hdrs.CACHE_CONTROL].lower().replace(" ", "").split(",")
+    return "no-cache" in wishes or "no-store" in wishes or "max-age=0" in wishes

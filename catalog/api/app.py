@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from aiohttp import hdrs, web
 
@@ -131,9 +130,10 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     door = Door(shared)
     for route in app[ROUTES]:
         operation, handler = route.operation, door.handler_of(route)
-        app.router.add_route(operation.method, operation.path, handler)
+        path = f"{operation.path}{{end:/?}}" if operation.has_slashes else operation.path
+        app.router.add_route(operation.method, path, handler)
         if operation.method == hdrs.METH_GET and operation.has_head:
-            app.router.add_route(hdrs.METH_HEAD, operation.path, handler)
+            app.router.add_route(hdrs.METH_HEAD, path, handler)
     app.on_response_prepare.append(finish)
     return app
 
@@ -156,15 +156,17 @@ def _with_refusals(routes: Iterable[Route]) -> Iterator[Route]:
         by_path[route.operation.path].append(route)
     for found in by_path.values():
         yield from found
-        yield _refusal_beside([route.operation for route in found])
+        if all(route.operation.method != ANY_METHOD for route in found):
+            yield _refusal_beside(found)
 
 
-def _refusal_beside(operations: Sequence[Operation[Any, Any]]) -> Route:
+def _refusal_beside(routes: Sequence[Route]) -> Route:
     """The route of the remaining methods of a fixed path, which the entity routes would match.
 
     Needs the right of the writes at the path, if the path has writes, so that a refusal reveals no
     more than a write does.
     """
+    operations = [route.operation for route in routes]
     # The minimum is a write if the path has one, since False sorts before True.
     known = min(operations, key=lambda operation: operation.method in READING)
     defined = {operation.method for operation in operations}
@@ -179,6 +181,10 @@ def _refusal_beside(operations: Sequence[Operation[Any, Any]]) -> Route:
         raise ActionNotSupported(request.path, action=request.method, allow=allow)
 
     other = Operation(
-        method=ANY_METHOD, path=known.path, needs=known.needs, capability=known.capability
+        method=ANY_METHOD,
+        path=known.path,
+        needs=known.needs,
+        capability=known.capability,
+        has_slashes=known.has_slashes,
     )
-    return Route(other, refuse)
+    return Route(other, refuse, routes[0].answer_error)

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.access.identity import demand
-from catalog.api.answercache import ANSWERS
+from catalog.api.answercache import find_answer
 from catalog.api.documents import as_document, read_registry
 from catalog.api.entityread import answer_loaded, answer_read, load
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
@@ -29,7 +29,6 @@ from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.conditions import condition_on
-from catalog.http.positionwait import WAIT_FOR
 from catalog.http.stream import DEADLINE, bounded
 from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
@@ -238,7 +237,7 @@ async def handle_entity(request: web.Request) -> web.StreamResponse:
 
 
 async def _answer(request: web.Request) -> web.StreamResponse:
-    if request.method == hdrs.METH_GET and (cached := await _cached(request)):
+    if request.method == hdrs.METH_GET and (cached := await find_answer(request)):
         return cached
     try:
         return await _handle(request)
@@ -262,29 +261,6 @@ async def _handle(request: web.Request) -> web.StreamResponse:
             return await answer_delete(request, context, target)
         case _:
             return await answer_write(request, context, target)
-
-
-async def _cached(request: web.Request) -> web.Response | None:
-    """A cached answer; `None` if the cache has no answer, or must not answer the request.
-
-    The cache holds the answers for callers who may see the whole catalog. A request that waited for
-    a position may have to show newer entities than the cache of this process.
-    """
-    if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
-        return None
-    context = request[CONTEXT]
-    if WAIT_FOR in request.headers or context.caller.is_restricted:
-        return None
-    key = (context.base_url(request), request.raw_path, context.configuration.revision)
-    answer = await request.app[ANSWERS].get(key)
-    if answer is None:
-        return None
-    return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
-
-
-def _wants_anew(request: web.Request) -> bool:
-    wishes = request.headers[hdrs.CACHE_CONTROL].lower().replace(" ", "").split(",")
-    return "no-cache" in wishes or "no-store" in wishes or "max-age=0" in wishes
 
 
 async def redirect(request: web.Request) -> web.Response:

@@ -27,6 +27,7 @@ from catalog.api.openapi_positions import position_components, position_headers,
 from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.requesttarget import RequestTarget, TargetKind, methods_of, methods_of_route
 from catalog.context import CONTEXT
+from catalog.http.problems import problem_of
 from catalog.http.responses import json_response
 from catalog.http.route import ROUTES, Route
 from catalog.load.longwork import in_thread
@@ -219,9 +220,11 @@ def describe(configuration: Configuration, routes: Sequence[Route], base: str) -
     Args:
         configuration: the model, with the paths and schemas of entities, and the capabilities, with
             the flags.
-        routes: the routes of every node, whose paths do not depend on the model.
+        routes: the routes of every node, whose paths do not depend on the model. An API whose
+            errors have a form of its own has its own description.
         base: the URL of the registry.
     """
+    routes = [route for route in routes if route.answer_error is problem_of]
     paths = dict(_fixed_paths(routes, configuration.capabilities))
     paths |= dict(_entity_paths(configuration))
     models = model_components(routes)

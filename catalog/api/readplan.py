@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.answercache import ANSWERS, CachedAnswer
+from catalog.api.answercache import keep_answer
 from catalog.api.entityjson import EntityRenderer
 from catalog.api.requestflags import ReadFlags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
-from catalog.http.conditions import names_tag, not_modified, tag, weak_tag
+from catalog.http.conditions import names_tag, not_modified, weak_tag
 from catalog.http.stream import WHOLE, in_search_time, send, stream_share
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.configuration import Configuration
@@ -178,14 +178,5 @@ class ReadPlan:
         """
         if self.ticket is None or has_cross_references:
             return response
-        tag(response)
-        answer = CachedAnswer(
-            place=self.target.place,
-            status=response.status,
-            headers=response.headers.copy(),
-            body=response.body if isinstance(response.body, bytes) else b"",
-        )
-        base = self.context.base_url(self.request)
-        key = (base, self.request.raw_path, self.configuration.revision)
-        self.request.app[ANSWERS].put(key, answer, self.ticket)
+        keep_answer(self.request, response, self.target.place, self.ticket)
         return response

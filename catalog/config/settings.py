@@ -199,6 +199,19 @@ class Settings(Limits):
     """Registry id of a fresh node"""
     initial_model: str = Field("default", min_length=1)
     """Model of a fresh node: `default`, `none`, or a JSON or YAML file, which may include others"""
+    confluent_group: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~@]{0,127}$",
+        description="Schema group of the Confluent API's default context; unset is `schemas.` and "
+        "the host of the authority. It has to differ from those of other nodes",
+    )
+    confluent_first_id: int | None = Field(
+        None,
+        ge=1,
+        lt=2**31,
+        description="First schema id of the Confluent API's default context, such as 1; unset is a "
+        "range of 1,048,576 ids chosen by the authority, so that ids of several nodes differ",
+    )
     registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = ()
     """URLs of further registries that discovery names, with commas between"""
     trusted_proxies: Annotated[_Networks, NoDecode, BeforeValidator(_split)] = Field(

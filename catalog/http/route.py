@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from catalog.config import Settings
 from catalog.http.body import read_body, read_json
+from catalog.http.problems import problem_of
 from catalog.http.responses import JSON_TYPE
 from catalog.http.stream import Deadline
 from catalog.model.errors import (
@@ -40,11 +41,13 @@ class Route:
     """An operation and its handler.
 
     The handler is given the request, then the body and the query as models of the operation. The
-    handler returns a response, or a model of the answer, or `None` (204).
+    handler returns a response, or a model of the answer, or `None` (204). `answer_error` answers
+    an error of any step in the form of the API.
     """
 
     operation: Operation[Any, Any]
     handler: Handler
+    answer_error: Callable[[web.Request, Exception], web.Response] = problem_of
 
     @property
     def name(self) -> str:

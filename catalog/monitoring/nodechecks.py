@@ -21,7 +21,7 @@ from catalog.http.outboundaddress import split_hosts
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
-from catalog.store import healthfacts
+from catalog.store import healthfacts, schemaids
 from catalog.store.clockpoints import read_jumps
 from catalog.store.healthfacts import Facts
 from catalog.store.monitoring import Row, StoredFigures, read_figures
@@ -237,6 +237,22 @@ def _late(kind: str, rows: Sequence[Row], days: float) -> Iterator[Diagnosis]:
             )
 
 
+async def check_schema_ids(checked: CheckedNode) -> Sequence[Diagnosis]:
+    """Whether each schema id of the default context names one schema."""
+    async with checked.database() as connection:
+        conflicts = await schemaids.find_conflicts(connection, _MOST_TOLD)
+    advice = (
+        "Readers that name no subject get 409. Register one of the schemas anew, and let producers "
+        "use the new id (docs/confluent.md, Ids)."
+    )
+    return [
+        Diagnosis(
+            f"schema id {id}", "error", f"it names several schemas: {', '.join(xids[:5])}", advice
+        )
+        for id, xids in conflicts
+    ]
+
+
 DATABASE_CHECKS: Sequence[Check] = (
     check_server,
     check_schema,
@@ -244,6 +260,7 @@ DATABASE_CHECKS: Sequence[Check] = (
     check_transactions,
     check_cursors,
     check_upkeep,
+    check_schema_ids,
 )
 
 

@@ -69,6 +69,8 @@ class Operation(Generic[Taken, Answered]):
         is_repeatable: whether a client may repeat the operation although the method is not
             idempotent.
         is_kept: whether a cache may keep the answer and revalidate it each time.
+        has_slashes: whether an encoded slash is a part of an id in the path, and a slash at the end
+            of the path is nothing.
         has_head: whether HEAD is answered like GET; false if GET changes state.
         is_counted: whether a request counts towards the rate of the caller.
         dry: the operation with the parameter `dryrun`, if the answer differs.
@@ -95,6 +97,7 @@ class Operation(Generic[Taken, Answered]):
     is_bounded: bool = True
     is_repeatable: bool = False
     is_kept: bool = True
+    has_slashes: bool = False
     has_head: bool = True
     is_counted: bool = True
     dry: Operation[Any, Any] | None = None

@@ -58,7 +58,8 @@ async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:
     check_host(request, context)
     check_characters(request)
     check_origin(request, context)
-    _check_segments(request.rel_url.raw_path)
+    if not operation.has_slashes:
+        _check_segments(request.rel_url.raw_path)
     # After the checks, so that a refused request never waits.
     await shared.catch_up()
     await wait_for_positions(request)

@@ -26,7 +26,7 @@ from catalog.context import CLIENT, CONTEXT, SharedState
 from catalog.http.body import release_body
 from catalog.http.clientconnections import ClientConnection, client_address, source_of
 from catalog.http.conditions import NEVER_KEPT, answer_conditionally
-from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_authority, problem_of
+from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_authority
 from catalog.http.route import Route
 from catalog.load.longwork import begin_work
 from catalog.model.errors import ServerBusy, XRegistryError
@@ -121,7 +121,7 @@ class Door:
                 raise
             if not isinstance(error, Exception):
                 raise
-            return await self._refused(request, error)
+            return await self._refused(request, route, error)
         finally:
             # A connection keeps the last request, and would keep the body in memory.
             release_body(request)
@@ -146,12 +146,12 @@ class Door:
                     raise
         raise ServerBusy(request.path, detail="The configuration is changing all the time.")
 
-    async def _refused(self, request: web.Request, error: Exception) -> web.Response:
+    async def _refused(self, request: web.Request, route: Route, error: Exception) -> web.Response:
         if isinstance(error, XRegistryError):
             note_refusal(request, error)
             if CONTEXT in request:
                 await point_to_authority(request[CONTEXT], error)
-        response = problem_of(request, error)
+        response = route.answer_error(request, error)
         self._shared.metrics.problems.labels(response[PROBLEM]).inc()
         return response
 

@@ -238,7 +238,8 @@ def needs_of(app: web.Application) -> dict[str, dict[str, Need]]:
     needs: dict[str, dict[str, Need]] = {}
     for route in app[ROUTES]:
         operation = route.operation
-        methods = needs.setdefault(operation.template, {})
+        path = operation.template + ("{end}" if operation.has_slashes else "")
+        methods = needs.setdefault(path, {})
         methods[operation.method] = operation.needs
         if operation.method == "GET" and operation.has_head:
             methods["HEAD"] = operation.needs

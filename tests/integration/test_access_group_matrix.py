@@ -81,7 +81,9 @@ OF_THE_CATALOG = frozenset(
 
 
 def is_of_the_catalog(path: str) -> bool:
-    return path in OF_THE_CATALOG or path.startswith(("/subscriptions", "/replication", "/access"))
+    # A context that is hidden or missing is one without subjects to the Confluent API.
+    roots = ("/subscriptions", "/replication", "/access", "/confluent")
+    return path in OF_THE_CATALOG or path.startswith(roots)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

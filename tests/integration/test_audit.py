@@ -86,9 +86,9 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
 OTHERS = {
     *("/validate/", "/replication/fetch", "/replication/repair", "/notifications"),
     *("/replication/handovers", "/replication/keys", "/replication/entities"),
-    *("/deadletters/", "/consent", "/test", "/signingkeys/", "/run"),
+    *("/deadletters/", "/consent", "/test", "/signingkeys/", "/run", "/adopt"),
     # The routes of dialects are many, and all of them write interactions.
-    *("/services/", "/messagecatalog/", "/registry/0.4/"),
+    *("/services/", "/messagecatalog/", "/registry/0.4/", "/confluent/"),
 }
 
 

@@ -220,7 +220,8 @@ async def test_every_write_of_a_dialect_heeds_its_conditions(database_url: str) 
     writes = [
         (route.operation.method, route.operation.path.format_map(_IDS))
         for route in dialects.routes
-        if route.operation.method != "GET"
+        # The Confluent API has no conditions.
+        if route.operation.method != "GET" and not route.operation.path.startswith("/confluent")
     ]
     async with start_node(database_url) as fresh:
         await fresh.put("/messagegroups/g", {"envelope": "CloudEvents/1.0"})

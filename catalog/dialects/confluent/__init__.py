@@ -1,0 +1,1 @@
+"""The Confluent Schema Registry API: subjects and contexts are schemas and schema groups."""

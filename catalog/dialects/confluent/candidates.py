@@ -1,0 +1,348 @@
+"""Schemas that clients send, what they depend on, and the stored versions that equal them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiohttp import web
+
+from catalog.dialects.confluent.contexts import FORWARD, IMPORT, Contexts
+from catalog.dialects.confluent.contracts import guid_of, merged_contract
+from catalog.dialects.confluent.errors import invalid_schema
+from catalog.dialects.confluent.requests import contexts_of, is_set
+from catalog.dialects.confluent.schemachecks import OlderVersion, SchemaChecks, SchemaText
+from catalog.dialects.confluent.subjectnames import SubjectName
+from catalog.dialects.confluent.subjectversions import (
+    ReferenceNotFound,
+    StoredSubject,
+    SubjectVersion,
+    load_references,
+    load_subject,
+    load_text,
+    load_texts,
+    read_versions,
+)
+from catalog.operations.schemacontracts import (
+    AVRO,
+    CONFLUENT_VERSION,
+    Config,
+    Metadata,
+    RegisterRequest,
+    RuleSet,
+    SchemaReference,
+)
+from catalog.store import schemaids
+from catalog.store.database import Connection
+
+_RESERVED = "confluent:reserved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A schema with everything that its GUID depends on.
+
+    Args:
+        text: the text, canonical once it was checked.
+    """
+
+    schema_type: str
+    text: str
+    references: tuple[SchemaReference, ...]
+    metadata: Metadata | None
+    rules: RuleSet | None
+
+    @classmethod
+    def of(cls, body: RegisterRequest) -> Candidate:
+        return cls(
+            schema_type=body.schemaType or AVRO,
+            text=body.schema_ or "",
+            references=tuple(body.references or ()),
+            metadata=body.metadata,
+            rules=body.ruleSet,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.text.strip()
+
+    @property
+    def guid(self) -> str:
+        return guid_of(self.text, self.references, self.metadata, self.rules)
+
+    def kept(self, subject: SubjectName, rid: str) -> dict[str, Any]:
+        """The attribute of a new version, without its id."""
+        kept: dict[str, Any] = {"guid": self.guid, "schemaType": self.schema_type}
+        if self.references:
+            kept["references"] = [one.shown() for one in self.references]
+        if self.metadata is not None:
+            kept["metadata"] = self.metadata.shown()
+        if self.rules is not None:
+            kept["ruleSet"] = self.rules.shown()
+        return kept if rid == subject.name else {**kept, "subject": subject.name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a request about a subject depends on, read at one moment."""
+
+    contexts: Contexts
+    stored: StoredSubject
+    config: Config
+    mode: str
+
+    @classmethod
+    async def read(
+        cls,
+        request: web.Request,
+        connection: Connection,
+        subject: SubjectName,
+        *,
+        by_alias: bool = True,
+    ) -> Scope:
+        contexts = await contexts_of(request, connection)
+        return cls.of(
+            contexts, await load_subject(connection, contexts, subject, by_alias=by_alias)
+        )
+
+    @classmethod
+    def of(cls, contexts: Contexts, stored: StoredSubject) -> Scope:
+        name = stored.subject.name
+        return cls(
+            contexts=contexts,
+            stored=stored,
+            config=contexts.config_in_scope(stored.context, name),
+            mode=contexts.mode_in_scope(stored.context, name),
+        )
+
+    @property
+    def imports(self) -> bool:
+        """Whether versions come from another registry, which has checked them."""
+        return self.mode in (IMPORT, FORWARD)
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.mode in ("READONLY", "READONLY_OVERRIDE")
+
+    async def completed(
+        self,
+        request: web.Request,
+        connection: Connection,
+        candidate: Candidate,
+        checks: SchemaChecks,
+        *,
+        is_new: bool,
+    ) -> tuple[Candidate, SchemaText]:
+        """A schema in canonical form, with its references resolved, and with their texts.
+
+        Args:
+            is_new: whether to hold the schema to the rules for new ones.
+
+        Raises:
+            ConfluentError: 42201.
+        """
+        within = self.stored.subject.context
+        try:
+            references = await load_references(
+                connection, self.contexts, candidate.references, within, is_new=is_new
+            )
+        except ReferenceNotFound as error:
+            message = f"Invalid schema of type {candidate.schema_type}, details: {error}"
+            raise invalid_schema(message) from error
+        asked = SchemaText(candidate.schema_type, candidate.text, references.texts)
+        normalize = is_set(request, "normalize") or self.config.normalize is True
+        text = await checks.canonical(
+            asked, normalize=normalize, is_new=is_new and self.config.validateNames is not False
+        )
+        resolved = references.resolved
+        if normalize:
+            resolved = tuple(sorted(resolved, key=lambda one: one.name))
+        completed = replace(candidate, text=text, references=resolved)
+        return completed, asked._replace(text=text)
+
+
+def with_contract(scope: Scope, candidate: Candidate, latest: SubjectVersion | None) -> Candidate:
+    """The schema with the metadata and rules of the settings and of the version before."""
+    previous = (latest.metadata, latest.rules) if latest is not None else (None, None)
+    metadata, rules = merged_contract(scope.config, candidate.metadata, candidate.rules, previous)
+    return replace(candidate, metadata=metadata, rules=rules)
+
+
+async def find_same(
+    connection: Connection, scope: Scope, candidate: Candidate
+) -> list[SubjectVersion]:
+    """The versions in the contexts of a subject that are equal to a schema, as `equal_of` says."""
+    groups = {each.xid for each in scope.contexts.visible_groups(scope.stored.subject.context)}
+    found = [
+        one
+        for one in read_versions(await schemaids.find_by_guid(connection, candidate.guid))
+        if str(one.xid.group) in groups
+    ]
+    return await equal_of(connection, found, candidate)
+
+
+async def equal_of(
+    connection: Connection, versions: Sequence[SubjectVersion], candidate: Candidate
+) -> list[SubjectVersion]:
+    """Those of some versions that have the text, references and contract of a schema.
+
+    The contents are compared, too, since MD5 does not rule out two schemas with one GUID.
+    """
+    guid = candidate.guid
+    found = [one for one in versions if one.guid == guid]
+    texts = await load_texts(connection, found)
+    return [one for one in found if _is_equal(one, texts.get(one.entity.xid), candidate)]
+
+
+async def is_same(connection: Connection, version: SubjectVersion, candidate: Candidate) -> bool:
+    """Whether a version has the text, references and contract of a schema."""
+    return _is_equal(version, await load_text(connection, version), candidate)
+
+
+def _is_equal(version: SubjectVersion, text: str | None, candidate: Candidate) -> bool:
+    return (
+        text == candidate.text
+        and version.schema_type == candidate.schema_type
+        and tuple(version.references) == candidate.references
+        and _shown(version.metadata) == _shown(candidate.metadata)
+        and _shown(version.rules) == _shown(candidate.rules)
+    )
+
+
+async def find_version(
+    connection: Connection,
+    scope: Scope,
+    candidate: Candidate,
+    checks: SchemaChecks,
+    seen: Sequence[SubjectVersion],
+) -> SubjectVersion | None:
+    """Find the newest version of a subject that a schema means, as Confluent's registry does.
+
+    Beside the equal one, the schema may mean a version that differs in the property
+    `confluent:version` alone, or an Avro version whose references the schema has resolved.
+
+    Args:
+        candidate: the schema, in canonical form.
+        seen: the versions of the subject that count.
+    """
+    same = await equal_of(connection, seen, candidate)
+    if same:
+        return same[-1]
+    names_version = version_property(candidate.metadata) is not None
+    for one in reversed(seen):
+        is_resolved = one.references and not candidate.references
+        if not (names_version or version_property(one.metadata) is not None or is_resolved):
+            continue
+        text = await load_text(connection, one)
+        references = tuple(one.references)
+        if is_resolved and one.schema_type == candidate.schema_type == AVRO:
+            given = await load_references(
+                connection, scope.contexts, one.references, scope.stored.subject.context
+            )
+            text = await checks.formatted(SchemaText(AVRO, text, given.texts), "resolved")
+            references = ()
+        stored = replace(
+            candidate,
+            text=text,
+            schema_type=one.schema_type,
+            references=references,
+            metadata=_comparable(one.metadata, candidate.metadata, one.number),
+            rules=one.rules,
+        )
+        asked = replace(
+            candidate, metadata=_comparable(candidate.metadata, one.metadata, one.number)
+        )
+        if stored.guid == asked.guid and stored.text == asked.text:
+            return one
+    return None
+
+
+def version_property(metadata: Metadata | None) -> str | None:
+    """The property `confluent:version` of a schema."""
+    return ((metadata and metadata.properties) or {}).get(CONFLUENT_VERSION)
+
+
+def _comparable(own: Metadata | None, other: Metadata | None, number: int) -> Metadata | None:
+    """Metadata without the property `confluent:version`, unless the other side contradicts it."""
+    named, others = version_property(own), version_property(other)
+    if named is None or own is None or others is not None:
+        return own if own is None or own.shown() else None
+    properties = {k: v for k, v in (own.properties or {}).items() if k != CONFLUENT_VERSION}
+    bare = own.model_copy(update={"properties": properties or None})
+    return bare if bare.shown() else None
+
+
+def _shown(contract: Metadata | RuleSet | None) -> Any:
+    return None if contract is None else contract.shown()
+
+
+async def load_older(
+    connection: Connection,
+    scope: Scope,
+    metadata: Metadata | None,
+    versions: Sequence[SubjectVersion],
+) -> list[OlderVersion]:
+    """The versions that a new one is compared with, and their texts.
+
+    Args:
+        metadata: the metadata of the new version: of versions in groups of compatibility, only
+            those of its own count.
+    """
+    group = scope.config.compatibilityGroup
+    if group is not None:
+        own = _property(metadata, group)
+        versions = [one for one in versions if _property(one.metadata, group) == own]
+    level = scope.config.compatibilityLevel or "NONE"
+    if level == "NONE":
+        return []
+    wanted = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+    texts = await load_texts(connection, wanted)
+    older = []
+    for one in wanted:
+        references = await load_references(
+            connection, scope.contexts, one.references, scope.stored.subject.context
+        )
+        text = SchemaText(one.schema_type, texts.get(one.entity.xid, ""), references.texts)
+        older.append(OlderVersion(one.number, text))
+    return older
+
+
+async def reserved_faults(
+    scope: Scope, candidate: Candidate, schema: SchemaText, checks: SchemaChecks
+) -> list[str]:
+    """What a schema does to reserved fields, if the settings validate fields.
+
+    The property `confluent:reserved` of the metadata names fields that a schema must not have, and
+    that the next versions have to reserve, too.
+    """
+    if not scope.config.validateFields:
+        return []
+    latest = scope.stored.live[-1].metadata if scope.stored.live else None
+    reserved = _reserved(candidate.metadata)
+    faults = [
+        f"{{errorType:'RESERVED_FIELD_REMOVED', description:'The new schema does not reserve the "
+        f"field {name}, which the old schema reserves.'}}"
+        for name in sorted(_reserved(latest) - reserved)
+    ]
+    conflicts = reserved & await checks.field_names(schema) if reserved else ()
+    return faults + [
+        f"{{errorType:'FIELD_CONFLICTS_WITH_RESERVED_FIELD', description:'The new schema has the "
+        f"field {name}, which its metadata reserve.'}}"
+        for name in sorted(conflicts)
+    ]
+
+
+def _reserved(metadata: Metadata | None) -> set[str]:
+    names = (_property(metadata, _RESERVED) or "").split(",")
+    return {name.strip() for name in names} - {""}
+
+
+def _property(metadata: Metadata | None, name: str) -> str | None:
+    return ((metadata and metadata.properties) or {}).get(name)
+
+
+def compatibility_note(config: Config) -> str:
+    """The last message of a verbose check that failed."""
+    fields = "true" if config.validateFields else "false"
+    return f"{{validateFields: '{fields}', compatibility: '{config.compatibilityLevel}'}}"

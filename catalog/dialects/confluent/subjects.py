@@ -1,0 +1,353 @@
+"""Handlers about subjects and their versions: lists, reads, look-ups and deletions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from catalog.context import CONTEXT
+from catalog.dialects.confluent.candidates import Candidate, Scope, find_version, with_contract
+from catalog.dialects.confluent.contexts import Contexts
+from catalog.dialects.confluent.errors import (
+    confluent_json,
+    not_permitted,
+    reference_exists,
+    schema_not_found,
+    subject_not_found,
+    subject_not_soft_deleted,
+    subject_soft_deleted,
+    version_not_soft_deleted,
+    version_soft_deleted,
+)
+from catalog.dialects.confluent.requests import (
+    cached,
+    contexts_of,
+    is_set,
+    node_of,
+    page_in,
+    prefix_in,
+    read_schema,
+    subject_in,
+)
+from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
+from catalog.dialects.confluent.subjectnames import SubjectName
+from catalog.dialects.confluent.subjectversions import (
+    StoredSubject,
+    SubjectVersion,
+    load_references,
+    load_subject,
+    load_subject_anywhere,
+    load_text,
+    qualified,
+    read_version,
+    read_versions,
+)
+from catalog.dialects.confluent.subjectwrites import (
+    apply,
+    check_own,
+    delete_for_good,
+    marked_deleted,
+    put_group,
+    put_versions,
+)
+from catalog.load.longwork import aside
+from catalog.model.interaction import Interaction
+from catalog.store import schemaids
+from catalog.store.database import Connection
+
+
+async def list_subjects(request: web.Request) -> web.Response:
+    """The names of subjects, of all contexts unless the path or `subjectPrefix` names one."""
+    is_within, prefix = "context" in request.match_info, prefix_in(request)
+    async with node_of(request).database.acquire() as connection:
+        contexts = await contexts_of(request, connection)
+        groups = contexts.visible_groups(prefix.context)
+        rows = await schemaids.list_subjects(connection, [each.xid for each in groups])
+
+    def names() -> list[str]:
+        return sorted(
+            {
+                row.name if is_within else str(contexts.shown_in(row.group, row.name))
+                for row in rows
+                if row.name.startswith(prefix.name)
+                and _is_wanted(request, is_deleted=row.is_deleted)
+            }
+        )
+
+    return confluent_json((await aside(len(rows), names))[page_in(request)])
+
+
+def _is_wanted(request: web.Request, *, is_deleted: bool) -> bool:
+    """Whether a list has an item: live ones, with `deleted` all, with `deletedOnly` the others."""
+    if is_set(request, "deletedOnly"):
+        return is_deleted
+    return not is_deleted or is_set(request, "deleted")
+
+
+async def list_versions(request: web.Request) -> web.Response:
+    """The numbers of a subject's versions."""
+    stored = await _read(request)
+    as_negative = is_set(request, "deletedAsNegative")
+    seen = [
+        one
+        for one in stored.versions
+        if as_negative or _is_wanted(request, is_deleted=one.is_deleted)
+    ]
+    counts_deleted = as_negative or is_set(request, "deleted") or is_set(request, "deletedOnly")
+    if not (stored.versions if counts_deleted else stored.live):
+        raise subject_not_found(stored.subject)
+    numbers = [-one.number if as_negative and one.is_deleted else one.number for one in seen]
+    return confluent_json(numbers[page_in(request)])
+
+
+@cached
+async def get_version(request: web.Request) -> web.Response:
+    """A version of a subject with its text."""
+    stored, version, text = await _read_version(request)
+    return confluent_json(shown_as_asked(request, version, stored.subject, text))
+
+
+def shown_as_asked(
+    request: web.Request, version: SubjectVersion, subject: SubjectName, text: str
+) -> dict[str, Any]:
+    """A version as JSON; `referenceFormat=qualified` shows references with their contexts."""
+    shown = version.shown(subject, text)
+    if version.references and request.query.get("referenceFormat", "").lower() == "qualified":
+        shown["references"] = [
+            one.model_copy(update={"subject": str(qualified(one, subject.context))}).shown()
+            for one in version.references
+        ]
+    return shown
+
+
+@cached
+async def get_version_text(request: web.Request) -> web.Response:
+    """The text of a version of a subject, as it is."""
+    _, version, text = await _read_version(request)
+    return text_response(version.schema_type, text)
+
+
+def text_response(schema_type: str, text: str) -> web.Response:
+    """An answer that is the text of a schema."""
+    del schema_type
+    response = confluent_json(None)
+    response.body = text.encode()
+    return response
+
+
+async def _read(request: web.Request) -> StoredSubject:
+    subject = subject_in(request)
+    async with node_of(request).database.acquire() as connection:
+        return await load_subject(connection, await contexts_of(request, connection), subject)
+
+
+async def _read_version(request: web.Request) -> tuple[StoredSubject, SubjectVersion, str]:
+    """The version that the path names, and its text in the format that the client wants."""
+    subject, number = subject_in(request), read_version(request.match_info["version"])
+    async with node_of(request).database.acquire() as connection:
+        contexts = await contexts_of(request, connection)
+        stored = await load_subject_anywhere(connection, contexts, subject)
+        version = stored.version(number, deleted=is_set(request, "deleted"))
+        text = await load_text(connection, version)
+        given = await _references(connection, contexts, version, request)
+    return stored, version, await formatted(request, version, text, given)
+
+
+async def _references(
+    connection: Connection, contexts: Contexts, version: SubjectVersion, request: web.Request
+) -> dict[str, str]:
+    """The texts that a version refers to, if a format needs them."""
+    if not request.query.get("format"):
+        return {}
+    shown = contexts.shown_subject(version.xid, version.name)
+    found = await load_references(connection, contexts, version.references, shown.context)
+    return found.texts
+
+
+async def formatted(
+    request: web.Request, version: SubjectVersion, text: str, references: dict[str, str]
+) -> str:
+    """A text in the format that the query asks for."""
+    format = request.query.get("format", "")
+    if not format:
+        return text
+    checks = SchemaChecks(request[CONTEXT].checked_requests.begin(request[CONTEXT].caller.client))
+    return await checks.formatted(SchemaText(version.schema_type, text, references), format[:80])
+
+
+async def get_referenced_by(request: web.Request) -> web.Response:
+    """The ids of the schemas that refer to a version."""
+    subject, number = subject_in(request), read_version(request.match_info["version"])
+    async with node_of(request).database.acquire() as connection:
+        contexts = await contexts_of(request, connection)
+        stored = await load_subject(connection, contexts, subject)
+        version = stored.version(number, deleted=True)
+        referring = await find_referring(connection, contexts, stored, version)
+    return confluent_json(sorted({one.id for one in referring}))
+
+
+async def find_referring(
+    connection: Connection, contexts: Contexts, stored: StoredSubject, version: SubjectVersion
+) -> list[SubjectVersion]:
+    """The live versions that refer to a version of a subject.
+
+    A name that is not qualified is one of the context of the schema that refers by it.
+    """
+    plain, qualified = stored.subject.name, f":{stored.context.name}:{stored.subject.name}"
+    groups = [each.xid for each in contexts.all.values()]
+    found = read_versions(
+        await schemaids.find_referring(connection, groups, {plain, qualified}, version.number)
+    )
+    within = {each.xid for each in contexts.visible_groups(stored.subject.context)}
+    return [
+        one
+        for one in found
+        if not one.is_deleted
+        and (
+            str(one.xid.group) in within
+            or any(reference.subject == qualified for reference in one.references)
+        )
+    ]
+
+
+@cached
+async def find_schema(request: web.Request) -> web.Response:
+    """The version of a subject that has a text."""
+    subject, body = subject_in(request), await read_schema(request)
+    node, candidate = node_of(request), Candidate.of(body)
+    checks = SchemaChecks(node.checked_requests.begin(node.caller.client))
+    async with node.database.acquire() as connection:
+        contexts = await contexts_of(request, connection)
+        scope = Scope.of(contexts, await load_subject_anywhere(connection, contexts, subject))
+        stored = scope.stored
+        seen = stored.versions if is_set(request, "deleted") else stored.live
+        if not seen:
+            raise subject_not_found(subject)
+        if candidate.is_empty:
+            raise schema_not_found()
+        candidate, schema = await scope.completed(
+            request, connection, candidate, checks, is_new=False
+        )
+        latest = stored.live[-1] if stored.live else None
+        for each in (candidate, with_contract(scope, candidate, latest)):
+            found = await find_version(connection, scope, each, checks, seen)
+            if found is not None:
+                text = await load_text(connection, found)
+                shown = await formatted(request, found, text, dict(schema.references))
+                return confluent_json(found.shown(stored.subject, shown))
+    raise schema_not_found()
+
+
+async def get_by_metadata(request: web.Request) -> web.Response:
+    """The latest version of a subject whose metadata has the properties of the query."""
+    wanted = dict(
+        zip(request.query.getall("key", []), request.query.getall("value", []), strict=False)
+    )
+    subject = subject_in(request)
+    async with node_of(request).database.acquire() as connection:
+        contexts = await contexts_of(request, connection)
+        stored = await load_subject(connection, contexts, subject)
+        seen = stored.versions if is_set(request, "deleted") else stored.live
+        if not seen:
+            raise subject_not_found(subject)
+        for one in reversed(seen):
+            properties = ((one.metadata and one.metadata.properties) or {}).items()
+            if wanted.items() <= properties:
+                text = await load_text(connection, one)
+                given = await _references(connection, contexts, one, request)
+                return confluent_json(
+                    one.shown(subject, await formatted(request, one, text, given))
+                )
+    raise schema_not_found()
+
+
+async def delete_subject(request: web.Request) -> web.Response:
+    """Delete a subject softly, or with `permanent` for good once it was deleted softly."""
+    subject, is_permanent = subject_in(request), is_set(request, "permanent")
+    deleted: list[int] = []
+
+    async def make(connection: Connection, interaction: Interaction) -> None:
+        scope = await Scope.read(request, connection, subject)
+        _check_deletable(scope, subject)
+        stored = scope.stored
+        if not stored.versions:
+            raise subject_not_found(subject)
+        if is_permanent and stored.live:
+            raise subject_not_soft_deleted(subject)
+        if not is_permanent and not stored.live:
+            raise subject_soft_deleted(subject)
+        versions = stored.versions if is_permanent else stored.live
+        await _check_unreferenced(connection, scope, versions)
+        deleted[:] = [one.number for one in versions]
+        if is_permanent:
+            delete_for_good(interaction, stored, versions)
+            _forget_settings(interaction, stored)
+        else:
+            put_versions(interaction, stored.resource, [marked_deleted(one) for one in versions])
+
+    stored = await _read(request)
+    if not stored.versions:
+        raise subject_not_found(subject)
+    await apply(request, stored.context.xid, stored.resource, make)
+    return confluent_json(deleted)
+
+
+async def delete_version(request: web.Request) -> web.Response:
+    """Delete a version softly, or with `permanent` for good once it was deleted softly."""
+    subject, is_permanent = subject_in(request), is_set(request, "permanent")
+    number = read_version(request.match_info["version"])
+    deleted: list[int] = []
+
+    async def make(connection: Connection, interaction: Interaction) -> None:
+        scope = await Scope.read(request, connection, subject)
+        _check_deletable(scope, subject)
+        stored = scope.stored
+        version = stored.version(number, deleted=True)
+        if number < 0 and stored.live:
+            version = stored.live[-1]
+        if is_permanent and not version.is_deleted:
+            raise version_not_soft_deleted(subject, version.number)
+        if not is_permanent and version.is_deleted:
+            raise version_soft_deleted(subject, version.number)
+        await _check_unreferenced(connection, scope, [version])
+        deleted[:] = [version.number]
+        if is_permanent:
+            delete_for_good(interaction, stored, [version])
+            if len(stored.versions) == 1:
+                _forget_settings(interaction, stored)
+        else:
+            put_versions(interaction, stored.resource, [marked_deleted(version)])
+
+    stored = await _read(request)
+    if not stored.versions:
+        raise subject_not_found(subject)
+    await apply(request, stored.context.xid, stored.resource, make)
+    return confluent_json(deleted[0])
+
+
+def _check_deletable(scope: Scope, subject: SubjectName) -> None:
+    check_own(scope.contexts, scope.stored.context, subject)
+    if scope.is_read_only:
+        raise not_permitted(f"Subject {subject} is in read-only mode")
+
+
+async def _check_unreferenced(
+    connection: Connection, scope: Scope, versions: Sequence[SubjectVersion]
+) -> None:
+    """Refuse to delete versions that other schemas refer to.
+
+    Raises:
+        ConfluentError: 42206.
+    """
+    for one in versions:
+        if await find_referring(connection, scope.contexts, scope.stored, one):
+            raise reference_exists(scope.stored.subject, one.number)
+
+
+def _forget_settings(interaction: Interaction, stored: StoredSubject) -> None:
+    """Remove the settings of a subject that is deleted for good."""
+    subjects = dict(stored.context.kept.get("subjects") or {})
+    if subjects.pop(stored.subject.name, None) is not None:
+        put_group(interaction, stored.context, subjects=subjects or None)

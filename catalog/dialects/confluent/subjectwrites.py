@@ -1,0 +1,297 @@
+"""Writes subjects and settings: each decision is taken and written under the locks of its group."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import orjson
+from aiohttp import web
+
+from catalog.context import CONTEXT
+from catalog.dialects.confluent.contexts import Contexts, SchemaContext
+from catalog.dialects.confluent.errors import ConfluentError, not_permitted, too_large
+from catalog.dialects.confluent.subjectversions import StoredSubject, SubjectVersion
+from catalog.dialects.handlers import find_notes
+from catalog.http.responses import MORE_HEADERS, interaction_headers
+from catalog.model.interaction import (
+    Delete,
+    GroupUpsert,
+    Interaction,
+    ResourceUpsert,
+    VersionDocument,
+    VersionUpsert,
+)
+from catalog.model.xid import Xid
+from catalog.store import schemaids
+from catalog.store.database import Connection
+from catalog.store.locks import Touched
+from catalog.writing.outcome import Outcome
+
+# As entities have, with room for their other attributes.
+MOST_BYTES = 192 * 1024
+# Each authority has a slot of ids in the default context, by the hash of its name.
+SLOT = 2**20
+MOST_SLOTS = 2047
+_END = 2**31
+# The group names the ids that may be in use beyond those that it shows, so that a node that is made
+# from its replicas does not give them out again.
+_BLOCK = 1000
+# A node that was restored from a backup skips the ids that it may have given out since the backup.
+_LEAP = 2**16
+
+
+@dataclass(slots=True, kw_only=True)
+class SubjectWrite:
+    """The composer of a write of one group and one of its subjects, as `Composer` says.
+
+    Args:
+        make: composes the interaction under the locks.
+    """
+
+    touched: Touched
+    make: Callable[[Connection], Awaitable[Interaction]]
+    interaction: Interaction | None = field(default=None, init=False)
+
+    @property
+    def is_large(self) -> bool:
+        return False
+
+    def locks(self) -> Touched:
+        return self.touched
+
+    async def compose(self, connection: Connection) -> Interaction:
+        self.interaction = await self.make(connection)
+        return self.interaction
+
+    async def confirm(self, connection: Connection) -> None:
+        """Nothing to confirm: the interaction is composed under the locks."""
+
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+        """Do nothing."""
+
+
+async def apply(
+    request: web.Request,
+    group: str,
+    resource: Xid | None,
+    make: Callable[[Connection, Interaction], Awaitable[None]],
+) -> Outcome:
+    """Write under the locks of a group and of a resource in it.
+
+    Args:
+        make: puts the upserts and deletes into the interaction, which has the caller and the path.
+    """
+    node = request[CONTEXT]
+
+    async def compose(connection: Connection) -> Interaction:
+        at = resource or Xid.parse(group)
+        interaction = Interaction(caller=node.caller, at=at, path=request.path)
+        await make(connection, interaction)
+        return interaction
+
+    touched = Touched(
+        groups=frozenset((group,)),
+        resources=frozenset((str(resource),) if resource is not None else ()),
+        groups_exclusive=True,
+    )
+    write = SubjectWrite(touched=touched, make=compose)
+    outcome = await node.writer.apply_composed(node.configuration, write)
+    if write.interaction is not None:
+        await find_notes(request, node.model, write.interaction, outcome)
+    request[MORE_HEADERS] = {**request.get(MORE_HEADERS, {}), **interaction_headers(outcome)}
+    return outcome
+
+
+def put_group(interaction: Interaction, context: SchemaContext, /, **changed: Any) -> None:
+    """Put the settings of a context into an interaction; a member of `None` is removed.
+
+    Raises:
+        ConfluentError: 422 if the settings are too large.
+    """
+    kept = {**context.kept, **changed}
+    if len(orjson.dumps(kept)) > MOST_BYTES:
+        message = f"The settings of a context and its subjects have {MOST_BYTES} bytes at most"
+        raise ConfluentError(422, f"{message}. Set the context's instead of each subject's")
+    interaction.groups.append(
+        GroupUpsert(
+            xid=context.group,
+            body={},
+            patch=True,
+            confluent={name: value for name, value in kept.items() if value is not None},
+        )
+    )
+
+
+def put_versions(
+    interaction: Interaction, resource: Xid, versions: Sequence[VersionUpsert]
+) -> None:
+    if not interaction.groups:
+        interaction.groups.append(GroupUpsert(xid=resource.group, body=None))
+    interaction.resources.append(ResourceUpsert(xid=resource, patch=True, versions=tuple(versions)))
+
+
+def marked_deleted(version: SubjectVersion) -> VersionUpsert:
+    """The upsert that deletes a version softly."""
+    return VersionUpsert(
+        vid=str(version.number), body={}, patch=True, confluent={**version.kept, "deleted": True}
+    )
+
+
+def delete_for_good(
+    interaction: Interaction, stored: StoredSubject, versions: Sequence[SubjectVersion]
+) -> None:
+    """Delete versions, and with the last one the resource."""
+    if len(versions) == len(stored.versions):
+        interaction.deletes.append(Delete(xid=stored.resource))
+    else:
+        interaction.deletes += [Delete(xid=one.xid) for one in versions]
+
+
+def check_own(contexts: Contexts, context: SchemaContext, subject: object) -> None:
+    """Refuse to write a group of another authority.
+
+    Raises:
+        ConfluentError: 42205.
+    """
+    if context.authority != contexts.authority:
+        raise not_permitted(
+            f"Subject {subject} is in read-only mode: it belongs to {context.authority}, where new "
+            "versions are registered"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A version to write.
+
+    Args:
+        kept: its attribute of `catalog.model.confluentattribute`, without the id.
+        id: the id of the same text in the context, or from another registry; `None` for a new one.
+        format: the format that all versions of the resource have.
+        reformatted: versions whose format has to change, since a subject may mix types.
+    """
+
+    resource: Xid
+    number: int
+    text: str
+    contenttype: str
+    kept: Mapping[str, Any]
+    id: int | None
+    format: str
+    reformatted: Sequence[SubjectVersion] = ()
+
+
+async def put_new_version(
+    connection: Connection,
+    interaction: Interaction,
+    contexts: Contexts,
+    context: SchemaContext,
+    new: NewVersion,
+    instance: UUID,
+    first_id: int | None,
+) -> int:
+    """Put a new version into an interaction, with an id.
+
+    Returns:
+        the id.
+    """
+    if len(orjson.dumps(new.kept)) > MOST_BYTES:
+        raise too_large(f"References, metadata and rules have {MOST_BYTES} bytes at most")
+    id = new.id
+    if id is None:
+        id = await take_id(connection, interaction, contexts, context, instance, first_id)
+    elif not contexts.exists(context):
+        put_group(interaction, context)
+    version = VersionUpsert(
+        vid=str(new.number),
+        body={"format": new.format, "contenttype": new.contenttype},
+        patch=True,
+        document=VersionDocument(body=new.text.encode()),
+        confluent={"id": id, **new.kept},
+    )
+    others = [
+        VersionUpsert(vid=str(one.number), body={"format": new.format}, patch=True)
+        for one in new.reformatted
+    ]
+    put_versions(interaction, new.resource, [*others, version])
+    return id
+
+
+async def take_id(
+    connection: Connection,
+    interaction: Interaction,
+    contexts: Contexts,
+    context: SchemaContext,
+    instance: UUID,
+    first_id: int | None = None,
+) -> int:
+    """Take the next id of a context, and let the group note which ids may be in use.
+
+    Args:
+        first_id: the first id of the node's own home group, if a setting names it.
+    """
+    kept = dict(context.kept)
+    if context.is_home and "ids" not in kept:
+        kept["ids"] = {"first": first_id or free_slot(contexts)}
+    if _gives_way(contexts, context, kept):
+        kept |= {"ids": {"first": free_slot(contexts)}, "reserved": None}
+    first, end = range_of(context, kept)
+    counter = await schemaids.lock_counter(connection, context.xid, instance, first)
+    highest = await schemaids.find_highest(connection, context.xid, first, end)
+    reserved = kept.get("reserved")
+    reserved = reserved if type(reserved) is int else first - 1
+    counted = counter.next if first <= counter.next <= end else first
+    next = max(counted, (highest or 0) + 1)
+    if counter.instance != instance:
+        next = max(next, reserved + 1) // _LEAP * _LEAP + _LEAP
+    elif counted == first and highest is None and reserved >= first:
+        # The group came from elsewhere, and its ids were counted there.
+        next = max(next, reserved + 1)
+    if next >= end:
+        raise ConfluentError(50001, f"The ids of the context {context.name} are used up")
+    if next > reserved:
+        kept["reserved"] = next + _BLOCK - 1
+    await schemaids.advance_counter(connection, context.xid, instance, next + 1)
+    if kept != context.kept or not contexts.exists(context):
+        put_group(interaction, context, **kept)
+    return next
+
+
+def _gives_way(contexts: Contexts, context: SchemaContext, kept: Mapping[str, Any]) -> bool:
+    """Whether a known authority that comes first by its name gives out ids of the same range.
+
+    Two authorities that did not know each other may have taken the same range. From the moment they
+    do, one of them goes on in another range. The order of the names needs no common clock.
+    """
+    own = range_of(context, kept)[0] // SLOT
+    return context.is_home and any(
+        range_of(home)[0] // SLOT == own and home.authority < context.authority
+        for home in contexts.homes
+        if "ids" in home.kept
+    )
+
+
+def range_of(context: SchemaContext, kept: Mapping[str, Any] | None = None) -> tuple[int, int]:
+    """The first id that the authority of a context may give out in it, and the end of its range."""
+    if not context.is_home:
+        return 1, _END
+    ids = (context.kept if kept is None else kept).get("ids")
+    first = ids.get("first") if isinstance(ids, Mapping) else None
+    if type(first) is not int or not 0 < first < _END:
+        return 1, _END
+    return first, (first // SLOT + 1) * SLOT
+
+
+def free_slot(contexts: Contexts) -> int:
+    """The first id of the node's slot: by its hash, or the next one that no known node has."""
+    hashed = int.from_bytes(hashlib.sha256(contexts.authority.encode()).digest()[:8])
+    taken = {range_of(home)[0] // SLOT for home in contexts.homes}
+    for step in range(MOST_SLOTS):
+        slot = 1 + (hashed + step) % MOST_SLOTS
+        if slot not in taken:
+            return slot * SLOT
+    raise ConfluentError(50001, "No range of schema ids is free")
