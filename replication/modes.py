@@ -41,6 +41,7 @@ from replication.links.linkdefinitions import (
     checked_definition,
     id_taken,
     unusable,
+    with_context,
 )
 from replication.links.linkrunner import LinkRunner
 from replication.links.links import check_not_paused, existing_link
@@ -195,6 +196,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         access = PeerAccess(credential, context.settings)
         definition, found = await _probe(context, definition, request.path, access, is_named)
         check_members(definition.mode, body, request.path)
+        definition = with_context(definition)
     authority = body.authority
     if found is not None and authority is not None and definition.terms.is_nameless:
         found = found.model_copy(update={"authority": authority})

@@ -8,7 +8,7 @@ from catalog.http.route import Route
 from catalog.operations import links as declared
 from replication import modes
 from replication.feed import digests, feed
-from replication.handover import handoverrequests
+from replication.handover import adoption, handoverrequests
 from replication.links import links
 from replication.peers import handshake, keyhistories
 from replication.recovery import recovery, repair
@@ -29,6 +29,7 @@ routes: Sequence[Route] = (
     Route(declared.DELETE_LINK, links.delete_link),
     Route(declared.RESET_LINK, links.reset_link),
     Route(declared.RUN_LINK, modes.run_link),
+    Route(declared.ADOPT_LINK, adoption.adopt_link),
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
     *receive.routes,
     *recovery.routes,

@@ -28,6 +28,7 @@ FOLLOWED = (
     "docs/securing.md",
     "docs/signing.md",
     "docs/handover.md",
+    "docs/confluent-migration.md",
     "docs/federation-with-access.md",
 )
 PROGRAM = "docs/client.md"

@@ -17,6 +17,8 @@ from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
 from catalog.operations import feed, links, peers, reconciliations, signing
 from catalog.operations.links import (
+    AdoptedGroups,
+    AdoptQuery,
     CopyConflict,
     DropQuery,
     DryRunAnswer,
@@ -229,6 +231,14 @@ class ReplicationCalls(OperationCalls):
             digest: the digest of the question of the link, which lists the entities.
         """
         return await self.change_link(id, LinkChanges(allow=digest))
+
+    async def adopt_link(self, id: str, *, default: bool = False) -> AdoptedGroups:
+        """Make what a paused link has brought from a server of other software the node's own.
+
+        Args:
+            default: the default context of a schema registry becomes that of the node.
+        """
+        return await self.call(links.ADOPT_LINK, query=AdoptQuery(default=default), id=id)
 
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` deletes the replicas of the link first, which takes time."""

@@ -58,8 +58,21 @@ class ClientCertificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerPassword:
+    """A user and a password (RFC 7617), as schema registries of other software ask for them."""
+
+    user: str
+    password: str = field(repr=False)
+
+    @property
+    def header(self) -> str:
+        """The value of the header Authorization."""
+        return f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCredential:
-    """A token or a client that gets tokens, a certificate, both, or neither.
+    """A token, a client that gets tokens or a password; a certificate; both, or neither.
 
     `cacertificate` holds the only authorities, in PEM, that may sign the remote catalog's
     certificate; empty stands for the authorities that the system trusts.
@@ -67,6 +80,7 @@ class PeerCredential:
 
     token: str = field(default="", repr=False)
     oauth: OAuthClient | None = None
+    basic: PeerPassword | None = None
     certificate: ClientCertificate | None = None
     cacertificate: str = ""
 
@@ -88,9 +102,12 @@ class PeerCredential:
         """Read a credential from the bytes that `written` returns."""
         members = orjson.loads(written)
         oauth, certificate = members["oauth"], members["certificate"]
+        # Older nodes have written none.
+        basic = members.get("basic")
         return cls(
             token=members["token"],
             oauth=None if oauth is None else OAuthClient(**oauth),
+            basic=None if basic is None else PeerPassword(**basic),
             certificate=None if certificate is None else ClientCertificate(**certificate),
             cacertificate=members["cacertificate"],
         )
@@ -106,6 +123,8 @@ class PeerCredential:
         if self.oauth is not None:
             members = {name: value for name, value in asdict(self.oauth).items() if value}
             shown["oauth"] = {**members, "clientsecret": MASK}
+        if self.basic is not None:
+            shown["basic"] = {"user": self.basic.user, "password": MASK}
         if self.certificate is not None:
             certificate = self.certificate
             shown["certificate"] = {"subject": certificate.subject, "endsat": certificate.endsat}

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
-Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04"]
+Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04", "confluent"]
 State = Literal[
     "new",
     "copying",
@@ -79,6 +80,8 @@ MODE_TERMS: Mapping[Mode, ModeTerms] = {
     "write": ModeTerms(needs="target", members=frozenset({"authorities", "dialect"}), sends=True),
 }
 
+DEFAULT_GROUP = "schemagroups/default"
+"""The group of the default context of a registry of the Confluent API, at that registry."""
 RELAY = ("*",)
 TRUST_FIRST = "first"
 """Stands for the keys that a source shows at the first contact."""
@@ -89,6 +92,24 @@ _AUTHORITY = re.compile(r"(?=.{3,1024}\Z)[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
 _TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
 _LABEL = re.compile(r"[a-z_][a-z0-9_.:\-]{0,62}(=[^\x00-\x1f\x7f]{0,256})?")
 _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
+
+
+def names_in_context(name: str) -> tuple[str, dict[str, str]]:
+    """The prefix and the map of a link that follows a registry of the Confluent API.
+
+    Args:
+        name: the context here of the registry's default context; others have `<name>.` before.
+    """
+    return f"{name}.", {DEFAULT_GROUP: f"schemagroups/{name}"}
+
+
+def context_for(source: str) -> str:
+    """The context for a registry of the Confluent API that the operator has given no context."""
+    parts = urlsplit(source)
+    _, _, context = parts.path.rstrip("/").partition("/contexts/")
+    words = [parts.hostname or "", str(parts.port or ""), context.lstrip(":.").rstrip(":")]
+    name = "-".join(filter(None, words))
+    return re.sub(r"[^A-Za-z0-9\-._]+", "-", name).strip("-.")[:63] or "registry"
 
 
 def is_authority(text: object) -> bool:

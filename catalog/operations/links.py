@@ -331,6 +331,13 @@ class DryRunAnswer(AnswerBody):
     question: LinkQuestion | None = None
 
 
+class AdoptedGroups(AnswerBody):
+    """The groups that have become this node's own, with the number of entities in all."""
+
+    groups: list[str]
+    entities: Count
+
+
 class ConflictQuery(PageQuery):
     """The page of conflicts; `after` has an authority and an origin."""
 
@@ -351,6 +358,16 @@ class RunQuery(Query):
 
 class NewLinkQuery(ForceQuery, RunQuery):
     """The ways to create a link."""
+
+
+class AdoptQuery(Query):
+    """What becomes of a schema registry's default context."""
+
+    default: Flag = Field(
+        default=False,
+        description="What a registry of the Confluent API has in its default context becomes the "
+        "default context of this node.",
+    )
 
 
 class DropQuery(Query):
@@ -414,4 +431,12 @@ TRY_RUN = Operation(
     answers=DryRunAnswer,
 )
 RUN_LINK: _Told = _link("POST", f"{_LINK}/run", query=RunQuery, refuses=(400, 409), dry=TRY_RUN)
+ADOPT_LINK = Operation(
+    method="POST",
+    path=f"{_LINK}/adopt",
+    needs=Permission.ADMINISTER,
+    query=AdoptQuery,
+    answers=AdoptedGroups,
+    refuses=(400, 409),
+)
 LIST_CONFLICTS = _pages(f"{_LINK}/conflicts", CopyConflicts, query=ConflictQuery)

@@ -57,6 +57,13 @@ class GivenOAuthClient(Body):
     authentication: ClientAuthentication = "client_secret_basic"
 
 
+class GivenPassword(Body):
+    """A user and a password, for servers that ask for HTTP's Basic authentication."""
+
+    user: Annotated[str, Field(pattern=r"^[\x20-\x39\x3b-\x7e]{1,1024}$")]
+    password: Annotated[Secret, AfterValidator(_check_secret)]
+
+
 class GivenCertificate(Body):
     """A client certificate with intermediate certificates, and the key, in PEM."""
 
@@ -65,20 +72,24 @@ class GivenCertificate(Body):
 
 
 class GivenCredential(Body):
-    """The credential of a node for a peer: a token or OAuth client, a certificate, or both.
+    """The credential of a node for a peer: a token, OAuth client or password; a certificate.
 
     An empty object is no credential. `cacertificate` holds the only trusted authorities, in PEM.
     """
 
     token: Token = SecretStr("")
     oauth: GivenOAuthClient | None = None
+    basic: GivenPassword | None = None
     certificate: GivenCertificate | None = None
     cacertificate: CaCertificate | None = None
 
     @model_validator(mode="after")
     def _has_one_token(self) -> Self:
-        if self.token.get_secret_value() and self.oauth is not None:
-            raise ValueError("it has a token, or a client that gets tokens, and not both")
+        given = (self.token.get_secret_value(), self.oauth, self.basic)
+        if sum(map(bool, given)) > 1:
+            raise ValueError(
+                "it has a token, a client that gets tokens, or a password: one of them"
+            )
         return self
 
 
@@ -94,6 +105,13 @@ class ShownOAuthClient(AnswerBody):
     authentication: str
 
 
+class ShownPassword(AnswerBody):
+    """A user, with stars for the password."""
+
+    user: str
+    password: str
+
+
 class ShownCertificate(AnswerBody):
     """A client certificate."""
 
@@ -107,5 +125,6 @@ class ShownCredential(AnswerBody):
     token: str | None = None
     tokenendsat: Time | None = None
     oauth: ShownOAuthClient | None = None
+    basic: ShownPassword | None = None
     certificate: ShownCertificate | None = None
     cacertificate: str | None = None

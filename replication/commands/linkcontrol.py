@@ -1,4 +1,4 @@
-"""The commands `link pause`, `resume`, `run` and `allow`."""
+"""The commands `link pause`, `resume`, `run`, `allow` and `adopt`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out
+from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out, print_json
 from catalog.model.masking import counted
 from replication.commands.dryrunresult import DryRun, print_dry_run
 
@@ -85,3 +85,31 @@ def allow(
     """
     link = on_node(url, lambda client: client.allow_link(id, digest))
     out.print(f"Link [bold]{cell(id)}[/] may delete {counted(link.allowed or 0, 'entities')}.")
+
+
+@app.command()
+def adopt(
+    id: LinkId,
+    default: Annotated[
+        bool,
+        typer.Option(
+            "--default",
+            help="Let the default context of a schema registry be the default context here.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make what a paused link has brought from a server of other software this node's own.
+
+    Let the server take no more writes, run the link a last time, and pause it. Then clients write
+    here, and the link can be removed. Between nodes, `concord handover` does more.
+
+    Example: concord link adopt old-registry --default
+    """
+    adopted = on_node(url, lambda client: client.adopt_link(id, default=default))
+    if as_json:
+        print_json(adopted)
+        return
+    number = counted(adopted.entities, "entities")
+    out.print(f"{number} are this node's own now: {cell(', '.join(adopted.groups) or 'nothing')}.")

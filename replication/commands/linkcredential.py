@@ -81,6 +81,19 @@ OAuthAuthentication = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        help="The user that it shows by HTTP's Basic authentication.",
+        metavar="NAME",
+        rich_help_panel=_PANEL,
+    ),
+]
+PasswordFrom = Annotated[
+    str | None,
+    typer.Option(help=f"The user's password: {SOURCE}.", metavar="SOURCE", rich_help_panel=_PANEL),
+]
 ClientCert = Annotated[
     str | None,
     typer.Option(
@@ -119,6 +132,8 @@ def credential_in(
     oauth_resource: OAuthResource = None,
     oauth_audience: OAuthAudience = None,
     oauth_authentication: OAuthAuthentication = None,
+    user: User = None,
+    password_from: PasswordFrom = None,
     client_cert: ClientCert = None,
     client_key: ClientKey = None,
     ca_cert: CaCert = None,
@@ -138,6 +153,9 @@ def credential_in(
     }
     if client := {name: value for name, value in given.items() if value is not None}:
         credential["oauth"] = client
+    named = {"user": user, "password": password_from and secret_from(password_from)}
+    if basic := {name: value for name, value in named.items() if value is not None}:
+        credential["basic"] = basic
     parts = {"chain": client_cert, "key": client_key}
     if certificate := {name: text_of(file) for name, file in parts.items() if file is not None}:
         credential["certificate"] = certificate
@@ -156,9 +174,9 @@ def credential(
 ) -> None:
     """Replace the whole credential of a link; the link continues at once from its cursor.
 
-    A link shows a token, or the tokens that an OAuth client fetches, and may have a client
-    certificate besides. The node encrypts the credential at rest, and never shows its secrets
-    again.
+    A link shows a token, the tokens that an OAuth client fetches, or a user with a password, and
+    may have a client certificate besides. The node encrypts the credential at rest, and never shows
+    its secrets again.
 
     Example: concord link credential eu --token-from EU_TOKEN
     """

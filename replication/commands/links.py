@@ -22,6 +22,7 @@ from catalog.commands.console import (
     wanted,
 )
 from catalog.commands.optionsets import with_options
+from catalog.model.linkterms import names_in_context
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
 from replication.commands import linkcontrol, linkcredential, linkselection
@@ -121,8 +122,25 @@ def add(
         ),
     ] = None,
     dialect: Annotated[
-        Literal["xregistry", "messagecatalog", "discovery", "registry04"] | None,
+        Literal["xregistry", "messagecatalog", "discovery", "registry04", "confluent"] | None,
         typer.Option(help="The API of the server to walk or write to; found out unless given."),
+    ] = None,
+    confluent: Annotated[
+        bool,
+        typer.Option(
+            "--confluent",
+            help="Walk a schema registry for Kafka by the Confluent API; short for --dialect "
+            "confluent.",
+        ),
+    ] = False,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            help="The context here of what such a registry has in its default context; its other "
+            "contexts have the name before theirs.  [default: the host of the source]",
+            metavar="NAME",
+            show_default=False,
+        ),
     ] = None,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     pin: Annotated[
@@ -193,6 +211,15 @@ def add(
             "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
             "A file with --file may do so, too. See `concord link add --help`.",
         )
+    if confluent and dialect not in (None, "confluent"):
+        fail("A server is read by one API.", "Give --confluent or --dialect.")
+    if confluent:
+        dialect = "confluent"
+    if context is not None:
+        if dialect != "confluent":
+            fail("Registries of the Confluent API have contexts.", "Give --confluent, too.")
+        prefix, names = names_in_context(context.removeprefix("."))
+        selection = {"prefix": prefix, "map": names} | selection
     from catalog.operations.links import NewLink
 
     given = {

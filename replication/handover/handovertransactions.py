@@ -102,7 +102,9 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
         made = await aside(
             len(entities), succeed, entities, deleted, handover.authority, floor, now
         )
-        changes = await aside(len(entities), _changes, entities, made, context.configuration.model)
+        changes = await aside(
+            len(entities), succession_told, entities, made, context.configuration.model
+        )
         # The taker's entities come first, to take over the giver's rows with the documents.
         taken = Write(interaction=uuid.uuid4().hex, at=now, author=context.caller.author)
         lives = {successor.origin for successor in made.successors}
@@ -201,8 +203,8 @@ def _signed(copy: Handed, signer: EntitySigner | None) -> Handed:
     return replace(copy, signature=signer.sign_copy(copy.digest), signedby=signer.id)
 
 
-def _changes(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
-    """The changes of a giver: the entities are updated, and followers get the tombstones."""
+def succession_told(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
+    """The changes of a succession: the entities are updated, and followers get the tombstones."""
     before = {entity.xid: entity for entity in entities}
     after = {successor.xid: successor for successor in made.successors}
     changes = provenance_told(changes_between(before, after, model))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -11,7 +12,7 @@ from catalog.context import Context
 from catalog.http.outboundaddress import why_refused
 from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
 from catalog.model.errors import BadRequest, InvalidAttribute, RequiredAttributeMissing
-from catalog.model.linkterms import MODE_TERMS, Mode
+from catalog.model.linkterms import MODE_TERMS, Mode, context_for, names_in_context
 from catalog.operations.links import LinkSelection, LinkTerms, NewLink
 from catalog.store import links
 from catalog.store.database import Connection
@@ -57,7 +58,16 @@ def checked_definition(context: Context, body: NewLink, subject: str) -> LinkDef
     for name, refusal in refusals.items():
         if refusal is not None:
             raise InvalidAttribute(subject, name=name, error_detail=refusal)
-    return definition
+    return with_context(definition)
+
+
+def with_context(definition: LinkDefinition) -> LinkDefinition:
+    """The definition of a link, with names for the contexts of a registry of the Confluent API."""
+    is_named = definition.prefix or definition.map
+    if is_named or definition.dialect != "confluent" or definition.sends:
+        return definition
+    prefix, names = names_in_context(context_for(definition.source))
+    return replace(definition, prefix=prefix, map=write_names(names))
 
 
 def check_members(mode: Mode, body: LinkTerms, subject: str) -> None:

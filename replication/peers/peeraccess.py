@@ -31,6 +31,7 @@ from catalog.model.credentials import (
     ClientCertificate,
     OAuthClient,
     PeerCredential,
+    PeerPassword,
     refresh_time,
 )
 from catalog.model.errors import InvalidAttribute
@@ -172,6 +173,10 @@ def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredenti
     oauth, certificate = None, None
     if given.oauth is not None:
         oauth = OAuthClient(**given.oauth.model_dump(mode="json", exclude_none=True))
+    basic = None
+    if given.basic is not None:
+        password = given.basic.password.get_secret_value()
+        basic = PeerPassword(user=given.basic.user, password=password)
     if (shown := given.certificate) is not None:
         try:
             key = shown.key.get_secret_value()
@@ -182,6 +187,7 @@ def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredenti
     return PeerCredential(
         token=given.token.get_secret_value(),
         oauth=oauth,
+        basic=basic,
         certificate=certificate,
         cacertificate=given.cacertificate or "",
     )
@@ -270,13 +276,15 @@ class PeerAccess:
         return client_tls(self._credential.certificate, self._credential.cacertificate)
 
     async def headers(self) -> Mapping[str, str]:
-        """The header with the token; fetches a token if the kept token is about to expire."""
+        """The header with the password or token; fetches a token if the kept one ends soon."""
         if self._fault is not None:
             raise CredentialUnusable(f"The credential cannot be read: {self._fault}.", self._advice)
         certificate, token = self._credential.certificate, self._token
         if certificate is not None and parse_time(certificate.endsat) <= datetime.now(UTC):
             message = f"The client certificate of the link has ended at {certificate.endsat}."
             raise CredentialUnusable(message, self._advice)
+        if self._credential.basic is not None:
+            return {hdrs.AUTHORIZATION: self._credential.basic.header}
         if self._credential.oauth is not None:
             async with self._fetching:
                 token = await self._lasting_token(self._credential.oauth)

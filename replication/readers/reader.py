@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from catalog.model.errors import XRegistryError
 from catalog.model.linkterms import Dialect
 from catalog.model.schema import Model
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
+from catalog.writing.documentchecks import RequestChecks
 from replication.deciding.copychecks import MalformedCopy
 from replication.deciding.selection import is_of_types, is_selected
 from replication.feed.feedlines import check_storable
@@ -66,6 +67,9 @@ class Reading:
         scope, types: the paths and types to read; every path and type if both are empty.
         allowance: the bound of entities and bytes of the whole walk.
         levels: the levels of inlining that the server supported last, by the kind of collection.
+        known: digests of what the last walks brought, by xid of the resource.
+        settings: what a server tells of subjects beside their versions, by subject.
+        checks: begins checks of documents, by which texts become canonical.
     """
 
     server: WalkedServer
@@ -75,6 +79,9 @@ class Reading:
     types: tuple[str, ...]
     allowance: Allowance
     levels: dict[str, int] = field(default_factory=dict)
+    known: Mapping[str, bytes] = field(default_factory=dict)
+    settings: dict[str, JsonObject] = field(default_factory=dict)
+    checks: Callable[[], RequestChecks] | None = None
 
     def selects(self, path: str) -> bool:
         return is_selected(path, self.scope, self.types)
@@ -93,7 +100,7 @@ class Reading:
 class WalkReader(ABC):
     """Reads the parts of one catalog, once.
 
-    `faults` say why the listing may be incomplete.
+    `faults` say why the listing may be incomplete; `known` is for the `Reading` of the next walk.
 
     Args:
         plurals: the types of groups that can be read.
@@ -107,6 +114,7 @@ class WalkReader(ABC):
         self.server = reading.server
         self.parts = reading.parts_among(plurals)
         self.faults: list[str] = []
+        self.known: dict[str, bytes] = {}
         # Hashes save memory. They cover every listed xid, valid or not; a collision only keeps a
         # deleted entity.
         self._seen: set[int] = set()
@@ -161,6 +169,10 @@ class WalkReader(ABC):
         """Whether the type of an entity exists at the server but cannot be taken over."""
         return False
 
+    def see(self, xid: str) -> None:
+        """Note an entity that the server still has."""
+        self._seen.add(hash(xid))
+
     def has_seen(self, xid: str) -> bool:
         return hash(xid) in self._seen
 
@@ -169,7 +181,7 @@ class WalkReader(ABC):
         xid = f"{collection}/{id}"
         if not is_valid_id(id) or (collection.endswith("/versions") and id in RESERVED_VERSION_IDS):
             return self.malformed(xid, NO_ENTITY)
-        self._seen.add(hash(xid))
+        self.see(xid)
         try:
             found = read(xid=Xid.parse(xid))
             check_storable(found.entity.attributes)
@@ -178,7 +190,7 @@ class WalkReader(ABC):
         return found
 
     def malformed(self, xid: str, reason: str) -> MalformedCopy:
-        self._seen.add(hash(xid))
+        self.see(xid)
         path = xid[:500].replace("\0", "")
         text = reason[:500].replace("\0", "")
         authority = self.reading.authority

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog.client import Refused
+from catalog.dialects.confluent.requests import ROOT
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.model.linkterms import Dialect
 from catalog.model.schema import Model
+from replication.readers.confluentreader import ConfluentReader
 from replication.readers.draftreaders import MessageCatalogReader, Registry04Reader, ServiceReader
 from replication.readers.reader import NoCatalog, WalkedCatalog, WalkReader
 from replication.readers.registryreader import RegistryReader
@@ -19,6 +21,7 @@ DIALECT_ROOTS: Mapping[Dialect, tuple[str, ...]] = {
     "registry04": ("", REGISTRY04_ROOT),
     "messagecatalog": ("", CATALOG_ROOT),
     "discovery": ("",),
+    "confluent": ("", ROOT, "/apis/ccompat/v7"),
 }
 """The possible paths of each API below the URL of a link, by dialect."""
 
@@ -27,7 +30,10 @@ _READERS: Mapping[Dialect, type[WalkReader]] = {
     "registry04": Registry04Reader,
     "messagecatalog": MessageCatalogReader,
     "discovery": ServiceReader,
+    "confluent": ConfluentReader,
 }
+# A path without GET is one of another API.
+_ABSENT = GONE | {405}
 
 
 async def find_catalog(
@@ -48,7 +54,7 @@ async def find_catalog(
             except NoCatalog as error:
                 first = first or error
             except Refused as error:
-                if error.problem.status not in GONE:
+                if error.problem.status not in _ABSENT:
                     raise
                 missing = f"{server.url}{root} answered {error.problem.status}: {error.message}"
                 first = first or NoCatalog(missing)

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from catalog.client import ClientError, JsonObject, Refused
 from catalog.model.entity import Origin
@@ -117,6 +118,9 @@ class Walk:
                 types=policy.types,
                 allowance=Allowance.of(context.settings),
                 levels=self.memory.levels,
+                known=self.memory.known,
+                settings=self.memory.settings,
+                checks=partial(context.checked_requests.begin, self.run.link.id),
             )
         )
         self._maker = CopyMaker(database=context.database, reader=self._reader, memory=self.memory)
@@ -142,6 +146,9 @@ class Walk:
                 self._note(page)
             self.walked.deleted = len(gone)
         self.memory.parts = self._read_parts
+        conflicting = {_resource_of(origin.xid) for origin in self._conflicting}
+        read = self._reader.known.items()
+        self.memory.known = {xid: digest for xid, digest in read if xid not in conflicting}
         self.memory.reads_all = False
         self.memory.arrived.clear()
         if self.walked.entities or self.walked.is_first:
@@ -355,6 +362,11 @@ class Walk:
         if any(part.covers(xid) for part in self._unchanged):
             return True
         return self._reader.is_unreadable(xid)
+
+
+def _resource_of(xid: str) -> str:
+    """The path of the resource of a version."""
+    return "/".join(xid.split("/")[:5])
 
 
 def _in_any_group(xid: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from catalog.client import ClientError, Refused
+from catalog.client import ClientError, JsonObject, Refused
 from catalog.model.digest import canonical
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import depth, group_path
@@ -52,6 +52,7 @@ class WalkMemory:
         parts: the parts that a walk has read to the end without a conflict.
         exports: the server may offer an export.
         arrived: the xids of new entities since the last successful walk.
+        known, settings: as in `Reading`.
     """
 
     levels: dict[str, int] = field(default_factory=dict)
@@ -60,10 +61,14 @@ class WalkMemory:
     parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
     exports: bool = True
     arrived: set[str] = field(default_factory=set)
+    known: dict[str, bytes] = field(default_factory=dict)
+    settings: dict[str, JsonObject] = field(default_factory=dict)
 
     def forget_parts(self) -> None:
         """Let the next walk read everything, even parts that the server calls unchanged."""
         self.parts.clear()
+        self.known.clear()
+        self.settings.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

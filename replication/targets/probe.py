@@ -17,6 +17,7 @@ from catalog.store.links import LinkDefinition
 from replication.peers.handshake import FORCE, PROBE_SECONDS
 from replication.peers.linkerrors import cause_of, describe, may_pass, state_of
 from replication.readers.walkedcatalogs import DIALECT_ROOTS
+from replication.targets.confluenttarget import ConfluentTarget
 from replication.targets.drafttargets import DiscoveryTarget, MessageCatalogTarget, Registry04Target
 from replication.targets.target import Target
 from replication.targets.xregistry import XRegistryTarget
@@ -30,6 +31,7 @@ _TARGETS: Mapping[Dialect, type[Target]] = {
     "registry04": Registry04Target,
     "messagecatalog": MessageCatalogTarget,
     "discovery": DiscoveryTarget,
+    "confluent": ConfluentTarget,
 }
 
 
@@ -81,7 +83,9 @@ async def open_target(
                 return found
     if refusal is not None:
         raise refusal
-    wanted = definition.dialect or "xRegistry, Message Catalog, Discovery or Registry 0.4"
+    wanted = (
+        definition.dialect or "xRegistry, Message Catalog, Discovery, Registry 0.4 or Confluent"
+    )
     said = f" ({describe(last, definition.target)})" if last is not None else ""
     raise UnknownApi(
         f"{definition.target} shows no API of {wanted}{said}",

@@ -237,6 +237,7 @@ def _commit(directory: Path) -> None:
     SECURING,
     SIGNING,
     HANDOVER,
+    MIGRATION,
     FEDERATION,
 ) = (ROOT / name for name in FOLLOWED)
 
@@ -293,6 +294,11 @@ def test_an_operator_can_sign_and_trust(copy: Path) -> None:
 def test_an_operator_can_hand_a_group_over(copy: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.follow(HANDOVER)
+
+
+def test_a_kafka_team_can_move_from_another_registry(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(MIGRATION)
 
 
 def test_three_companies_can_share_what_they_want_to(copy: Path) -> None:

@@ -215,6 +215,12 @@ async def links(api: DescribedPeer, source: Node) -> None:
     await api.done("DELETE", LINK, **named)
     await api.refused(404, "GET", LINK, **named)
     await api.send("DELETE", TRUST, query=f"?authority={authority}")
+    walked = {"id": "w", "mode": "walk", "source": "http://127.0.0.1:9", "authority": "urn:w"}
+    await api.done("POST", LINKS, walked, query="?force")
+    await api.refused(400, "POST", f"{LINK}/adopt", id="w")
+    await api.done("PATCH", LINK, {"paused": True}, id="w")
+    await api.done("POST", f"{LINK}/adopt", id="w")
+    await api.done("DELETE", LINK, id="w")
 
 
 async def handovers(giver: DescribedPeer, taker: DescribedPeer) -> None:
