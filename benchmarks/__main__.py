@@ -18,6 +18,7 @@ from rich.markup import escape
 from benchmarks import (
     bootstrap,
     comparisons,
+    confluent,
     delivery_latency,
     dialects,
     export,
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "long-writes": long_writes.run,
     "export": export.run,
     "dialects": dialects.run,
+    "confluent": confluent.run,
     "bootstrap": bootstrap.run,
     "large-bootstrap": large_bootstrap.run,
     "resync": resync.run,

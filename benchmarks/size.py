@@ -20,6 +20,7 @@ class Size:
     subscriptions: int
     idle_seconds: float
     deleted_messages: int
+    schemas: int
 
 
 FULL = Size(
@@ -34,6 +35,7 @@ FULL = Size(
     subscriptions=10_000,
     idle_seconds=20,
     deleted_messages=50_000,
+    schemas=100_000,
 )
 QUICK = Size(
     rounds=3,
@@ -47,4 +49,5 @@ QUICK = Size(
     subscriptions=1000,
     idle_seconds=5,
     deleted_messages=5_000,
+    schemas=10_000,
 )
