@@ -29,7 +29,7 @@ DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
 # Each is for one worker, in the order in which workers take them: what takes longest comes first.
-SLOW = ("e2e", "docs", "spark", "faults", "sinks", "hostile")
+SLOW = ("e2e", "docs", "spark", "faults", "confluent", "sinks", "hostile")
 
 # For the servers of all workers, whose logs are kept small.
 _LEAST_MEMORY = 4 * 2**30

@@ -1,0 +1,1 @@
+"""The Confluent API, used by the clients that its users have, and by a real Kafka."""
