@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -142,7 +143,6 @@ _log = structlog.get_logger(__name__)
 
 # RFC 6750, 2.1. The bound is the size of a header, which limits the tokens of providers, too.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
-_SCHEME = "bearer"
 _MOST_REMEMBERED = 10_000
 _MOST_CHARACTERS = 16 * 1024 * 1024
 # A process accepts a token of the node for this time after a different process has revoked it.
@@ -244,10 +244,12 @@ class Authentication:
             return self._without_token(request)
         if len(shown) == 1 and (known := self.remembered.find(shown[0])):
             return known
-        scheme, _, token = shown[0].partition(" ")
-        if len(shown) > 1 or scheme.lower() != _SCHEME or not _TOKEN.fullmatch(token):
+        token = _token_in(shown[0]) if len(shown) == 1 else None
+        if token is None:
             raise unauthenticated(
-                request, "its header Authorization is not of the form Bearer TOKEN"
+                request,
+                "its header Authorization is neither of the form Bearer TOKEN, nor Basic with a "
+                "token as the password",
             )
         return await self._verify_anew(request, shown[0], token)
 
@@ -295,6 +297,22 @@ class Authentication:
             raise unauthenticated(request, str(error), token=True) from error
         left = verified.expiresat - time.time()
         return verified.identity, min(left, _ISSUED_SECONDS)
+
+
+def _token_in(header: str) -> str | None:
+    """The token in a header `Authorization`, which may be the password of any user (RFC 7617).
+
+    Many clients of schema registries know no other form.
+    """
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            token = b64decode(token, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return None
+    elif scheme.lower() != "bearer":
+        return None
+    return token if _TOKEN.fullmatch(token) else None
 
 
 AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication", Authentication)

@@ -233,6 +233,14 @@ async def test_a_header_that_is_no_token_is_refused_whatever_it_holds(
     assert await status(f"Bearer {token}", f"Bearer {token}") == 401
     for value in ("", "Bearer", f"Bearer  {token}", f"Basic {token}", token, f"Bearer {token} x"):
         assert await status(value) == 401, value
+    # A token may be the password of any user.
+    for user, password, expected in (
+        *(("", token, 200), ("any:one", "", 401), ("any", token, 200), ("any", f"{token}x", 401)),
+        *((token, "", 401), ("any", f"{token}:x", 401), ("\xe9", token, 200)),
+    ):
+        both = base64.b64encode(f"{user}:{password}".encode()).decode()
+        assert await status(f"Basic {both}") == expected, (user, password)
+    assert await status("Basic /w==") == 401
     # aiohttp refuses a longer header.
     assert await status(f"Bearer {'a' * 8001}") == 401
 
