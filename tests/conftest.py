@@ -29,6 +29,7 @@ DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
 # Each is for one worker, in the order in which workers take them: what takes longest comes first.
+_RECURSION_LIMIT = sys.getrecursionlimit()
 SLOW = ("e2e", "docs", "spark", "faults", "confluent", "sinks", "hostile")
 
 # For the servers of all workers, whose logs are kept small.
@@ -103,6 +104,12 @@ def _passable_root(tmp_path_factory: pytest.TempPathFactory) -> None:
     while os.geteuid() == 0 and directory not in (kept, *kept.parents):
         directory.chmod(directory.stat().st_mode | 0o011)
         directory = directory.parent
+
+
+@pytest.fixture(autouse=True)
+def _recursion_limit() -> None:
+    """Have the limit of a node, which jsonata, of the tests of Kafka's clients, has raised."""
+    sys.setrecursionlimit(_RECURSION_LIMIT)
 
 
 @pytest.fixture

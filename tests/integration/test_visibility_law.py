@@ -287,7 +287,7 @@ _CONFLUENT_POSTS = {
 def confluent_cases() -> Iterator[tuple[str, list[str | Request]]]:
     """The paths of the Confluent API, which are there within each context, too."""
     within = "/contexts/{context}"
-    for prefix, roots in (("", [""]), (within, each("/contexts/{}"))):
+    for prefix, roots in (("", [""]), (within, ["/contexts/stock"])):
         for path, gets in _CONFLUENT.items():
             yield (
                 f"/confluent{prefix}{path}",

@@ -20,11 +20,11 @@ import pytest
 from replication.reconcile.session import java_home
 from tests.spark.federation import Federation, three_catalogs
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(300)]
 
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _ROOT = Path(__file__).parents[2]
-_SECONDS = 120.0
+_SECONDS = 240.0
 
 
 @dataclass(frozen=True, slots=True)
