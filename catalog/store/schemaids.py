@@ -93,14 +93,21 @@ async def find_referring(
 
 
 async def find_without_id(
-    connection: Connection, authority: str, except_for: Iterable[bytes], limit: int
+    connection: Connection,
+    authority: str,
+    formats: Iterable[str],
+    except_for: Iterable[bytes],
+    limit: int,
 ) -> list[Entity]:
     """Find versions in the contexts of an authority that have a document and no schema id.
 
     Args:
+        formats: the wanted formats in lower case, without their versions.
         except_for: the digests of versions to leave out.
     """
-    rows = await connection.fetch(_queries.find_without_id, authority, list(except_for), limit)
+    rows = await connection.fetch(
+        _queries.find_without_id, authority, list(except_for), limit, list(formats)
+    )
     return await entities_from(rows)
 
 

@@ -1,4 +1,4 @@
-"""Adopts what a link has brought from a server of other software: its groups become the node's own.
+"""Adopts the groups that a link has brought from a server of other software as the node's own.
 
 The server cannot hand groups over. Its operator lets it take no more writes, and the link that
 followed it is paused.
@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
+from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT
 from catalog.load.longwork import aside
 from catalog.model.change import Change
 from catalog.model.concorderrors import HandoverRefused
@@ -35,7 +36,6 @@ from replication.store import handovers
 
 _AT_ONCE = 1000
 _MOST_ATTEMPTS = 5
-_DEFAULT_CONTEXT = "."
 
 
 async def adopt_link(request: web.Request, query: AdoptQuery) -> AdoptedGroups:
@@ -63,7 +63,7 @@ async def adopt_link(request: web.Request, query: AdoptQuery) -> AdoptedGroups:
         if query.default:
             await _check_no_home(context, connection, request.path)
     for group in groups:
-        is_home = query.default and _source_of(group) == _DEFAULT_CONTEXT
+        is_home = query.default and _source_of(group) == DEFAULT_CONTEXT
         try:
             number += await _adopt_group(context, link.authority, group.xid, is_home=is_home)
         except Unfit as error:

@@ -23,6 +23,7 @@ from catalog.dialects.confluent.errors import ConfluentError
 from catalog.dialects.confluent.register import CONTENT_TYPES
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
 from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, SubjectName, read_subject
+from catalog.dialects.confluent.subjectversions import DEEPEST_REFERENCES, MOST_REFERENCED
 from catalog.model.attributes import MAX_ENTITY_BYTES
 from catalog.model.confluentattribute import CONFLUENT, SCHEMA_GROUPS, SCHEMAS
 from catalog.model.masking import counted, printable
@@ -51,7 +52,6 @@ _AT_ONCE = 8
 # Registries do not list settings, so that each walk asks for those of some subjects again.
 _SETTINGS_AGAIN = 200
 _MOST_SETTINGS_BYTES = MAX_ENTITY_BYTES * 3 // 4
-_DEEPEST_REFERENCES, _MOST_REFERENCED = 64, 1000
 _MOST_TEXTS = 10_000
 # The statuses of a server that has no such list.
 _ABSENT = GONE | {400, 405, 406, 501}
@@ -359,9 +359,9 @@ class ConfluentReader(DraftReader):
         Raises:
             ValueError: they are too many, or one is missing.
         """
-        if depth > _DEEPEST_REFERENCES or len(texts) > _MOST_REFERENCED:
-            raise ValueError("the references are nested too deeply, or are too many")
         for reference in version.references:
+            if depth > DEEPEST_REFERENCES or len(texts) >= MOST_REFERENCED:
+                raise ValueError("the references are nested too deeply, or are too many")
             if reference.name in texts:
                 continue
             subject = read_subject(reference.subject, within)

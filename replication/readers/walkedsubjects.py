@@ -166,17 +166,11 @@ def common_format(versions: Sequence[WalkedVersion]) -> str:
 
 
 def readable_settings(settings: JsonObject) -> JsonObject:
-    """Settings without those that this node cannot read."""
-    config = settings.get("config")
+    """The settings of a subject or context; a config that this node cannot read is left out."""
+    if "config" not in settings:
+        return settings
     try:
-        return (
-            settings
-            if config is None
-            else {
-                **settings,
-                "config": Config.model_validate(config).shown(),
-            }
-        )
+        return {**settings, "config": Config.model_validate(settings["config"]).shown()}
     except ValueError:
         return {name: value for name, value in settings.items() if name != "config"}
 

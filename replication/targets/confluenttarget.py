@@ -20,6 +20,7 @@ from catalog.operations.schemacontracts import AVRO
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from replication.deciding.copychecks import Copy
+from replication.readers.walkedserver import GONE
 from replication.readers.walkedsubjects import WalkedVersion, is_version_number
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (
@@ -35,7 +36,6 @@ from replication.targets.target import (
 _DELETED = [("deleted", "true")]
 _PERMANENT = [("permanent", "true")]
 _FORCE = [("force", "true")]
-_GONE = frozenset({404, 410})
 _MOST_LISTED = 1_000_000
 _LISTED = 1000
 
@@ -59,7 +59,7 @@ class ConfluentTarget(Target):
         try:
             types = await _json(client, "/schemas/types")
         except Refused as error:
-            if error.problem.status in {400, *_GONE}:
+            if error.problem.status in {400, *GONE}:
                 return None
             raise
         if not isinstance(types, list) or AVRO not in types:
@@ -209,7 +209,7 @@ class ConfluentTarget(Target):
         try:
             shown = await _json(self.client, path, _DELETED)
         except Refused as error:
-            if error.problem.status in _GONE:
+            if error.problem.status in GONE:
                 return None
             raise
         return shown if isinstance(shown, dict) else None
@@ -219,7 +219,7 @@ class ConfluentTarget(Target):
         try:
             found = await _json(self.client, path, params)
         except Refused as error:
-            if error.problem.status in _GONE:
+            if error.problem.status in GONE:
                 return []
             raise
         if not isinstance(found, list):

@@ -69,7 +69,7 @@ async def _check(request: web.Request, number: int | None) -> web.Response:
 
 
 def _compared(scope: Scope, number: int | None) -> Sequence[SubjectVersion]:
-    """The versions to compare with: one, or all that a registration would see.
+    """The versions to compare with: the version of a number, or every live version.
 
     Raises:
         ConfluentError: 40402 for a version that is not there.

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from catalog.config import Settings
 from catalog.dialects.confluent.subjectnames import (
+    ANY_CONTEXT,
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
     SubjectName,
@@ -184,7 +185,10 @@ class Contexts:
         return SubjectName(context.name, name)
 
     def config_in_scope(self, context: SchemaContext, name: str) -> Config:
-        """The settings that hold for a subject: its own, its context's, or those of all."""
+        """The settings in force for a subject: of the subject, else its context, else all contexts.
+
+        A compatibility level that the settings lack is the default level.
+        """
         for config in (
             context.config_of(name) if name else None,
             context.config_of(),
@@ -196,7 +200,7 @@ class Contexts:
         return DEFAULT_CONFIG
 
     def mode_in_scope(self, context: SchemaContext, name: str) -> str:
-        """The mode that holds for a subject; READONLY_OVERRIDE of the default context wins."""
+        """The mode in force for a subject; READONLY_OVERRIDE of the default context wins."""
         everywhere = self.home.mode_of()
         if everywhere == "READONLY_OVERRIDE":
             return everywhere
@@ -209,7 +213,7 @@ class Contexts:
 
     def visible_groups(self, name: str) -> Sequence[SchemaContext]:
         """The groups of a context that exist; for any context (`*`), all groups."""
-        if name == "*":
+        if name == ANY_CONTEXT:
             return [*self.all.values()]
         return [each for each in self.named(name) if self.exists(each)]
 

@@ -93,7 +93,7 @@ def _scope(link: Link) -> list[Xid]:
 
 
 async def _subjects(connection: Connection, contexts: Contexts, link: Link) -> list[str]:
-    """The subjects that a link sends: all, or those of its scope, as `:.team:*`."""
+    """The subjects that a link sends: all subjects, or the subjects of its scope (`:.team:*`)."""
     if not link.definition.scope:
         return ["*"]
     scope = _scope(link)

@@ -48,23 +48,25 @@ async def _serve(context: NodeContext, timing: LoopTiming, connection: Connectio
     while True:
         ticket = context.database.signal.ticket()
         authority = context.database.node.authority
-        found = await schemaids.find_without_id(connection, authority, refused, _BATCH)
+        found = await schemaids.find_without_id(connection, authority, _TYPES, refused, _BATCH)
+        adopted = 0
         for entity in found:
-            if not await _adopt(context, connection, entity):
+            if await _adopt(context, connection, entity):
+                adopted += 1
+            else:
                 refused[entity.digest] = None
+        is_full = len(refused) > _MOST_REFUSED
         while len(refused) > _MOST_REFUSED:
             refused.popitem(last=False)
-        if not found:
+        # Refused versions that were forgotten are found again: only a write may change them.
+        if not found or (is_full and not adopted):
             await wait_for(ticket, _LONGEST_WAIT)
             await timing.sleep(_SECONDS_BETWEEN)
 
 
 async def _adopt(context: NodeContext, connection: Connection, entity: Entity) -> bool:
     """Give a version an id; false if it can have none as it is."""
-    format = str(entity.attributes.get("format", "")).partition("/")[0].lower()
-    schema_type = _TYPES.get(format)
-    if schema_type is None:
-        return False
+    schema_type = _TYPES[str(entity.attributes["format"]).partition("/")[0].lower()]
     documents = await store.load_documents(connection, [entity.xid])
     try:
         text = documents.get(entity.xid, b"").decode()

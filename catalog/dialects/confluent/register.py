@@ -92,7 +92,8 @@ async def register_schema(request: web.Request) -> web.Response:
             try:
                 return await _Registration(request, subject, body, checks).run()
             except Outdated:
-                # Registrations of one subject disturb each other, so they go on one at a time.
+                # Concurrent registrations make each other begin again, so the second and later
+                # attempts of a subject take turns.
                 if not attempt:
                     await turn.enter_async_context(node.checked_requests.contention(str(subject)))
     raise ServerBusy(request.path)
@@ -362,7 +363,7 @@ def _check_unchanged(before: Scope, now: Scope) -> None:
         raise Outdated
 
 
-async def _resource(connection: Connection, stored: StoredSubject) -> Any:
+async def _resource(connection: Connection, stored: StoredSubject) -> Xid:
     """The resource of a subject: of a new one, an id that no other resource has in any case."""
     if stored.versions:
         return stored.resource

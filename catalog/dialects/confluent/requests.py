@@ -105,7 +105,7 @@ def context_in(request: web.Request) -> str:
 
 
 def name_in(request: web.Request) -> SubjectName:
-    """The subject of the path, whatever it is, or the context if the path names no subject."""
+    """The subject that the path names, legal or not; without a subject, the context."""
     return read_subject(request.match_info.get("subject", ""), context_in(request))
 
 

@@ -100,8 +100,9 @@ def _routes() -> Iterator[Route]:
 
 
 def _route(method: str, path: str, needs: Permission, handler: Handler) -> Route:
-    more: dict[str, Any] = {"has_slashes": True}
-    operation = Operation(method=method, path=f"{ROOT}{path}", needs=needs, **more)
+    operation: Operation[Any, Any] = Operation(
+        method=method, path=f"{ROOT}{path}", needs=needs, has_slashes=True
+    )
     return Route(operation, handler, answer_error)
 
 

@@ -102,8 +102,8 @@ async def get_by_id(request: web.Request) -> web.Response:
 @cached
 async def get_text_by_id(request: web.Request) -> web.Response:
     """The text of a schema by the id that messages carry."""
-    _, version, text = await _read_by_id(request)
-    return text_response(version.schema_type, text)
+    *_, text = await _read_by_id(request)
+    return text_response(text)
 
 
 async def list_subjects_of_id(request: web.Request) -> web.Response:

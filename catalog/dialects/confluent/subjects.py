@@ -125,13 +125,12 @@ def shown_as_asked(
 @cached
 async def get_version_text(request: web.Request) -> web.Response:
     """The text of a version of a subject, as it is."""
-    _, version, text = await _read_version(request)
-    return text_response(version.schema_type, text)
+    *_, text = await _read_version(request)
+    return text_response(text)
 
 
-def text_response(schema_type: str, text: str) -> web.Response:
+def text_response(text: str) -> web.Response:
     """An answer that is the text of a schema."""
-    del schema_type
     response = confluent_json(None)
     response.body = text.encode()
     return response

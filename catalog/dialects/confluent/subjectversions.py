@@ -27,8 +27,7 @@ LATEST = -1
 CANONICAL = "canonical"
 """The member with the canonical text of a version whose document a native client wrote."""
 _LARGEST = 2**31 - 1
-_DEEPEST_REFERENCES = 64
-_MOST_REFERENCED = 1000
+DEEPEST_REFERENCES, MOST_REFERENCED = 64, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,9 +297,9 @@ class _ReferenceLoader:
         is_new: bool = False,
     ) -> tuple[SchemaReference, ...]:
         resolved = []
-        if depth > _DEEPEST_REFERENCES or len(self.texts) > _MOST_REFERENCED:
-            raise ReferenceNotFound("the references are nested too deeply, or are too many")
         for reference in references:
+            if depth > DEEPEST_REFERENCES or len(self.texts) >= MOST_REFERENCED:
+                raise ReferenceNotFound("the references are nested too deeply, or are too many")
             subject = self._contexts.referenced(reference.subject, within)
             stored = await load_subject(self._connection, self._contexts, subject)
             try:

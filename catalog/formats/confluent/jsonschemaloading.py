@@ -1,4 +1,4 @@
-"""Loads JSON schemas as Confluent does: which schemas are valid, and what they consist of.
+"""Loads JSON schemas into parts, and refuses the schemas that Confluent refuses.
 
 Drafts 4, 6 and 7, and schemas of no known draft, load as the library everit-json-schema loads
 them, and the drafts since 2019-09 as json-sKema does, whose result Confluent translates. Both
@@ -8,11 +8,10 @@ check types of keywords instead of the meta-schema, and only in places that they
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urljoin
 
 from referencing import Registry
-from referencing._core import Resolver
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT7
 
@@ -50,7 +49,11 @@ from catalog.formats.confluent.jsonschemamodel import (
 )
 from catalog.formats.documenttext import MalformedDocument
 
-Resolving = Resolver[Any]
+if TYPE_CHECKING:
+    from referencing._core import Resolver
+
+# The library gives its type of resolvers no public name.
+Resolving: TypeAlias = "Resolver[Any]"
 
 
 def load(schema: Any, references: Mapping[str, Any]) -> SchemaNode:

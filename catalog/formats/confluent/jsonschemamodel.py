@@ -1,6 +1,6 @@
 """The parts of a JSON schema as the library everit-json-schema divides it.
 
-Confluent compares schemas in this model, whatever their draft: a part constrains values of one
+Confluent compares the schemas of every draft in this model: a part constrains values of one
 kind, and a schema that constrains several kinds combines several parts. Annotations, formats,
 `contains`, `propertyNames`, and the branches of `if` are left out, for they are not compared.
 """
@@ -128,7 +128,7 @@ class NotNode(SchemaNode):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class CombinedNode(SchemaNode):
-    """Parts of which values must match all, any or one.
+    """Several parts: a value must match all parts, any part, or exactly one part.
 
     `is_implied` tells that keywords side by side, not a keyword, combine the parts.
     """

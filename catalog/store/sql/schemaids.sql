@@ -55,6 +55,7 @@ JOIN entities e ON access_group(e.xid) = access_group(g.xid) AND e.authority = $
     AND NOT e.attributes ? 'confluent' AND e.document_sha256 IS NOT NULL
 WHERE g.kind = 'group' AND g.attributes ? 'confluent' AND g.authority = $1
     AND split_part(e.xid, '/versions/', 2) ~ '^[1-9][0-9]{0,8}$' AND NOT e.digest = ANY ($2::bytea[])
+    AND lower(split_part(e.attributes ->> 'format', '/', 1)) = ANY ($4::text[])
 ORDER BY e.createdat, e.xid LIMIT $3
 
 -- name: list_subjects
