@@ -30,10 +30,10 @@ serve: $(INSTALLED) ## Run one node on http://127.0.0.1:8080
 	@$(BIN)/concord serve
 
 # One run, so that pytest's last line counts every test. Three workers, since tests of processes and
-# brokers wait more than they work: each holds a Spark session at most, and the tests of one folder
-# that start processes stay on one worker. Work is taken in the order of tests/conftest.py.
+# brokers wait more than they work: each holds a Spark session at most. The tests of one file stay on
+# one worker, which starts what they share once. Files are taken in the order of tests/conftest.py.
 test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow ones out
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 soak: $(INSTALLED) ## Hold federations under faults to their promises, MINUTES=60 long; SEED=7 replays one
 	@$(BIN)/python -m tests.faults.soak $(if $(filter command environment,$(firstword $(origin SEED))),\

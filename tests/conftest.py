@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
-# Each is for one worker, in the order in which workers take them: what takes longest comes first.
+# The folders whose tests start processes, in the order in which workers take them.
+SLOW = ("e2e", "spark", "faults", "confluent", "sinks", "hostile")
 _RECURSION_LIMIT = sys.getrecursionlimit()
-SLOW = ("e2e", "docs", "spark", "faults", "confluent", "sinks", "hostile")
 
 # For the servers of all workers, whose logs are kept small.
 _LEAST_MEMORY = 4 * 2**30
@@ -59,40 +59,27 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("ci")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what starts processes or Spark, and keep each kind on one worker of its own.
-
-    So are the tests that share a node of their module, which is then started once.
-    """
-    for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in SLOW:
-            item.add_marker(pytest.mark.slow)
-            # The commands of the pages take as long as all other tests of their folder.
-            group = "docs" if item.path.stem == "test_docs" else folder
-            item.add_marker(pytest.mark.xdist_group(group))
-        elif _shares_its_loop(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=_place)
-
-
-def _shares_its_loop(item: pytest.Item) -> bool:
-    marker = item.get_closest_marker("asyncio")
-    return marker is not None and marker.kwargs.get("loop_scope") == "module"
-
-
-def _place(item: pytest.Item) -> tuple[int, float, bool]:
-    """The place of a test among the others: one that may take longest begins first.
+    """Mark what starts processes or Spark, and begin with it.
 
     All workers end at the same time if short tests are left for the end.
     """
-    group, timeout = item.get_closest_marker("xdist_group"), item.get_closest_marker("timeout")
-    name = group.args[0] if group else ""
+    for item in items:
+        if _folder(item) in SLOW:
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=_place)
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
+
+
+def _place(item: pytest.Item) -> tuple[int, float]:
+    """The place of a test among the others: one that may take longest begins first."""
+    folder, timeout = _folder(item), item.get_closest_marker("timeout")
     return (
-        SLOW.index(name) if name in SLOW else len(SLOW),
+        SLOW.index(folder) if folder in SLOW else len(SLOW),
         -timeout.args[0] if timeout else 0,
-        group is None,
     )
 
 

@@ -110,13 +110,20 @@ def find_runner(
 
 
 async def until_listening(port: int) -> None:
-    """Wait until a server accepts connections on a port of loopback."""
-    async with asyncio.timeout(_START_SECONDS):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.02)  # between two attempts
-            else:
-                writer.close()
-                return
+    """Wait until a server accepts connections on a port of loopback.
+
+    Raises:
+        TimeoutError: no server has done so for a minute.
+    """
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.02)  # between two attempts
+                else:
+                    writer.close()
+                    return
+    except TimeoutError:
+        raise TimeoutError(f"no server listens on port {port}") from None

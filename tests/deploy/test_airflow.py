@@ -15,7 +15,7 @@ from typer.main import get_command
 from catalog.cli import app
 from tests.deploy.scheduler import airflow_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deploy"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TOKEN = "concord_token_of_hub"
 DIFFERENT = {"counts": {"missing": {"eu": 2, "hub": 0}, "stale": {"hub": 1}}}

@@ -20,7 +20,7 @@ from tests.deploy.files import ROOT
 from tests.deploy.prometheus import Prometheus
 from tests.e2e.nodes import running, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deploy"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 # On a machine that runs much else.
 _SPARK_SECONDS = 600

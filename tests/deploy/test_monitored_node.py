@@ -18,7 +18,7 @@ from tests.deploy.files import board_expressions, rule_expressions
 from tests.deploy.prometheus import Prometheus, program, running_prometheus
 from tests.e2e.nodes import NodeProcess, free_port, node_at, running, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deploy")]
+pytestmark = pytest.mark.slow
 
 # Prometheus makes these itself.
 _OWN = {"up", "ALERTS"}

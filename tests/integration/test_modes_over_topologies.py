@@ -193,8 +193,7 @@ def _cases() -> Iterator[ParameterSet]:
 
 
 def _case(topology: Topology, seed: int, *modes: str) -> ParameterSet:
-    marks = [pytest.mark.xdist_group("sinks")] if "kafka" in modes else []
-    return pytest.param(topology, seed, modes, id=f"{topology.name}-{'-'.join(modes)}", marks=marks)
+    return pytest.param(topology, seed, modes, id=f"{topology.name}-{'-'.join(modes)}")
 
 
 @pytest.mark.parametrize(("topology", "seed", "modes"), [*_cases()])

@@ -36,8 +36,6 @@ from tests.integration.federation import (
     write_some,
 )
 
-pytestmark = pytest.mark.xdist_group("sinks")
-
 
 @pytest.fixture
 def topic() -> str:
