@@ -44,9 +44,9 @@ class Expression:
     """An expression of CloudEvents SQL 1.0.
 
     Args:
-        evaluate: the evaluation of the whole expression.
-        unknown_functions: the names of called functions that do not exist, or do not take the
-            number of arguments. The evaluation of an unknown function is an error.
+        evaluate: evaluates the parsed expression for an event.
+        unknown_functions: the names of called functions that do not exist, or do not take as many
+            arguments as the call has. Each such call adds an error to those of the evaluation.
     """
 
     def __init__(self, evaluate: Evaluate, unknown_functions: tuple[str, ...]) -> None:

@@ -97,7 +97,7 @@ class ResponseTooLarge(aiohttp.ClientError):
 class Violation:
     """A rule that a request breaks, with the xid of the entity and the reason.
 
-    `args` are the values in the title, such as the `name` of an attribute.
+    `args` are the values that the title was made of, by name, such as the `name` of an attribute.
     """
 
     subject: str

@@ -46,9 +46,10 @@ class Property:
 
     Args:
         type: the type of the values.
-        value: the required value; `None` if every value of the type is allowed.
+        value: the only value that a message may have; `None` if every value of the type is
+            allowed.
         required: whether a message must have the property.
-        is_text: whether the message carries values of every type as text.
+        is_text: whether messages carry the value as text, whatever its type is.
         is_media_type: whether values are compared as media types.
     """
 

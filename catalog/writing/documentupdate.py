@@ -69,12 +69,15 @@ def _take(draft: Draft, name: str, value: Any, kind: ResourceType, *, patch: boo
 
 
 def keep_equal_document(draft: Draft, body: Body, kind: ResourceType, stored: bytes | None) -> None:
-    """Keep the stored document of a version if the document of the request is equal.
+    """Have a draft keep its stored document if the document of the request is equal.
 
-    An export shows an empty document for a version without a document, so the two are equal.
+    An export shows an empty document for a version without a document, so an empty document
+    equals none. Else documents are equal that have one SHA-256.
 
     Args:
-        stored: the stored document, if it was read; then JSON is compared without its layout.
+        draft: the draft with the document of the request.
+        stored: the stored document, for JSON that may differ in white space and in the order of
+            members; `None` if the stored document was not read.
     """
     if draft.before is None or draft.document is None:
         return

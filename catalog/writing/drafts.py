@@ -245,10 +245,13 @@ class Drafts:
             draft.modifiedat = max(self.now, draft.named_time or self.now)
 
     def note(self, draft: Draft) -> None:
-        """Write findings of the server, which are no update (core/spec.md, "Attributes").
+        """Have the commit write attributes that the server has set, such as the time of a check.
+
+        The epoch and the time of modification stay, as no client has updated the entity
+        (core/spec.md, "Attributes").
 
         Raises:
-            Readonly: the entity belongs to a different authority.
+            Readonly: the entity belongs to an authority other than this node's.
         """
         self.check_writable(draft)
         draft.is_noted = True

@@ -45,12 +45,15 @@ def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
 async def policy_within(
     connection: Connection, policy: Policy, authorities: Collection[str] | None
 ) -> Policy:
-    """The policy of a link, given the other links of the node.
+    """The policy of a link, narrowed by what other links of the node bring.
 
-    A relay may not bring copies that another link brings from the authority itself.
+    A copy whose authority is not the peer of the link itself is refused where another link brings
+    the copy from its authority.
 
     Args:
-        authorities: the authorities of the copies to decide about; `None` for every authority.
+        policy: the policy by the definition of the link alone.
+        authorities: the authorities of the copies that the policy will be asked about; `None` for
+            every authority.
     """
     wanted = None if authorities is None else {*authorities} - {policy.sender}
     if wanted is not None and not wanted:

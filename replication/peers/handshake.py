@@ -68,13 +68,14 @@ async def first_contact(
 
 
 async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
-    """Ask a source for its identity.
+    """Ask a peer for its identity.
 
     Args:
-        count: ask for the number of entities, too.
+        count: ask for the number of entities that the peer shows to this node, too.
 
     Raises:
-        ClientError: the source does not answer, is no Concord node, or computes other digests.
+        ClientError: the peer does not answer, is no Concord node, or computes digests by a
+            version of the rule other than this node's.
     """
     told = await peer.handshake(count=count)
     if told.digestversion != DIGEST_VERSION:

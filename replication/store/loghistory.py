@@ -53,9 +53,14 @@ async def read_cursor(connection: Connection, instance: uuid.UUID, position: Pos
 
 
 async def why_lost(connection: Connection, cursor: LogCursor) -> str:
-    """The reason why the log lacks a change before a cursor of this instance.
+    """A sentence that says why the log is not the log in which a cursor was issued.
 
-    "" if nothing is missing, as far as the log reaches back.
+    Such a log was restored to an earlier state: the reader of the cursor has read changes that the
+    log has no more. "" if the log still has the change at the cursor, or has dropped the change
+    for its age, after which nothing can be compared.
+
+    Args:
+        cursor: a cursor that this instance issued.
     """
     place = cursor.position
     row = await connection.fetchrow(_queries.past, place.txid, place.seq, cursor.incarnation)

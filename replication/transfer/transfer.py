@@ -62,11 +62,13 @@ class LinkPage:
     """A page of copies, and the state of the source after the page.
 
     Args:
-        cursor: the cursor after the page; `None` if more copies precede the next cursor.
-        behind: the number of changes that the source has after the page, if stated.
-        is_last: the source has nothing further.
-        is_behind: the source has further changes, which cannot be read yet.
-        currentat: the time at which the source had nothing further; `None` is now.
+        cursor: where to go on after the page; `None` if the page cannot be gone on from, since
+            later pages belong to the same step.
+        behind: the number of changes that remain to be read after the page; `None` if the source
+            does not tell.
+        is_last: the source can give nothing further now.
+        is_behind: with `is_last`: changes remain that the source cannot give yet.
+        currentat: the time at which nothing remained to be read; `None` is the time of arrival.
     """
 
     cursor: Any = None

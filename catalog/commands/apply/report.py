@@ -32,13 +32,14 @@ class _Node:
 
 
 def change_tree(changes: Sequence[Mapping[str, Any]], *, most: int | None = MOST_LINES) -> str:
-    """Return a line of markup for each entity.
+    """Return the changes as lines of Rich markup, a line for each entity.
 
-    A version that is created or deleted with its resource is in the line of the resource.
+    A version that is created or deleted with its resource has no line of its own.
 
     Args:
-        changes: the changes in the answer of `POST /apply`, parents before children.
-        most: the most changes to show; unlimited if `None`.
+        changes: the changes as the answer of `POST /apply` has them, parents before children.
+        most: the largest number of entities to show, after which a line counts the rest;
+            unlimited if `None`.
     """
     folded = list(_folded(changes))
     root = _Node()

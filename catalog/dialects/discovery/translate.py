@@ -217,8 +217,8 @@ def is_service_id(value: object) -> bool:
 def service_id(authority: str, origin: str) -> str:
     """The id of an endpoint's service, the same in every catalog that shows the service.
 
-    An endpoint that was created as a service has the service's UUID as id. For an endpoint with a
-    different id, the id is derived from the origin of the endpoint, which never changes.
+    The id is the id of the endpoint if that is a UUID, as of every endpoint that was created as a
+    service. Else it is a UUID derived from `authority` and `origin`, which never change.
 
     Args:
         authority: the authority of the endpoint.

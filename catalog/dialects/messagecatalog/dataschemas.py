@@ -51,14 +51,17 @@ async def check_embedded(
     capabilities: Capabilities,
     checker: DocumentChecker,
 ) -> None:
-    """Refuse an embedded schema that is invalid in a format of section 3.1.2.
+    """Refuse an embedded schema that is invalid in its format (message catalog, 3.1.2).
+
+    A schema passes unchecked if its format is not in that section, or if this node does not
+    validate the format.
 
     Args:
-        attributes: the native attributes; a schema in a format that cannot be checked passes.
-        place: the place of the data schema.
+        attributes: the attributes of the message, with their native names.
+        place: the place of the data schema in the body, which the error names.
 
     Raises:
-        InvalidAttribute
+        InvalidAttribute: the schema is invalid.
     """
     format, schema = str(attributes.get("dataschemaformat", "")), attributes.get("dataschema")
     family = format.partition("/")[0].lower()

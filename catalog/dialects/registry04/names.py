@@ -18,9 +18,9 @@ Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definit
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A type of groups or of resources: the names in edition 0.4, and the native plural.
+    """The plural and the singular name of a type in Registry 0.4, and the native plural name.
 
-    The singular name is also the kind of the entities.
+    The singular name is the kind by which Registry 0.4 calls an entity of the type.
     """
 
     plural: str

@@ -34,13 +34,13 @@ def canonical(
 
 
 def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
-    """Return what keeps a schema from reading what another one wrote, in Confluent's words.
+    """Sentences that say what keeps a schema from reading what another schema wrote.
 
-    In a message, the first `%s` stands for the word for the reader and the second one for that
-    for the writer: "new" and "old", or "old" and "new".
+    The first `%s` in each sentence stands for the word for the reader, the second `%s` for the
+    word for the writer: "new" and "old", or "old" and "new".
 
     Raises:
-        MalformedDocument: one of them is no valid schema.
+        MalformedDocument: the reader or the writer is no valid schema.
     """
     reading, _ = _read(*reader, is_new=False)
     wrote, _ = _read(*writer, is_new=False)

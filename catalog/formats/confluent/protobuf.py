@@ -52,10 +52,10 @@ def canonical(
 
 
 def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
-    """What keeps the reader from reading what the writer wrote; empty if nothing does.
+    """Sentences that say what keeps a schema from reading what another schema wrote.
 
-    Each message has "%s" twice, first for what the reader is and then for what the writer is:
-    "new" and "old", or "old" and "new".
+    The first `%s` in each sentence stands for the word for the reader, the second `%s` for the
+    word for the writer: "new" and "old", or "old" and "new".
     """
     with _bounded():
         read, reader_types = _read(reader)
