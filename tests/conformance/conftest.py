@@ -1,4 +1,4 @@
-"""The server that the cases are sent to: the one that `--server` names, or a node of our own."""
+"""The server that the cases are sent to is a node of our own."""
 
 from __future__ import annotations
 
@@ -13,45 +13,24 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from tests.conformance.harness import Server
 from tests.conftest import copying
 from tests.integration.conftest import start_node
+from xregistry_conformance.harness import Server
 
 START_SECONDS = 60
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("conformance")
-    group.addoption("--server", help="URL of the root of the registry to be tested")
-    group.addoption(
-        "--wipe",
-        action="store_true",
-        help="I know that everything in the registry at --server will be deleted",
-    )
-    group.addoption("--level", choices=["MUST", "SHOULD", "MAY"], help="Weakest level to be tested")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--server", default=None) is None:
-        return
-    if not config.getoption("--wipe"):
-        raise pytest.UsageError(
-            "the suite deletes every group of the registry at --server, and replaces its model; "
-            "say --wipe if you want that"
-        )
-    if config.getoption("numprocesses", default=None):
-        raise pytest.UsageError("cases share the server, so they cannot run on several workers")
+# `test_conformance.py` has its cases.
+collect_ignore = ["xregistry_conformance"]
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """The server to be tested."""
-    if url := request.config.getoption("--server", default=None):
-        yield Server(url)
-        return
-    dsn, template = (request.getfixturevalue(name) for name in ("postgres_url", "template"))
-    with own_node(dsn, template) as url:
-        yield Server(url)
+def node_url(postgres_url: str, template: str) -> Iterator[str]:
+    with own_node(postgres_url, template) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def server(node_url: str) -> Server:
+    return Server(node_url)
 
 
 @contextlib.contextmanager

@@ -1,21 +1,7 @@
-"""The server does what each case says."""
+"""A node does what each case of the suite says, and the suite is usable without Concord."""
 
 from __future__ import annotations
 
-import pytest
+from xregistry_conformance.test_cases import test_conformance
 
-from tests.conformance.cases import LEVELS, Case, read_cases
-from tests.conformance.harness import Server
-
-CASES = read_cases()
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_conformance(case: Case, server: Server, request: pytest.FixtureRequest) -> None:
-    weakest = request.config.getoption("--level", default=None) or "MAY"
-    if LEVELS.index(case.level) > LEVELS.index(weakest):
-        pytest.skip(f"it is a {case.level}")
-    if lack := server.lacks(case):
-        pytest.skip(f"the server lacks {lack}")
-    server.prepare(case)
-    server.run(case)
+__all__ = ["test_conformance"]

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.conformance.cases import parse_cases, read_cases, read_file, read_model
-from tests.conformance.harness import Answer, check, encode, missing_needs
-from tests.conformance.matching import CaseError
+from xregistry_conformance.cases import parse_cases, read_cases, read_file, read_model
+from xregistry_conformance.harness import Answer, check, encode, missing_needs
+from xregistry_conformance.matching import CaseError
 
 STEP = {"method": "GET", "path": "/"}
 

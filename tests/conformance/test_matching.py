@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.matching import (
+from xregistry_conformance.matching import (
     COMPARISONS,
     KINDS,
     MISSING,

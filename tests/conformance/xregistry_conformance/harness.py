@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import fnmatch
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
@@ -12,12 +13,13 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from tests.conformance.cases import Case, errors_of, read_errors, read_model
-from tests.conformance.matching import MISSING, Saved, as_text, differences, embed, fill
+from xregistry_conformance.cases import Case, errors_of, read_errors, read_model
+from xregistry_conformance.matching import MISSING, Saved, as_text, differences, embed, fill
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/"
 JSON = "application/json; charset=utf-8"
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 60.0
+_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +40,39 @@ class Answer:
 
 
 class Server:
-    """A server by its URL: everything that the runner does to it."""
+    """A server by its URL: everything that the runner does to it.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: the root of the registry.
+        timeout: the longest time for an answer, in seconds.
+        wait: how long to wait for the first answer, in seconds, while the server starts.
+    """
+
+    def __init__(self, url: str, *, timeout: float = TIMEOUT_SECONDS, wait: float = 0) -> None:
         self.url = url.rstrip("/")
+        self._timeout = timeout
+        self._await_start(wait)
         self.base = str(self.request("GET", "/").json["self"]).rstrip("/")
         answer = self.request("GET", "/capabilities")
         self.capabilities = answer.json if answer.status == 200 else {}
         source = self.request("GET", "/modelsource")
         self.modelsource = source.json if source.status == 200 else {}
         self.groups = {*self.request("GET", "/model").json.get("groups", {})}
+
+    def _await_start(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                answer = self.request("GET", "/")
+            except OSError as error:
+                told = f"{type(error).__name__}: {error}"
+            else:
+                if answer.status == 200:
+                    return
+                told = str(answer)
+            if time.monotonic() >= deadline:
+                raise AssertionError(f"GET {self.url}/ does not show a registry: {told}")
+            time.sleep(_PAUSE_SECONDS)
 
     def request(
         self,
@@ -60,7 +85,7 @@ class Server:
         """Send a request with these headers and no others."""
         parts = urlsplit(self.url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        connection = kind(parts.netloc, timeout=TIMEOUT_SECONDS)
+        connection = kind(parts.netloc, timeout=self._timeout)
         try:
             connection.putrequest(method, parts.path + path, skip_accept_encoding=True)
             for name, value in (headers or {}).items():

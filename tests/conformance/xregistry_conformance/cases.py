@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import yaml
 
-from tests.conformance.matching import CaseError
+from xregistry_conformance.matching import CaseError
 
 HERE = Path(__file__).parent
 LEVELS = ("MUST", "SHOULD", "MAY")

@@ -1,0 +1,93 @@
+"""The plugin of pytest: options that name the server, and the fixture that the cases are run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xregistry_conformance.cases import LEVELS, Case
+from xregistry_conformance.harness import TIMEOUT_SECONDS, Server
+from xregistry_conformance.profiles import PROFILES, READ_ONLY, belongs
+from xregistry_conformance.report import Report
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("xregistry", "conformance of an xRegistry server")
+    group.addoption("--xregistry", metavar="URL", help="root of the registry to be tested")
+    group.addoption(
+        "--xregistry-wipe",
+        action="store_true",
+        help="I know that everything in the registry will be deleted",
+    )
+    group.addoption(
+        "--xregistry-level", choices=LEVELS, default="MAY", help="weakest level to test"
+    )
+    group.addoption(
+        "--xregistry-profile",
+        choices=PROFILES,
+        default="all",
+        help="; ".join(f"{name}: {text}" for name, text in PROFILES.items()),
+    )
+    group.addoption(
+        "--xregistry-wait",
+        type=float,
+        default=0,
+        metavar="SECONDS",
+        help="wait so long for the server to answer its first request",
+    )
+    group.addoption(
+        "--xregistry-timeout",
+        type=float,
+        default=TIMEOUT_SECONDS,
+        metavar="SECONDS",
+        help="the longest time that the server may take for an answer",
+    )
+    group.addoption(
+        "--xregistry-json", type=Path, metavar="FILE", help="write the results as JSON to a file"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--xregistry") is None:
+        return
+    is_read_only = config.getoption("--xregistry-profile") == READ_ONLY
+    if not is_read_only and not config.getoption("--xregistry-wipe"):
+        raise pytest.UsageError(
+            "the suite deletes every group of the registry, and replaces its model; say so with "
+            "--wipe (--xregistry-wipe for pytest), or only read with --profile read-only"
+        )
+    if config.getoption("numprocesses", default=None):
+        raise pytest.UsageError("cases share the server, so they cannot run on several workers")
+    config.pluginmanager.register(Report(config.getoption("--xregistry")), "xregistry-report")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the cases of the profile and the level, and tell their reports the sections."""
+    strongest = LEVELS[: LEVELS.index(config.getoption("--xregistry-level")) + 1]
+    left_out = []
+    for item in items:
+        if (case := _case_of(item)) is None:
+            continue
+        item.user_properties += [("section", case.section), ("level", case.level)]
+        is_in = belongs(case, config.getoption("--xregistry-profile"))
+        if not is_in or case.level not in strongest:
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in {*left_out}]
+
+
+def _case_of(item: pytest.Item) -> Case | None:
+    callspec = getattr(item, "callspec", None)
+    case = None if callspec is None else callspec.params.get("case")
+    return case if isinstance(case, Case) else None
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Server:
+    """The server to be tested."""
+    option = request.config.getoption
+    if (url := option("--xregistry")) is None:
+        pytest.skip("no server is named: say --xregistry URL")
+    return Server(url, timeout=option("--xregistry-timeout"), wait=option("--xregistry-wait"))
