@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -281,8 +281,26 @@ async def shared_database_url(postgres_url: str, template: str) -> AsyncIterator
         yield url
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    """A fresh node with the default model and default settings."""
-    async with start_node(database_url) as running:
-        yield running
+def fresh_node(**settings: Any) -> Callable[..., Any]:
+    """A fixture: a node for each test, started with arguments of `start_node`."""
+
+    @pytest.fixture
+    async def node(database_url: str) -> AsyncIterator[Node]:
+        async with start_node(database_url, **settings) as running:
+            yield running
+
+    return node
+
+
+def shared_node(**settings: Any) -> Callable[..., Any]:
+    """A fixture: a node for all tests of a module, started with arguments of `start_node`."""
+
+    @pytest_asyncio.fixture(scope="module", loop_scope="module")
+    async def node(shared_database_url: str) -> AsyncIterator[Node]:
+        async with start_node(shared_database_url, **settings) as running:
+            yield running
+
+    return node
+
+
+node = fresh_node()

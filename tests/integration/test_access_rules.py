@@ -21,7 +21,7 @@ from catalog.store.accessrules import (
     MOST_RULES_OF_OWNER,
     MOST_RULES_OF_OWNERS,
 )
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, shared_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -39,11 +39,7 @@ ANSWERS = {
 RULES = "/access/rules"
 READER = {"who": "anonymous", "role": "reader", "paths": ["/schemagroups/contoso.a"]}
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url, open=False, page_size=3) as running:
-        yield running
+node = shared_node(open=False, page_size=3)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +15,7 @@ from catalog.access.owntokens import make_token
 from catalog.model.roles import Grant, Role
 from catalog.store.accessrules import AccessRule, add_rule
 from replication.routes import routes
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, shared_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,10 +55,7 @@ async def restricted(node: Node, *roles: tuple[Role, list[str]]) -> Caller:
     return Caller(node, token)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url, routes=routes, open=False) as running:
-        yield running
+node = shared_node(routes=routes, open=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, shared_node
 from tests.integration.processing.entities import Json, Kind
 from tests.integration.processing.registry import GROUPS, Oracle
 from tests.integration.processing.requests import RIDS, SEMANTIC_VIDS, TIMES, VIDS, Client
@@ -83,11 +82,7 @@ documents = st.dictionaries(st.sampled_from(GIDS), groups(), min_size=1).map(
     lambda found: {GROUPS: found}
 )
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url, modelsource=SOURCE) as running:
-        yield running
+node = shared_node(modelsource=SOURCE)
 
 
 async def in_some_state(node: Node, seed: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from catalog.model.entity import Entity
 from catalog.model.timestamps import parse_time
 from replication.applying.apply import Batch, apply_batch
 from replication.deciding.provenance import Policy
-from tests.integration.conftest import SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import SPEC, Node, assert_problem, fresh_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}
 TYPES: dict[str, Any] = {
@@ -30,10 +29,7 @@ def source(**more: Any) -> dict[str, Any]:
     return {"groups": {"dirs": {"singular": "dir", "resources": {**TYPES, "schemas": schemas}}}}
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=source()) as running:
-        yield running
+node = fresh_node(modelsource=source())
 
 
 @pytest.fixture

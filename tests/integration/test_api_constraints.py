@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import SPEC, Node, assert_problem, fresh_node
 
 SOURCE: dict[str, Any] = {
     "groups": {
@@ -43,11 +42,7 @@ SOURCE: dict[str, Any] = {
 }
 FILE = "/dirs/d/files/f"
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 async def refused(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, fresh_node
 
 SOURCE: dict[str, Any] = {
     "groups": {
@@ -27,11 +26,7 @@ SOURCE: dict[str, Any] = {
 FILE = "/dirs/d/files/f"
 NOTE = "/dirs/d/notes/n"
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 async def document(node: Node, headers: list[tuple[str, str]]) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from catalog.subscriptions.delivery.eventdialects import events_of
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, fresh_node
 
 FILES: dict[str, Any] = {
     "files": {
@@ -38,11 +37,7 @@ MOVED = {
 
 Seen = dict[tuple[str, str], set[str] | None]
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 async def events(node: Node, method: str, path: str, body: Any = None) -> Seen:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
 from catalog.http.route import writes
 from catalog.telemetry.logs import configure_logs
-from tests.integration.conftest import HTTP, SPEC, Answer, Node, start_node
+from tests.integration.conftest import HTTP, SPEC, Answer, Node, shared_node
 from tests.integration.test_api_hostile import raw
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -59,11 +57,7 @@ HANDLERS = (
 )
 ROUTES = [writes("POST", f"/faults/{each.__name__}", each) for each in (*HANDLERS, break_off)]
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url, routes=ROUTES) as running:
-        yield running
+node = shared_node(routes=ROUTES)
 
 
 def logged(capsys: pytest.CaptureFixture[str], answer: Answer) -> None:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.conftest import Node, assert_problem, shared_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUIET = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url, max_body_bytes=100_000) as running:
-        yield running
+node = shared_node(max_body_bytes=100_000)
 
 
 IDS = st.sampled_from(["a", "A", "b", "1", "2", "request", "null", "a~b:c@d", ""])

@@ -11,7 +11,7 @@ import pytest
 
 from catalog.node.noderuntime import follow_configuration
 from catalog.store.databasewatch import Watch
-from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.conftest import Node, assert_problem, fresh_node, start_node
 
 FILES: dict[str, Any] = {"singular": "file", "hasdocument": False}
 
@@ -22,10 +22,7 @@ def source(*, group: Any = None, **files: Any) -> dict[str, Any]:
     return {"groups": {"dirs": dirs}}
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=source()) as running:
-        yield running
+node = fresh_node(modelsource=source())
 
 
 async def change(node: Node, model: Any) -> None:

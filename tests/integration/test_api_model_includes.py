@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.conftest import Node, assert_problem, fresh_node, start_node
 
 OWNER = {"owner": {"type": "string"}}
 
@@ -45,10 +45,7 @@ def including(reference: str) -> dict[str, Any]:
     return {"groups": {"dirs": {"singular": "dir", "attributes": {"$include": reference}}}}
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource={}) as running:
-        yield running
+node = fresh_node(modelsource={})
 
 
 async def test_the_source_keeps_its_includes_and_the_model_has_what_they_stand_for(

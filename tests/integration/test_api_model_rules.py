@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import pytest
 
 from catalog.model.entity import Entity
 from replication.applying.apply import Batch, apply_batch
 from replication.deciding.provenance import Policy
-from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.conftest import Node, assert_problem, fresh_node, start_node
 
 FILE = "/dirs/d/files/f"
 
@@ -22,10 +20,7 @@ def source(*, group: Any = None, **files: Any) -> dict[str, Any]:
     return {"groups": {"dirs": {"singular": "dir", "resources": resources, **(group or {})}}}
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=source()) as running:
-        yield running
+node = fresh_node(modelsource=source())
 
 
 async def change(node: Node, model: Any) -> None:

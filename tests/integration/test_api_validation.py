@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from catalog.formats.checker import Budget, Check, Key
-from tests.integration.conftest import SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import SPEC, Node, assert_problem, fresh_node, start_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}
 TYPES: dict[str, Any] = {
@@ -32,11 +32,7 @@ SCHEMA = "/dirs/d/schemas/s"
 LAW = "/dirs/d/laws/l"
 AVRO = "Avro/1.12"
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 def record(*fields: str, defaults: bool = True) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import SPEC, Node, assert_problem, fresh_node
 
 
 def kind(singular: str, mode: str, **settings: Any) -> dict[str, Any]:
@@ -49,11 +48,7 @@ FILES = {
 SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": FILES}}}
 FILE = "/dirs/d1/files/f1"
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 def year(number: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, fresh_node
 
 FILES: dict[str, Any] = {
     "files": {"singular": "file", "hasdocument": False},
@@ -19,11 +18,7 @@ SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": FILES}}}
 FILE = "/dirs/d/files/f"
 ELSEWHERE = "https://elsewhere.example"
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 async def default_of(node: Node, path: str = FILE) -> tuple[str, bool]:

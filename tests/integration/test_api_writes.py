@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, start_node
+from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, fresh_node
 
 FILES: dict[str, Any] = {
     "files": {"singular": "file", "hasdocument": False},
@@ -18,11 +17,7 @@ DIR = "/dirs/d"
 FILE, PAPER = f"{DIR}/files/f", f"{DIR}/papers/p"
 LONG_AGO = "2001-01-01T00:00:00Z"
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
-        yield running
+node = fresh_node(modelsource=SOURCE)
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])

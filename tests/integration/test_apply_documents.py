@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from catalog.client import Client
 from catalog.commands.apply.desiredstate import DesiredState
@@ -14,17 +12,13 @@ from catalog.commands.apply.requests import ApplyOptions, Capacity, requests_for
 from catalog.commands.apply.sending import send_all
 from catalog.commands.documentfile import read_document
 from catalog.documents.clean import clean
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, shared_node
 from tests.integration.test_documents import DOCUMENTS, GROUPS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CAPACITY = Capacity(bytes=16 << 20, values=500_000)
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url) as running:
-        yield running
+node = shared_node()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")

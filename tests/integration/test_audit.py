@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -17,7 +16,7 @@ from catalog.model.refusals import MOST_KINDS
 from replication.routes import routes as replication_routes
 from tests.integration.auditing import Caller, as_role
 from tests.integration.clockpoints import store_point
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, fresh_node, start_node
 from tests.integration.federation import execute
 
 CANARY = "canary0123456789"
@@ -91,11 +90,7 @@ OTHERS = {
     *("/services/", "/messagecatalog/", "/registry/0.4/", "/confluent/"),
 }
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, routes=replication_routes, open=False) as running:
-        yield running
+node = fresh_node(routes=replication_routes, open=False)
 
 
 @pytest.fixture

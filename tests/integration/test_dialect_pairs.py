@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import string
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, shared_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUIET = settings(
@@ -40,11 +39,7 @@ services = st.fixed_dictionaries(
     {"description": texts, "events": st.lists(ids, min_size=1, max_size=3, unique_by=str.lower)}
 )
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url) as running:
-        yield running
+node = shared_node()
 
 
 async def create(node: Node, method: str, path: str, body: Any) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -19,16 +18,12 @@ from catalog.model.interaction import GroupUpsert, Interaction
 from catalog.model.xid import Xid
 from catalog.store.locks import Touched, lock_and_load
 from catalog.writing.outcome import Outcome
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, shared_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 numbers = itertools.count()
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url) as running:
-        yield running
+node = shared_node()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -10,19 +9,13 @@ import pytest
 
 from catalog.model.credentials import SinkCredential
 from catalog.subscriptions.stored.sinkcredentials import load_credentials, open_credential
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, fresh_node
 from tests.integration.federation import execute
 from tests.integration.test_subscriptions_api import ACCESS, MINIMAL, PLAIN, REFRESH, SINK
 
 CREDENTIALS = [PLAIN, ACCESS, REFRESH]
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(
-        database_url, allow_private_addresses=False, validate_sinks=False
-    ) as node:
-        yield node
+node = fresh_node(allow_private_addresses=False, validate_sinks=False)
 
 
 async def created(node: Node, credential: dict[str, Any]) -> dict[str, Any]:

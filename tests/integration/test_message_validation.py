@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 from typer.testing import CliRunner
 
 import catalog.demo
 from catalog.cli import app
-from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.conftest import Node, assert_problem, shared_node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,11 +45,7 @@ EVENT_OF_BASE = {
     "data": {"name": "x"},
 }
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url) as running:
-        yield running
+node = shared_node()
 
 
 async def define(node: Node, name: str, definition: dict[str, Any], *, group: str = "g") -> str:

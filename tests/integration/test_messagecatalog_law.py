@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, shared_node
 from tests.unit.test_messagecatalog import ASSIGNED, described, extras, formats, objects
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -26,11 +24,7 @@ SHARED = (
 )
 numbers = itertools.count()
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url) as running:
-        yield running
+node = shared_node()
 
 
 def as_written(shown: dict[str, Any]) -> dict[str, Any]:

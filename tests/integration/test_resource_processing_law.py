@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, shared_node
 from tests.integration.processing.entities import Json, Kind
 from tests.integration.processing.registry import GROUPS, Oracle, Request
 from tests.integration.processing.requests import TIMES, Client
@@ -32,11 +30,7 @@ SOURCE = {
 }
 OF_ITS_PLACE = {"self", "xid", "specversion", "registryid", "capabilities", "model", "modelsource"}
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url, modelsource=SOURCE) as running:
-        yield running
+node = shared_node(modelsource=SOURCE)
 
 
 @pytest.mark.parametrize("seed", range(WALKS))

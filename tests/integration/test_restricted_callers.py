@@ -21,7 +21,7 @@ from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.requests import routes as subscription_routes
 from replication.feed.feed import pages_of
 from replication.routes import routes
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, fresh_node
 from tests.integration.test_subscriptions_life import AnsweringSink, definition, sink
 
 __all__ = ["sink"]
@@ -78,15 +78,7 @@ async def holder(node: Node, role: Role, *paths: str, expiresat: datetime | None
     return Holder(node, made.id, text)
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(
-        database_url,
-        routes=[*routes, *monitoring_routes],
-        open=False,
-        allow_private_addresses=True,
-    ) as node:
-        yield node
+node = fresh_node(routes=[*routes, *monitoring_routes], open=False, allow_private_addresses=True)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from catalog.operations.subscriptions import State
 from catalog.store.changes import Position
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.stored.subscriptions import Subscription, get
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, fresh_node
 from tests.integration.federation import execute
 from tests.integration.test_subscriptions_life import (
     AnsweringSink,
@@ -24,16 +24,9 @@ from tests.integration.test_subscriptions_life import (
 
 __all__ = ["sink"]
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(
-        database_url,
-        allow_private_addresses=True,
-        backoff_initial_seconds=1000,
-        backoff_cap_seconds=1000,
-    ) as node:
-        yield node
+node = fresh_node(
+    allow_private_addresses=True, backoff_initial_seconds=1000, backoff_cap_seconds=1000
+)
 
 
 @pytest.fixture

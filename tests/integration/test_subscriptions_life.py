@@ -14,20 +14,14 @@ from aiohttp.test_utils import TestServer
 
 from catalog.subscriptions.stored.deadletters import FailedEvent, add
 from catalog.subscriptions.stored.deliveryattempts import Attempt, add_attempts
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.conftest import Answer, Node, fresh_node
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 BEYOND = 2**63
 COUNTS = {"dead": 0, "waiting": 0, "due": 0}
 
-
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(
-        database_url, allow_private_addresses=True, delivery_timeout_seconds=1, page_size=3
-    ) as node:
-        yield node
+node = fresh_node(allow_private_addresses=True, delivery_timeout_seconds=1, page_size=3)
 
 
 class AnsweringSink:

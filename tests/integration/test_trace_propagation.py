@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 import structlog
@@ -18,7 +17,7 @@ from catalog.model.tracecontext import TraceContext, current_trace
 from catalog.telemetry.logs import configure_logs
 from catalog.telemetry.tracing import Tracing, is_wanted, open_tracing
 from replication.feed.feedlines import read_line
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node, fresh_node
 from tests.integration.federation import databases, eventually, running, start_member
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -32,10 +31,7 @@ async def _speak(_: web.Request) -> web.Response:
     return web.Response()
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, routes=[reads("/faults/speak", _speak)]) as running:
-        yield running
+node = fresh_node(routes=[reads("/faults/speak", _speak)])
 
 
 async def traces(node: Node) -> set[TraceContext | None]:
