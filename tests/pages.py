@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Pages whose commands run (tests/e2e/test_docs.py), and one whose Python does
-# (tests/integration/test_client_docs.py).
+# Pages whose commands run (tests/e2e/test_docs.py), and pages whose Python does
+# (tests/integration/test_client_docs.py, tests/integration/test_protocol_docs.py).
 FOLLOWED = (
     "README.md",
     "CONTRIBUTING.md",
@@ -32,6 +32,7 @@ FOLLOWED = (
     "docs/federation-with-access.md",
 )
 PROGRAM = "docs/client.md"
+FOLLOWER = "docs/protocol.md"
 
 _FENCE = re.compile(r"```(\w*)")
 _MARKER = re.compile(r"<!-- not run: (.+) -->")

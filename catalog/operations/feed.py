@@ -344,10 +344,10 @@ _VERDICTS = (VerdictLine, PushEndLine)
 _DIGESTS = (BucketDigests, DigestAuthorities)
 _CSV = {
     "type": "string",
-    "description": "The columns authority, origin, xid, epoch, deleted, digest, bucket, with "
-    "`signatures` also signature (hexadecimal) and signedby; a header, then a row for each "
-    "entity and tombstone. If `ranges`, `authority`, `scope`, `type` or `label` is given, the "
-    "last line is the cursor.",
+    "description": "The columns authority, origin, xid, epoch, deleted, digest, bucket, changedat "
+    "(microseconds since 1970) and intact, with `signatures` also signature (hexadecimal) and "
+    "signedby; a header, then a row for each entity and tombstone. If `ranges`, `authority`, "
+    "`scope`, `type` or `label` is given, the last line is the cursor.",
 }
 COPY_LINES = Content(answered={LINES: _one_of(*_COPIES)}, models=_COPIES)
 """Copies, parents first, then the cursor."""

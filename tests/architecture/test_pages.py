@@ -13,7 +13,7 @@ import yaml
 from typer.main import get_command
 
 from catalog.cli import app
-from tests.pages import FOLLOWED, PROGRAM, ROOT, Block, blocks, name_of, pages
+from tests.pages import FOLLOWED, FOLLOWER, PROGRAM, ROOT, Block, blocks, name_of, pages
 
 COMMANDS = ("sh", "console")
 DRAWINGS = ("", "text", "mermaid")
@@ -42,7 +42,7 @@ def _is_known(block: Block) -> bool:
     if block.language in COMMANDS:
         return block.not_run or name_of(block.page) in FOLLOWED
     if block.language == "python":
-        return block.not_run or name_of(block.page) == PROGRAM
+        return block.not_run or name_of(block.page) in (FOLLOWER, PROGRAM)
     if block.language in DRAWINGS:
         return not any(_TYPED.match(line) for line in block.text.splitlines())
     read = json.loads if block.language == "json" else yaml.safe_load
