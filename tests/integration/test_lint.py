@@ -380,6 +380,42 @@ def test_a_pull_request_is_annotated(repository: Repository) -> None:
     assert "title=acks_range /endpoints/com.example.harbour.sailings.producer::5 is none of" in line
 
 
+def test_findings_are_kept_for_code_scanning_and_for_a_comment(repository: Repository) -> None:
+    repository.edit(SAILINGS, _wants_too_many_acks)
+    files = [repository.folder / name for name in ("lint.sarif", "comment.md", "lint.json")]
+    result = lint("definitions", *(word for file in files for word in ("--report", str(file))))
+    sarif, comment, told = (file.read_text() for file in files)
+    [run] = orjson.loads(sarif)["runs"]
+    [found] = run["results"]
+    assert (found["ruleId"], found["level"]) == ("acks_range", "warning")
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["acks_range"]
+    [place] = found["locations"]
+    place = place["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == SAILINGS
+    lines = (repository.folder / SAILINGS).read_text().splitlines()
+    assert "acks" in lines[place["region"]["startLine"] - 1]
+    assert comment.startswith("<!-- concord lint -->\n**concord lint**: 1 warning\n")
+    assert comment.count("\n| warning |") == 1
+    assert orjson.loads(told)["warnings"] == 1
+    assert "acks_range" in result.stdout
+
+
+def test_texts_of_documents_are_no_mark_up_in_a_comment(tmp_path: Path) -> None:
+    name = "a|b`c<img src=x>@everyone [x](http://evil.example)"
+    text = orjson.dumps({"schemagroups": {"g": {"schemas": {name: {}}}}}).decode()
+    comment = tmp_path / "comment.md"
+    assert lint("-", "--report", str(comment), given=text).exit_code == 1
+    [row] = [line for line in comment.read_text().splitlines() if line.startswith("| error")]
+    assert row.replace("\\|", "").count("|") == 4
+    assert not {*"<>@`["} & {*row}
+
+
+def test_a_report_of_an_unknown_kind_is_refused_before_the_work(tmp_path: Path) -> None:
+    result = lint("-", "--report", str(tmp_path / "report.xml"), given="{}")
+    assert result.exit_code == 2
+    assert ".sarif or .md or .json" in " ".join(result.stderr.split())
+
+
 def test_two_documents_that_say_different_things_of_one_entity_are_told(
     repository: Repository,
 ) -> None:

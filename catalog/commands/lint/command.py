@@ -1,8 +1,7 @@
-"""The command `lint`, which prints findings as text, as JSON, or on a pull request."""
+"""The command `lint`."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,16 +17,12 @@ from catalog.commands.console import (
     CommandError,
     Documents,
     Migrate,
-    cell,
-    err,
-    out,
-    print_json,
     run,
 )
+from catalog.commands.lint.report import check_report, show_findings, write_report
 from catalog.commands.nodetokens import token_for
 from catalog.documents.rewriter import unescaped
 from catalog.documents.serialization import STDIN
-from catalog.model.masking import printable
 
 if TYPE_CHECKING:
     from catalog.commands.documentfile import DocumentFile
@@ -38,77 +33,6 @@ if TYPE_CHECKING:
 
 # The line numbers of larger files are not looked up.
 _LARGEST_BYTES = 8 * 1024 * 1024
-_COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
-# Workflow commands of GitHub Actions.
-_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
-
-
-def show_findings(findings: Sequence[Finding], format: str) -> None:
-    """Print findings, in their order.
-
-    Args:
-        format: `text`, `json` or `github` (workflow commands).
-    """
-    counts = Counter[str](finding.severity for finding in findings)
-    if format == "json":
-        print_json(
-            {
-                "findings": [finding.as_json() for finding in findings],
-                "errors": counts["error"],
-                "warnings": counts["warning"],
-                "notes": counts["note"],
-            }
-        )
-        return
-    if format == "github":
-        sys.stdout.writelines(f"{printable(_as_command(finding))}\n" for finding in findings)
-    else:
-        _show_all(findings)
-    summary = ", ".join(
-        f"{counts[name]} {name}{'' if counts[name] == 1 else 's'}"
-        for name in _LEVELS
-        if counts[name]
-    )
-    err.print(f"{summary}." if summary else "[green]Nothing is wrong.[/]")
-
-
-def _show_all(findings: Sequence[Finding]) -> None:
-    """Print the errors and warnings, and the first of equal notes about a document."""
-    alike = Counter((f.file, f.rule, f.message) for f in findings if f.severity == "note")
-    for finding in findings:
-        if finding.severity != "note":
-            _show(finding)
-        elif count := alike.pop((finding.file, finding.rule, finding.message), 0):
-            more = f" ({count} times; --json lists all)" if count > 1 else ""
-            _show(replace(finding, message=finding.message + more))
-
-
-def _show(finding: Finding) -> None:
-    """Print a finding in the format of compilers, which editors and terminals link to the line."""
-    location = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    subject = cell(finding.subject or finding.pointer)
-    label = f" {subject}" if subject != "-" else ""
-    colour = _COLOURS[finding.severity]
-    out.print(
-        f"[bold]{cell(location or 'documents')}[/]: [{colour}]{finding.severity}[/] "
-        f"[cyan]{finding.rule}[/]{label}: {cell(finding.message)}"
-    )
-
-
-def _as_command(finding: Finding) -> str:
-    """Return a workflow command of GitHub Actions, which annotates a file."""
-    properties = {
-        "file": finding.file,
-        "line": str(finding.line or ""),
-        "title": f"{finding.rule} {finding.subject}".strip(),
-    }
-    listed = ",".join(f"{k}={_escaped(v, ':,')}" for k, v in properties.items() if v)
-    return f"::{_LEVELS[finding.severity]} {listed}::{_escaped(finding.message)}"
-
-
-# A text from a document must not begin a workflow command or a property of its own.
-def _escaped(text: str, more: str = "") -> str:
-    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
 
 
 def with_lines(findings: Sequence[Finding], paths: Sequence[Path]) -> list[Finding]:
@@ -200,6 +124,15 @@ def lint(
         Literal["text", "json", "github"],
         typer.Option(help="How to print findings; github annotates a pull request."),
     ] = "text",
+    reports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--report",
+            help="Write the findings to this file, too: .sarif for code scanning, .md for a "
+            "comment on a pull request, .json. Repeatable.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check documents by the rules of a catalog, and by further rules, without a node.
@@ -220,14 +153,20 @@ def lint(
 
     Example: concord lint definitions/ --against https://catalog.example.com --strict
 
+    Example: concord lint definitions/ --report lint.sarif --report comment.md
+
     Exit codes: 0 no errors; 1 errors; 2 the command could not do its work.
     """
+    for path in reports or ():
+        check_report(path)
     findings = run(lambda: _lint(paths, against, model, migrate=migrate))
     if strict:
         findings = [
             replace(each, severity="error") if each.severity == "warning" else each
             for each in findings
         ]
+    for path in reports or ():
+        write_report(path, findings)
     show_findings(findings, "json" if as_json else format)
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(NO)
