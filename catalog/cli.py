@@ -37,6 +37,7 @@ from catalog.commands import (
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.backup.command import app as backup_app
 from catalog.commands.console import cell, err, fail, out
+from catalog.commands.discover.command import app as discover_app
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
@@ -84,6 +85,7 @@ def _peer_checks() -> Sequence[Check]:
 
 
 for single in (
+    discover_app,
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),

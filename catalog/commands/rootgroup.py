@@ -15,7 +15,7 @@ from catalog.commands.nodetokens import FILE_VARIABLE, TOKEN_VARIABLE, give_toke
 
 _PANELS = {
     "Publish": (
-        *("import", "apply", "diff", "delete", "lint", "validate"),
+        *("discover", "import", "apply", "diff", "delete", "lint", "validate"),
         *("model", "subscription"),
     ),
     "Find": ("get", "list", "export"),
