@@ -8,6 +8,7 @@ digested, signed and replicated as every attribute is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from catalog.model.xid import Xid
@@ -17,7 +18,36 @@ SCHEMA_GROUPS = "schemagroups"
 SCHEMAS = "schemas"
 
 
+CONFLICTS_ADVICE = (
+    "Readers that name no subject get 409. Register one of the schemas anew, and let producers use "
+    "the new id (docs/confluent.md, Ids)."
+)
 _KEPT = frozenset({CONFLUENT})
+_MOST_NAMED, _LONGEST_NAMED = 4, 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaIdConflict:
+    """A schema id that names several schemas within one context.
+
+    Args:
+        versions: the first version of each schema: the names of the subjects, by xid.
+    """
+
+    id: int
+    versions: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The conflict as a sentence, which names the first versions."""
+        named = [
+            f"{subject[:_LONGEST_NAMED]} version {path.vid} in {path.gid}"
+            for xid, subject in self.versions.items()
+            for path in [Xid.parse(xid)]
+        ]
+        more = ["…"] if len(named) > _MOST_NAMED else []
+        shown = ", ".join([*named[:_MOST_NAMED], *more])
+        return f"The schema id {self.id} names several schemas: {shown}."
 
 
 def kept_names(xid: Xid) -> frozenset[str]:

@@ -18,6 +18,7 @@ from catalog.config.keyfile import KeyFile, KeysUnusable
 from catalog.config.settings import FEED_CONNECTIONS, Settings, is_loopback
 from catalog.http.outbound import probe_endpoint
 from catalog.http.outboundaddress import split_hosts
+from catalog.model.confluentattribute import CONFLICTS_ADVICE
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
@@ -238,18 +239,12 @@ def _late(kind: str, rows: Sequence[Row], days: float) -> Iterator[Diagnosis]:
 
 
 async def check_schema_ids(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Whether each schema id of the default context names one schema."""
+    """Whether each schema id names one schema within its context."""
     async with checked.database() as connection:
-        conflicts = await schemaids.find_conflicts(connection, _MOST_TOLD)
-    advice = (
-        "Readers that name no subject get 409. Register one of the schemas anew, and let producers "
-        "use the new id (docs/confluent.md, Ids)."
-    )
+        conflicts = await schemaids.find_conflicts(connection)
     return [
-        Diagnosis(
-            f"schema id {id}", "error", f"it names several schemas: {', '.join(xids[:5])}", advice
-        )
-        for id, xids in conflicts
+        Diagnosis(f"schema id {each.id}", "error", each.text, CONFLICTS_ADVICE)
+        for each in conflicts[:_MOST_TOLD]
     ]
 
 

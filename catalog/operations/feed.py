@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.linkterms import is_label, is_type
 from catalog.model.roles import Permission
@@ -236,9 +237,10 @@ class ChangesQuery(CopyQuery):
 class DigestsQuery(CopyQuery):
     """The digests that a catalog wants."""
 
-    format: Literal["json", "csv", "authorities"] = Field(
+    format: Literal["json", "csv", "authorities", "schemaids"] = Field(
         default="json",
-        description="Fingerprints of buckets (the default), rows, or the names of authorities.",
+        description="Fingerprints of buckets (the default), rows, the names of authorities, or the "
+        "schema ids for Kafka that name several schemas.",
     )
     bits: int | None = Field(
         default=None,
@@ -335,13 +337,19 @@ class DigestAuthorities(AnswerBody):
     authorities: list[str]
 
 
+class DigestSchemaIds(AnswerBody):
+    """The first 100 schema ids that name several schemas within one context."""
+
+    schemaids: list[SchemaIdConflict]
+
+
 def _one_of(*models: type[AnswerBody]) -> Mapping[str, Any]:
     return {"anyOf": [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]}
 
 
 _COPIES = (EntityLine, TombstoneLine, CursorLine)
 _VERDICTS = (VerdictLine, PushEndLine)
-_DIGESTS = (BucketDigests, DigestAuthorities)
+_DIGESTS = (BucketDigests, DigestAuthorities, DigestSchemaIds)
 _CSV = {
     "type": "string",
     "description": "The columns authority, origin, xid, epoch, deleted, digest, bucket, changedat "

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
 
 from catalog.load.longwork import aside
-from catalog.model.confluentattribute import CONFLUENT
+from catalog.model.confluentattribute import CONFLUENT, SchemaIdConflict
 from catalog.model.entity import Entity
 from catalog.store.database import Connection
 from catalog.store.entities import entities_from
 from catalog.store.queries import Queries
 
+MOST_CONFLICTS = 100
 _queries = Queries("schemaids")
 
 
@@ -73,10 +74,27 @@ async def find_by_guid(connection: Connection, guid: str) -> list[Entity]:
     return await entities_from(await connection.fetch(_queries.find_by_guid, guid))
 
 
-async def find_conflicts(connection: Connection, limit: int) -> list[tuple[str, list[str]]]:
-    """Find schema ids of the default context that name several schemas, with their versions."""
-    rows = await connection.fetch(_queries.find_conflicts, limit)
-    return [(row["id"], row["xids"]) for row in rows]
+async def find_conflicts(connection: Connection) -> list[SchemaIdConflict]:
+    """Find the first `MOST_CONFLICTS` schema ids that name several schemas within one context."""
+    return _conflicts_in(await connection.fetch(_queries.find_conflicts, MOST_CONFLICTS))
+
+
+async def find_conflicts_of(
+    connection: Connection, versions: Sequence[str]
+) -> list[SchemaIdConflict]:
+    """Find the conflicts of the schema ids of some versions, given by their xids."""
+    rows = await connection.fetch(_queries.find_conflicts_of, versions, MOST_CONFLICTS)
+    return _conflicts_in(rows)
+
+
+def _conflicts_in(rows: Sequence[Mapping[str, Any]]) -> list[SchemaIdConflict]:
+    # A number that another authority has written may have a fraction.
+    ids = (orjson.loads(row["id"]) for row in rows)
+    return [
+        SchemaIdConflict(id=id, versions=dict(zip(row["xids"], row["subjects"], strict=True)))
+        for id, row in zip(ids, rows, strict=True)
+        if type(id) is int
+    ]
 
 
 async def find_referring(

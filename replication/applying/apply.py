@@ -12,14 +12,16 @@ from catalog.keys.entitysignature import EntitySigner
 from catalog.model.caller import EVERYTHING, Author, Everything, WriteScope
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
+from catalog.model.confluentattribute import schema_id_of
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import ServerBusy
+from catalog.model.masking import counted
 from catalog.model.schema import Model
 from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import group_path, parent_of
 from catalog.operations.feed import Verdict
 from catalog.store import entities as store
-from catalog.store import links
+from catalog.store import links, schemaids
 from catalog.store.database import Connection, Database
 from catalog.store.links import Link
 from catalog.store.locks import (
@@ -388,6 +390,10 @@ async def _record(
     ]
     if conflicts:
         await linkconflicts.add(connection, batch.link.id, conflicts)
+    schemas = [each.xid for each in decision.written if schema_id_of(each.attributes) is not None]
+    if schemas and (found := await schemaids.find_conflicts_of(connection, schemas)):
+        more = f" {counted(len(found) - 1, 'more such ids')}." if found[1:] else ""
+        await links.remember(connection, batch.link, now, "schema id", found[0].text + more)
 
 
 def traces_of(copies: Iterable[Incoming]) -> Iterator[TraceContext]:

@@ -32,6 +32,7 @@ from catalog.commands.console import (
     show_error,
     table,
 )
+from catalog.model.confluentattribute import CONFLICTS_ADVICE
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time, time_of
 
@@ -366,6 +367,13 @@ def _show(summary: ReconcileSummary) -> None:
         number = counted(cause.differences, "differences")
         out.print(f"  {number} at {cause.catalog}: [yellow]{cell(cause.text)}[/]")
         out.print(f"    {cell(cause.command)}")
+    for name, conflicts in summary.schemaids.items():
+        for conflict in conflicts[:_SHOWN]:
+            out.print(f"  at {name}: [bold red]{cell(conflict.text)}[/]")
+        if more := len(conflicts[_SHOWN:]):
+            out.print(f"    and {counted(more, 'more such ids')}: use --json")
+    if summary.schemaids:
+        out.print(f"    {CONFLICTS_ADVICE}")
     for signed in summary.signatures or ():
         keys = f"keys {signed.keys}" if signed.keys else "no keys are known"
         wrong = f"{signed.unsigned} unsigned, {signed.forged} forged"

@@ -12,8 +12,9 @@ from catalog.http.responses import json_response
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_pieces, stream_share, while_permitted, write_piece
 from catalog.model.digest import DIGEST_VERSION
-from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestsQuery
+from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestSchemaIds, DigestsQuery
 from catalog.operations.peers import MOST_NAMED
+from catalog.store import schemaids
 from catalog.store.changes import read_head
 from replication.feed.feed import check_complete, cursor_at
 from replication.feed.sharedfingerprints import shared_fingerprints
@@ -34,7 +35,7 @@ async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamRe
     restricted rows is the cursor, which tells a reader that the rows are complete. Rows of every
     bucket, or of the buckets `from` one number `to` another, have computed digests with
     `verify=true`, and columns for signatures with `signatures=true`. `format=authorities` names
-    the authorities.
+    the authorities, and `format=schemaids` the schema ids that name several schemas.
     """
     context = request[CONTEXT]
     match query.format:
@@ -46,6 +47,8 @@ async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamRe
             return await _send_rows(request, context, query)
         case "authorities":
             return await _send_authorities(context)
+        case "schemaids":
+            return await _send_schema_ids(context)
 
 
 async def _send_buckets(request: web.Request, context: Context) -> web.Response:
@@ -90,6 +93,15 @@ async def _send_authorities(context: Context) -> web.Response:
         found = await digests.read_authorities(connection, MOST_AUTHORITIES)
     headers = {"Concord-Cursor": cursor}
     return model_response(DigestAuthorities(authorities=found), headers=headers)
+
+
+async def _send_schema_ids(context: Context) -> web.Response:
+    """Send the schema ids that name several schemas."""
+    async with context.database.snapshot(context.database.pools.feed) as connection:
+        head = await read_head(connection)
+        cursor = await cursor_at(context, connection, head.now)
+        found = await schemaids.find_conflicts(connection)
+    return model_response(DigestSchemaIds(schemaids=found), headers={"Concord-Cursor": cursor})
 
 
 def _selection_of(query: DigestsQuery) -> DigestSelection:

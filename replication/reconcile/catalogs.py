@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.timestamps import format_time
 from catalog.operations.links import LinkAnswer
@@ -129,6 +130,7 @@ class SurveyedCatalog:
     Args:
         as_of: the cursor of the catalog, if the catalog reported a cursor.
         told: the reports of earlier comparisons, as the catalog keeps them.
+        schemaids: the schema ids for Kafka that name several schemas, as the catalog tells.
         moment: the time that the rows show, if that is not the time of the comparison.
     """
 
@@ -140,6 +142,7 @@ class SurveyedCatalog:
     as_of: str | None = None
     offers: frozenset[str] = frozenset()
     told: Sequence[Reconciliation] = ()
+    schemaids: Sequence[SchemaIdConflict] = ()
     moment: Moment | None = None
 
     @property

@@ -198,6 +198,7 @@ def _reconcile(
             unread=_told(inputs, unread),
             shrunk=shrunk,
             causes=find_causes(compared.findings, surveyed),
+            schemaids={each.name: each.schemaids for each in surveyed if each.schemaids},
             attributes=attributes,
             commands=_commands(summary, surveyed),
         )

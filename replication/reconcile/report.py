@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from catalog.model.confluentattribute import CONFLICTS_ADVICE, SchemaIdConflict
+from catalog.model.masking import counted
 from catalog.model.timestamps import time_of
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.attributes import DifferingAttribute, Key
@@ -113,8 +115,9 @@ class ReconcileSummary:
     changes that a catalog's rows are too old to show; `is_confirmed` is false if the differences
     were too many for a second reading. `unread` catalogs were left out, and `shrunk` catalogs have
     far fewer entities than before. `causes` are links that explain differences, and `commands` may
-    settle findings that no repair settles. `repair` is `None` if no repair was requested. `elapsed`
-    is in seconds by stage. `paths` are the written files.
+    settle findings that no repair settles. `schemaids` are the schema ids for Kafka that name
+    several schemas, by catalog; they are no differences. `repair` is `None` if no repair was
+    requested. `elapsed` is in seconds by stage. `paths` are the written files.
     """
 
     startedat: datetime
@@ -136,6 +139,7 @@ class ReconcileSummary:
     unread: tuple[UnreadCatalog, ...] = ()
     shrunk: tuple[ShrunkCatalog, ...] = ()
     causes: tuple[Cause, ...] = ()
+    schemaids: Mapping[str, Sequence[SchemaIdConflict]] = field(default_factory=dict)
     commands: Mapping[FindingName, tuple[str, ...]] = field(default_factory=dict)
     attributes: Mapping[Key, tuple[DifferingAttribute, ...]] = field(default_factory=dict)
 
@@ -175,6 +179,9 @@ class ReconcileSummary:
         )
         left = "".join(f" {each.name} was not compared." for each in self.unread)
         left += "".join(f" {each.text}" for each in self.shrunk)
+        if ids := {one.id for found in self.schemaids.values() for one in found}:
+            verb = "names" if len(ids) == 1 else "name"
+            left += f" {counted(len(ids), 'schema ids')} {verb} several schemas."
         if not self.counts:
             return f"{names} agree.{left}"
         kinds = ", ".join(f"{self.total(f):,} {f}" for f in FINDINGS if f in self.counts)
@@ -197,6 +204,9 @@ class ReconcileSummary:
             "unread": [asdict(one) for one in self.unread],
             "shrunk": [asdict(one) for one in self.shrunk],
             "causes": [asdict(one) for one in self.causes],
+            "schemaids": {
+                catalog: [asdict(one) for one in found] for catalog, found in self.schemaids.items()
+            },
             "commands": {finding: [*commands] for finding, commands in self.commands.items()},
             "signatures": self.signatures and [asdict(one) for one in self.signatures],
             "vanished": self.vanished,
@@ -261,6 +271,7 @@ def render(summary: ReconcileSummary) -> str:
             if one.url.startswith(("http://", "https://"))
         },
         meanings=MEANINGS,
+        schema_ids_advice=CONFLICTS_ADVICE,
         repairable=REPAIRABLE,
         about_copies=COPY_FINDINGS,
     )

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import orjson
 import pytest
 
 from catalog.config.settings import Settings
 from catalog.dialects.confluent.nativeversions import run_native_versions
 from catalog.monitoring.diagnosis import CheckedNode
 from catalog.monitoring.nodechecks import check_schema_ids
+from replication.reconcile.inputs.databaseinput import DatabaseInput
+from replication.reconcile.inputs.nodeinput import NodeInput
+from replication.reconcile.job import run_reconcile
 from replication.routes import routes
 from tests.integration.confluent import Registry, assert_error, record
 from tests.integration.conftest import Node, start_node
@@ -112,7 +117,7 @@ async def test_small_ids_are_given_out_where_the_setting_says_so(database_url: s
 
 
 async def test_authorities_that_have_taken_one_range_part_when_they_meet(
-    postgres_url: str, template: str
+    postgres_url: str, template: str, tmp_path: Path
 ) -> None:
     async with (
         databases(postgres_url, template, 2) as (one, two),
@@ -130,12 +135,46 @@ async def test_authorities_that_have_taken_one_range_part_when_they_meet(
         conflict = await later.send("GET", "/schemas/ids/2")
         assert_error(conflict, 409, "t version 1")
         assert (await later.get("/schemas/ids/1"))["schema"] == record("a")
-        found = await check_schema_ids(CheckedNode(Settings(), pairs[1][1], lambda _: None))
-        assert [each.subject for each in found] == ["schema id 2"]
+        await assert_conflict_is_told(earlier.node, later.node, pairs[1][1], tmp_path)
         new = await later.register("u", record("d"))
         assert new >= 2**20
         assert await later.register("v", record("e")) == new + 1
         assert await earlier.register("u", record("f")) == 3
+
+
+async def assert_conflict_is_told(
+    earlier: Node, later: Node, database_url: str, report: Path
+) -> None:
+    """Doctor, the history of the link and the reconciliation name the id 2 and both versions."""
+    homes = [
+        f"schemas.{node.database.node.authority.rpartition(':')[2]}" for node in (earlier, later)
+    ]
+    told = [f"t version 1 in {home}" for home in sorted(homes)]
+    expected = f"The schema id 2 names several schemas: {', '.join(told)}."
+    found = await check_schema_ids(CheckedNode(Settings(), database_url, lambda _: None))
+    assert [each.text for each in found] == [expected]
+    [shown] = (await later.get("/replication/links"))["links"]
+    assert [e["detail"] for e in shown["history"] if e["event"] == "schema id"] == [expected]
+    summary = await asyncio.to_thread(
+        run_reconcile,
+        [
+            NodeInput(name="earlier", url=earlier.url),
+            DatabaseInput(name="later", dsn=database_url),
+        ],
+        report=report,
+        repair=False,
+        master="",
+        verify=True,
+        settle_seconds=0,
+        progress=lambda _: None,
+    )
+    assert {name: [each.text for each in ids] for name, ids in summary.schemaids.items()} == {
+        "later": [expected]
+    }
+    conflict = orjson.loads((report / "summary.json").read_bytes())["schemaids"]["later"]
+    assert [(each["id"], {*each["versions"].values()}) for each in conflict] == [(2, {"t"})]
+    assert "1 schema id names several schemas" in summary.verdict()
+    assert all(home in (report / "report.html").read_text() for home in homes)
 
 
 async def test_a_replica_answers_with_the_same_ids_and_registers_nothing(

@@ -127,7 +127,13 @@ async def reads(api: DescribedPeer) -> bytes:
     assert any("document" in copy for copy in copies)
     cursor = quote(copies[-1]["cursor"])
     await api.send("GET", "/replication/changes", query=f"?after={cursor}&behind")
-    for query in ("", "?bits=4&ranges=0-65536", "?format=authorities", "?format=csv"):
+    for query in (
+        "",
+        "?bits=4&ranges=0-65536",
+        "?format=authorities",
+        "?format=schemaids",
+        "?format=csv",
+    ):
         await api.send("GET", "/replication/digests", query=query)
     signed = await api.send(
         "GET", "/replication/digests", query="?format=csv&signatures=true&verify=true"

@@ -382,7 +382,10 @@ CASES: dict[str, list[str | Request]] = {
     "/replication/changes": ["/replication/changes?behind", "/replication/changes?wait=1"],
     "/replication/snapshot": ["/replication/snapshot"],
     "/replication/digests": [
-        *(f"/replication/digests?format={form}" for form in ("json", "csv", "authorities")),
+        *(
+            f"/replication/digests?format={form}"
+            for form in ("json", "csv", "authorities", "schemaids")
+        ),
         "/replication/digests?bits=8",
     ],
     "/replication/fetch": [

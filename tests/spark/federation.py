@@ -330,6 +330,8 @@ class _Server:
         if request.query.get("format") == "authorities":
             found = sorted({row.authority for row in node.rows.values()})
             return web.json_response({"authorities": found})
+        if request.query.get("format") == "schemaids":
+            return web.json_response({"schemaids": []})
         if "bits" in request.query:
             asked = request.query.getall("authority", []) or {r[0] for r in node.rows}
             rows = [r for r in node.rows.values() if r.authority in asked and r.origin != "/"]

@@ -31,14 +31,45 @@ WHERE attributes #>> '{confluent,guid}' = $1 AND kind = 'version' AND attributes
 ORDER BY xid
 
 -- name: find_conflicts
--- The ids in the default context, which is all home groups, that name several schemas.
-SELECT e.attributes #>> '{confluent,id}' AS id, array_agg(e.xid ORDER BY e.xid) AS xids
-FROM entities g
-JOIN entities e ON access_group(e.xid) = access_group(g.xid) AND e.kind = 'version'
-    AND e.attributes ? 'confluent'
-WHERE g.kind = 'group' AND g.attributes #> '{confluent,home}' = 'true'
-GROUP BY 1 HAVING count(DISTINCT e.attributes #>> '{confluent,guid}') > 1
-ORDER BY 1 LIMIT $1
+-- The ids that name several schemas within one context, with the first version of each schema. All
+-- home groups are one context.
+SELECT id, (array_agg(xid ORDER BY xid))[:10] AS xids, (array_agg(subject ORDER BY xid))[:10] AS subjects
+FROM (
+    SELECT CASE WHEN g.attributes #> '{confluent,home}' = 'true' THEN '' ELSE g.xid END AS context,
+        e.attributes #> '{confluent,id}' AS id, min(e.xid) AS xid,
+        (array_agg(coalesce(e.attributes #>> '{confluent,subject}', split_part(e.xid, '/', 5))
+            ORDER BY e.xid))[1] AS subject
+    FROM entities g
+    JOIN entities e ON access_group(e.xid) = access_group(g.xid) AND e.kind = 'version'
+        AND e.attributes ? 'confluent'
+    WHERE g.kind = 'group' AND g.attributes ? 'confluent'
+    GROUP BY 1, 2, e.attributes #>> '{confluent,guid}'
+) AS schemas
+WHERE jsonb_typeof(id) = 'number' GROUP BY context, id HAVING count(*) > 1 ORDER BY id LIMIT $1
+
+-- name: find_conflicts_of
+-- As find_conflicts, for the ids of some versions.
+WITH asked AS (
+    SELECT DISTINCT v.attributes #> '{confluent,id}' AS id,
+        CASE WHEN g.attributes #> '{confluent,home}' = 'true' THEN '' ELSE g.xid END AS context
+    FROM entities v
+    JOIN entities g ON access_group(g.xid) = access_group(v.xid) AND g.kind = 'group'
+        AND g.attributes ? 'confluent'
+    WHERE v.xid = ANY ($1::text[])
+)
+SELECT id, (array_agg(xid ORDER BY xid))[:10] AS xids, (array_agg(subject ORDER BY xid))[:10] AS subjects
+FROM (
+    SELECT a.context, a.id, min(e.xid) AS xid,
+        (array_agg(coalesce(e.attributes #>> '{confluent,subject}', split_part(e.xid, '/', 5))
+            ORDER BY e.xid))[1] AS subject
+    FROM asked a
+    JOIN entities g ON g.kind = 'group' AND g.attributes ? 'confluent'
+        AND a.context = CASE WHEN g.attributes #> '{confluent,home}' = 'true' THEN '' ELSE g.xid END
+    JOIN entities e ON access_group(e.xid) = access_group(g.xid) AND e.kind = 'version'
+        AND e.attributes ? 'confluent' AND e.attributes #> '{confluent,id}' = a.id
+    GROUP BY 1, 2, e.attributes #>> '{confluent,guid}'
+) AS schemas
+WHERE jsonb_typeof(id) = 'number' GROUP BY context, id HAVING count(*) > 1 ORDER BY id LIMIT $2
 
 -- name: find_referring
 -- The versions that refer to a version of a subject, by one of its names.

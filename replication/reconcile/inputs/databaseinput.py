@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from catalog.store import links as stored_links
+from catalog.store import schemaids
 from catalog.store.bareconnection import export_snapshot, reading
 from catalog.store.changes import read_head
 from catalog.store.connections import Connection, DatabaseUnusable
@@ -100,6 +101,7 @@ class DatabaseInput:
             fingerprints={each.number: (each.count, each.fingerprint) for each in buckets},
             as_of=str(await read_cursor(connection, node["instance"], head.now)),
             told=await reconciliations.read_all(connection),
+            schemaids=await schemaids.find_conflicts(connection),
         )
 
     def read(self, buckets: BucketRange, *, verify: bool, is_signed: bool) -> list[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,8 @@ import orjson
 import pyarrow as pa
 
 from catalog.client import Answer, Backoff, Client, ClientError, Refused, Retry
+from catalog.model.confluentattribute import SchemaIdConflict
+from catalog.operations.feed import DigestSchemaIds
 from catalog.operations.links import LinkAnswer
 from catalog.operations.peers import Handshake
 from catalog.operations.reconciliations import Reconciliation
@@ -51,7 +53,7 @@ class NodeInput:
 
     def survey(self) -> SurveyedCatalog:
         try:
-            handshake, links, digests, told = self.call(_ask)
+            handshake, links, digests, told, schemaids = self.call(_ask)
             buckets = orjson.loads(digests.body)
             for version in (handshake.digestversion, buckets["digestversion"]):
                 check_digest_version(self.name, version)
@@ -64,6 +66,7 @@ class NodeInput:
                 as_of=digests.headers.get("Concord-Cursor"),
                 offers=frozenset(handshake.offers),
                 told=told,
+                schemaids=schemaids,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CatalogUnread(
@@ -129,7 +132,24 @@ class NodeInput:
 
 async def _ask(
     client: Client,
-) -> tuple[Handshake, list[LinkAnswer], Answer, list[Reconciliation]]:
+) -> tuple[Handshake, list[LinkAnswer], Answer, list[Reconciliation], Sequence[SchemaIdConflict]]:
     digests = await client.request("GET", "/replication/digests")
     told = await client.reconciliations()
-    return await client.handshake(), await client.links(), digests, told
+    return (
+        await client.handshake(),
+        await client.links(),
+        digests,
+        told,
+        await _schema_ids(client),
+    )
+
+
+async def _schema_ids(client: Client) -> Sequence[SchemaIdConflict]:
+    """The schema ids that name several schemas; none if the node is of an older version."""
+    try:
+        answer = await client.request("GET", "/replication/digests", params={"format": "schemaids"})
+    except Refused as error:
+        if error.problem.status == 400:
+            return ()
+        raise
+    return DigestSchemaIds.model_validate_json(answer.body).schemaids

@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.timestamps import format_time
 from replication.reconcile.bucketplan import ROWS_PER_READ, split
@@ -87,6 +88,7 @@ class SnapshotInput:
                 links=tuple(_link(each) for each in manifest["links"]),
                 fingerprints={bucket: (count, xor) for bucket, count, xor in manifest["buckets"]},
                 as_of=manifest["asof"],
+                schemaids=[SchemaIdConflict(**each) for each in manifest.get("schemaids", ())],
                 moment=Moment(
                     datetime.fromisoformat(manifest["startedat"]),
                     datetime.fromisoformat(manifest["endedat"]),
@@ -211,6 +213,7 @@ def _manifest(surveyed: SurveyedCatalog, moment: Moment, rows: int) -> dict[str,
         "endedat": format_time(moment.until),
         "rows": rows,
         "links": [asdict(link) for link in surveyed.links],
+        "schemaids": [asdict(each) for each in surveyed.schemaids],
         "buckets": [[bucket, *pair] for bucket, pair in sorted(surveyed.fingerprints.items())],
     }
 
