@@ -11,6 +11,7 @@ import orjson
 from catalog.load.longwork import aside
 from catalog.model.confluentattribute import CONFLUENT, SchemaIdConflict
 from catalog.model.entity import Entity
+from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from catalog.store.entities import entities_from
 from catalog.store.queries import Queries
@@ -25,6 +26,11 @@ class ContextRow(NamedTuple):
     xid: str
     authority: str
     hash: bytes
+
+    @property
+    def state(self) -> str:
+        """The row as text, to be compared."""
+        return f"{self.xid} {self.authority} {self.hash.hex()}"
 
 
 class SubjectRow(NamedTuple):
@@ -41,6 +47,26 @@ class Counter(NamedTuple):
 
     instance: UUID
     next: int
+
+
+class RegistrationRow(NamedTuple):
+    """What a registration depends on.
+
+    Args:
+        contexts: the states of the contexts, as `ContextRow.state`.
+        versions: the digests of the versions that the subject may mean, in order.
+        has_guid: whether a version of any group has the GUID of the schema.
+        held_id: the id of a resource that equals the subject's in any case.
+        counter: the counter of the group; `None` if the group has none yet.
+        highest: the highest schema id of the group within its range.
+    """
+
+    contexts: Sequence[str]
+    versions: Sequence[bytes]
+    has_guid: bool
+    held_id: str | None
+    counter: Counter | None
+    highest: int | None
 
 
 async def load_contexts(connection: Connection) -> list[ContextRow]:
@@ -140,28 +166,37 @@ def _subject_from(row: Mapping[str, Any]) -> SubjectRow:
     return SubjectRow(xid, group, row["name"] or id, row["is_deleted"])
 
 
-async def find_id_in_any_case(connection: Connection, collection: str, id: str) -> str | None:
-    """Find the id in a collection that equals an id without regard to case."""
-    found: str | None = await connection.fetchval(_queries.find_id_in_lower_case, collection, id)
-    return found
+async def read_registration(
+    connection: Connection, resource: Xid, may_be: Iterable[str], guid: str, ids: tuple[int, int]
+) -> RegistrationRow:
+    """Read what a registration depends on, in one statement.
+
+    Args:
+        resource: the resource that is to get a version.
+        may_be: the xids of the resources that the name of the subject may mean.
+        ids: the first id that the group may give out, and the end of its range.
+    """
+    row = await connection.fetchrow(
+        _queries.read_registration,
+        [f"{xid}/versions" for xid in may_be],
+        guid,
+        f"{resource.group}/{resource.resources}",
+        resource.rid,
+        str(resource.group),
+        *ids,
+    )
+    assert row is not None, "it has no condition"
+    highest: Any = None if row["highest"] is None else orjson.loads(row["highest"])
+    return RegistrationRow(
+        contexts=row["contexts"],
+        versions=row["versions"],
+        has_guid=row["has_guid"],
+        held_id=row["held_id"],
+        counter=None if row["next"] is None else Counter(row["instance"], row["next"]),
+        highest=highest if type(highest) is int else None,
+    )
 
 
-async def find_highest(connection: Connection, group: str, first: int, end: int) -> int | None:
-    """Find the highest schema id of a group that is at least `first` and below `end`."""
-    found = await connection.fetchval(_queries.find_highest, group, first, end)
-    id: Any = None if found is None else orjson.loads(found)
-    return id if type(id) is int else None
-
-
-async def lock_counter(connection: Connection, group: str, instance: UUID, first: int) -> Counter:
-    """Lock the counter of a group until the transaction ends; a new one begins at `first`."""
-    row = await connection.fetchrow(_queries.lock_counter, group)
-    if row is None:
-        await connection.execute(_queries.begin_counter, group, instance, first)
-        row = await connection.fetchrow(_queries.lock_counter, group)
-    assert row is not None, "it was just made"
-    return Counter(row["instance"], row["next"])
-
-
-async def advance_counter(connection: Connection, group: str, instance: UUID, next: int) -> None:
-    await connection.execute(_queries.advance_counter, group, instance, next)
+async def save_counter(connection: Connection, group: str, instance: UUID, next: int) -> None:
+    """Save the next id of a group, whose exclusive lock the caller has."""
+    await connection.execute(_queries.save_counter, group, instance, next)

@@ -184,7 +184,20 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
         (['[{"subject": "s1", "version": 1}]'], ["/schemagroups/g7"]),
         {"entities_schema_references"},
     ),
-    ("schemaids", "find_highest", ("/schemagroups/g7", 1, 1000), {"entities_schema_id"}),
+    (
+        "schemaids",
+        "read_registration",
+        (
+            ["/schemagroups/g7/schemas/s5/versions"],
+            "none",
+            "/schemagroups/g7/schemas",
+            "s5",
+            "/schemagroups/g7",
+            1,
+            1000,
+        ),
+        {"entities_schema_id", "entities_schema_guid", "entities_sibling"},
+    ),
     ("schemaids", "list_subjects", (["/schemagroups/g7"],), {"entities_schema_id"}),
     (
         "schemaids",

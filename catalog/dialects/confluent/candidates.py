@@ -35,6 +35,7 @@ from catalog.operations.schemacontracts import (
 )
 from catalog.store import schemaids
 from catalog.store.database import Connection
+from catalog.store.schemaids import RegistrationRow
 
 _RESERVED = "confluent:reserved"
 
@@ -170,9 +171,11 @@ def with_contract(scope: Scope, candidate: Candidate, latest: SubjectVersion | N
 
 
 async def find_same(
-    connection: Connection, scope: Scope, candidate: Candidate
+    connection: Connection, scope: Scope, candidate: Candidate, read: RegistrationRow
 ) -> list[SubjectVersion]:
     """The versions in the contexts of a subject that are equal to a schema, as `equal_of` says."""
+    if not read.has_guid:
+        return []
     groups = {each.xid for each in scope.contexts.visible_groups(scope.stored.subject.context)}
     found = [
         one

@@ -97,11 +97,13 @@ class Contexts:
     Args:
         authority: the authority of the node.
         all: every context by xid.
+        rows: the contexts as they were read.
     """
 
     authority: str
     all: Mapping[str, SchemaContext]
     home_id: str
+    rows: Sequence[schemaids.ContextRow]
 
     @classmethod
     async def load(cls, connection: Connection, authority: str, settings: Settings) -> Contexts:
@@ -117,7 +119,8 @@ class Contexts:
         }
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.popitem(last=False)
-        return cls(authority=authority, all=found, home_id=_home_id(authority, settings))
+        home_id = _home_id(authority, settings)
+        return cls(authority=authority, all=found, home_id=home_id, rows=rows)
 
     @property
     def homes(self) -> list[SchemaContext]:
@@ -163,6 +166,11 @@ class Contexts:
                 if each.kept.get("source") == wanted:
                     return SubjectName(each.name, subject.name)
         return subject
+
+    def resources_of(self, subject: SubjectName) -> list[str]:
+        """The xids of the resources that the name of a subject may mean."""
+        groups = self.named(subject.context)
+        return [xid for group in groups for xid in group.resources(subject.name)]
 
     def exists(self, context: SchemaContext) -> bool:
         return context.xid in self.all

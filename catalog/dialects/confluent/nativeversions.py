@@ -17,7 +17,7 @@ from catalog.dialects.confluent.contexts import Contexts
 from catalog.dialects.confluent.errors import ConfluentError
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
 from catalog.dialects.confluent.subjectversions import CANONICAL, load_subject
-from catalog.dialects.confluent.subjectwrites import MOST_BYTES, SubjectWrite, put_versions, take_id
+from catalog.dialects.confluent.subjectwrites import MOST_BYTES, NextIds, SubjectWrite, put_versions
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction, VersionUpsert
@@ -106,10 +106,11 @@ async def _write(
             return interaction
         subject = contexts.shown_subject(xid, xid.rid)
         stored = await load_subject(connection, contexts, subject, by_alias=False)
-        same = await find_same(connection, Scope.of(contexts, stored), candidate)
+        ids = await NextIds.read_for(connection, contexts, stored, candidate.guid, context)
+        same = await find_same(connection, Scope.of(contexts, stored), candidate, ids.read)
         id = next((one.id for one in same), None)
         if id is None:
-            id = await take_id(connection, interaction, contexts, group, node.instance)
+            id = await ids.take(connection, interaction)
         kept = {"id": id, **candidate.kept(subject, xid.rid)}
         if not is_canonical:
             kept[CANONICAL] = candidate.text

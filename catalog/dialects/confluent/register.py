@@ -52,6 +52,7 @@ from catalog.dialects.confluent.subjectversions import (
 )
 from catalog.dialects.confluent.subjectwrites import (
     NewVersion,
+    NextIds,
     apply,
     check_own,
     put_new_version,
@@ -69,6 +70,7 @@ from catalog.operations.schemacontracts import (
 )
 from catalog.store import schemaids
 from catalog.store.database import Connection
+from catalog.store.schemaids import RegistrationRow
 
 MIXED = "mixed"
 """The format of a schema whose versions are of several types."""
@@ -217,20 +219,20 @@ class _Registration:
 
     async def _write(self, scope: Scope, candidate: Candidate) -> web.Response:
         written: list[Xid] = []
+        stored = scope.stored
 
         async def make(connection: Connection, interaction: Interaction) -> None:
-            now = await Scope.read(self.request, connection, self.subject, by_alias=False)
-            _check_unchanged(scope, now)
+            now, ids = await self._read_again(connection, scope, candidate)
             # Another subject may have got the text meanwhile.
-            same = await find_same(connection, now, candidate)
-            number = self._number(now.stored, candidate)
-            resource = await _resource(connection, now.stored)
+            same = await find_same(connection, now, candidate, ids.read)
+            number = self._number(stored, candidate)
+            resource = _resource(stored, ids.read)
             id = self.given_id
             if id is None:
                 id = next((one.id for one in _of_context(now, same)), None)
             else:
                 await self._check_given(connection, now, candidate, id)
-            format = _format(now.stored, candidate)
+            format = _format(stored, candidate)
             new = NewVersion(
                 resource=resource,
                 number=number,
@@ -239,31 +241,44 @@ class _Registration:
                 kept=candidate.kept(self.subject, resource.rid),
                 id=id,
                 format=format,
-                reformatted=[one for one in now.stored.versions if _format_of(one) != format],
+                reformatted=[one for one in stored.versions if _format_of(one) != format],
             )
             written[:] = [resource.version(str(number))]
-            id = await put_new_version(
-                connection,
-                interaction,
-                now.contexts,
-                now.stored.context,
-                new,
-                self.node.database.node.instance,
-                self.node.settings.confluent_first_id,
-            )
+            id = await put_new_version(connection, interaction, ids, new)
             # As in Confluent's registry, a text that comes back leaves its deleted version.
             interaction.deletes += [
                 Delete(xid=one.xid)
-                for one in now.stored.versions
+                for one in stored.versions
                 if one.is_deleted and one.id == id and one.number < number
             ]
 
-        stored = scope.stored
         outcome = await apply(self.request, stored.context.xid, stored.resource, make)
         entity = outcome.after[str(written[0])]
         version = SubjectVersion.of(entity) if isinstance(entity, Entity) else None
         assert version is not None, "it was just written"
         return self._shown(version, candidate.text)
+
+    async def _read_again(
+        self, connection: Connection, before: Scope, candidate: Candidate
+    ) -> tuple[Scope, NextIds]:
+        """Read under the locks what the registration depends on.
+
+        Raises:
+            Outdated: the subject or what holds for it has changed since it was checked.
+        """
+        now, guid = before, candidate.guid
+        ids = await NextIds.read_for(connection, now.contexts, now.stored, guid, self.node)
+        if ids.read.contexts != [row.state for row in before.contexts.rows]:
+            now = await Scope.read(self.request, connection, self.subject, by_alias=False)
+            ids = await NextIds.read_for(connection, now.contexts, now.stored, guid, self.node)
+        if (
+            ids.read.versions != before.stored.digests
+            or now.stored.context.xid != before.stored.context.xid
+            or now.config != before.config
+            or now.mode != before.mode
+        ):
+            raise Outdated
+        return now, ids
 
     def _number(self, stored: StoredSubject, candidate: Candidate) -> int:
         """The number of the new version.
@@ -351,26 +366,10 @@ def _format(stored: StoredSubject, candidate: Candidate) -> str:
     return held if is_same else MIXED
 
 
-def _check_unchanged(before: Scope, now: Scope) -> None:
-    """Raise `Outdated` if the subject or what holds for it has changed since it was checked."""
-    seen = [(one.xid, one.entity.epoch) for one in before.stored.versions]
-    if (
-        [(one.xid, one.entity.epoch) for one in now.stored.versions] != seen
-        or now.stored.context.xid != before.stored.context.xid
-        or now.config != before.config
-        or now.mode != before.mode
-    ):
-        raise Outdated
-
-
-async def _resource(connection: Connection, stored: StoredSubject) -> Xid:
+def _resource(stored: StoredSubject, read: RegistrationRow) -> Xid:
     """The resource of a subject: of a new one, an id that no other resource has in any case."""
-    if stored.versions:
-        return stored.resource
     resource = stored.resource
-    collection = f"{resource.group}/{resource.resources}"
-    found = await schemaids.find_id_in_any_case(connection, collection, resource.rid)
-    if found is None or found == resource.rid:
+    if stored.versions or read.held_id in (None, resource.rid):
         return resource
     return resource.group.child(resource.resources, derived_id(stored.subject.name))
 

@@ -146,11 +146,13 @@ class StoredSubject:
     Args:
         subject: the name by which the client asked.
         context: the group that has the subject, or would have it.
+        digests: the digests of all versions that the name may mean, in order.
     """
 
     subject: SubjectName
     context: SchemaContext
     versions: Sequence[SubjectVersion]
+    digests: Sequence[bytes]
 
     @property
     def live(self) -> list[SubjectVersion]:
@@ -200,9 +202,8 @@ async def load_subject(
     if config is not None and config.alias:
         subject = read_subject(config.alias, subject.context)
         groups = contexts.named(subject.context)
-    names = [xid for group in groups for xid in group.resources(subject.name)]
     by_group: dict[str, list[SubjectVersion]] = {}
-    entities = await schemaids.load_versions(connection, names)
+    entities = await schemaids.load_versions(connection, contexts.resources_of(subject))
     for one in read_versions(entities, subject.name):
         by_group.setdefault(str(one.xid.group), []).append(one)
     holders = [group for group in groups if group.xid in by_group]
@@ -210,7 +211,12 @@ async def load_subject(
     if len(holders) > 1 and chosen.authority != contexts.authority:
         qualified = ", ".join(f":{group.name}:{subject.name}" for group in holders)
         raise ConfluentError(409, f"Subject '{subject}' is of several authorities: {qualified}")
-    return StoredSubject(subject=subject, context=chosen, versions=by_group.get(chosen.xid, ()))
+    return StoredSubject(
+        subject=subject,
+        context=chosen,
+        versions=by_group.get(chosen.xid, ()),
+        digests=sorted(entity.digest for entity in entities),
+    )
 
 
 async def load_subject_anywhere(

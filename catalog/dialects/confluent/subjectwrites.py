@@ -12,6 +12,7 @@ import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.context import Context as NodeContext
 from catalog.dialects.confluent.contexts import Contexts, SchemaContext
 from catalog.dialects.confluent.errors import ConfluentError, not_permitted, too_large
 from catalog.dialects.confluent.subjectversions import StoredSubject, SubjectVersion
@@ -29,6 +30,7 @@ from catalog.model.xid import Xid
 from catalog.store import schemaids
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
+from catalog.store.schemaids import RegistrationRow
 from catalog.writing.outcome import Outcome
 
 # As entities have, with room for their other attributes.
@@ -188,11 +190,8 @@ class NewVersion:
 async def put_new_version(
     connection: Connection,
     interaction: Interaction,
-    contexts: Contexts,
-    context: SchemaContext,
+    ids: NextIds,
     new: NewVersion,
-    instance: UUID,
-    first_id: int | None,
 ) -> int:
     """Put a new version into an interaction, with an id.
 
@@ -203,9 +202,9 @@ async def put_new_version(
         raise too_large(f"References, metadata and rules have {MOST_BYTES} bytes at most")
     id = new.id
     if id is None:
-        id = await take_id(connection, interaction, contexts, context, instance, first_id)
-    elif not contexts.exists(context):
-        put_group(interaction, context)
+        id = await ids.take(connection, interaction)
+    elif not ids.contexts.exists(ids.context):
+        put_group(interaction, ids.context)
     version = VersionUpsert(
         vid=str(new.number),
         body={"format": new.format, "contenttype": new.contenttype},
@@ -221,44 +220,74 @@ async def put_new_version(
     return id
 
 
-async def take_id(
-    connection: Connection,
-    interaction: Interaction,
-    contexts: Contexts,
-    context: SchemaContext,
-    instance: UUID,
-    first_id: int | None = None,
-) -> int:
-    """Take the next id of a context, and let the group note which ids may be in use.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextIds:
+    """The ids that a context gives out next.
 
     Args:
-        first_id: the first id of the node's own home group, if a setting names it.
+        instance: the instance of the node.
+        kept: the attribute of the group, with the range of the ids.
+        read: what the registration depends on, read under the exclusive lock of the group.
     """
-    kept = dict(context.kept)
-    if context.is_home and "ids" not in kept:
-        kept["ids"] = {"first": first_id or free_slot(contexts)}
-    if _gives_way(contexts, context, kept):
-        kept |= {"ids": {"first": free_slot(contexts)}, "reserved": None}
-    first, end = range_of(context, kept)
-    counter = await schemaids.lock_counter(connection, context.xid, instance, first)
-    highest = await schemaids.find_highest(connection, context.xid, first, end)
-    reserved = kept.get("reserved")
-    reserved = reserved if type(reserved) is int else first - 1
-    counted = counter.next if first <= counter.next <= end else first
-    next = max(counted, (highest or 0) + 1)
-    if counter.instance != instance:
-        next = max(next, reserved + 1) // _LEAP * _LEAP + _LEAP
-    elif counted == first and highest is None and reserved >= first:
-        # The group came from elsewhere, and its ids were counted there.
-        next = max(next, reserved + 1)
-    if next >= end:
-        raise ConfluentError(50001, f"The ids of the context {context.name} are used up")
-    if next > reserved:
-        kept["reserved"] = next + _BLOCK - 1
-    await schemaids.advance_counter(connection, context.xid, instance, next + 1)
-    if kept != context.kept or not contexts.exists(context):
-        put_group(interaction, context, **kept)
-    return next
+
+    contexts: Contexts
+    context: SchemaContext
+    instance: UUID
+    kept: Mapping[str, Any]
+    read: RegistrationRow
+
+    @classmethod
+    async def read_for(
+        cls,
+        connection: Connection,
+        contexts: Contexts,
+        stored: StoredSubject,
+        guid: str,
+        node: NodeContext,
+    ) -> NextIds:
+        """Read what the registration of a schema depends on, under the locks of its group."""
+        context = stored.context
+        kept = dict(context.kept)
+        if context.is_home and "ids" not in kept:
+            kept["ids"] = {"first": node.settings.confluent_first_id or free_slot(contexts)}
+        if _gives_way(contexts, context, kept):
+            kept |= {"ids": {"first": free_slot(contexts)}, "reserved": None}
+        return cls(
+            contexts=contexts,
+            context=context,
+            instance=node.database.node.instance,
+            kept=kept,
+            read=await schemaids.read_registration(
+                connection,
+                stored.resource,
+                contexts.resources_of(stored.subject),
+                guid,
+                range_of(context, kept),
+            ),
+        )
+
+    async def take(self, connection: Connection, interaction: Interaction) -> int:
+        """Take the next id, and let the group note which ids may be in use."""
+        kept, context, highest = dict(self.kept), self.context, self.read.highest
+        first, end = range_of(context, kept)
+        counter = self.read.counter or schemaids.Counter(self.instance, first)
+        reserved = kept.get("reserved")
+        reserved = reserved if type(reserved) is int else first - 1
+        counted = counter.next if first <= counter.next <= end else first
+        next = max(counted, (highest or 0) + 1)
+        if counter.instance != self.instance:
+            next = max(next, reserved + 1) // _LEAP * _LEAP + _LEAP
+        elif counted == first and highest is None and reserved >= first:
+            # The group came from elsewhere, and its ids were counted there.
+            next = max(next, reserved + 1)
+        if next >= end:
+            raise ConfluentError(50001, f"The ids of the context {context.name} are used up")
+        if next > reserved:
+            kept["reserved"] = next + _BLOCK - 1
+        await schemaids.save_counter(connection, context.xid, self.instance, next + 1)
+        if kept != context.kept or not self.contexts.exists(context):
+            put_group(interaction, context, **kept)
+        return next
 
 
 def _gives_way(contexts: Contexts, context: SchemaContext, kept: Mapping[str, Any]) -> bool:

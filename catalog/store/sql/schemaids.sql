@@ -97,27 +97,42 @@ FROM entities
 WHERE access_group(xid) = ANY ($1::text[]) AND kind = 'version' AND attributes ? 'confluent'
 GROUP BY collection
 
--- name: find_id_in_lower_case
--- The ids of a collection that differ from one in case at most.
-SELECT id FROM entities WHERE collection = $1 AND lower(id) COLLATE "C" = lower($2) COLLATE "C"
+-- name: read_registration
+-- What a registration depends on: the states of the contexts and of the versions that the subject
+-- may mean, whether a version has the GUID, the id of a resource that equals the new one in any case,
+-- the counter of the group, and the highest id in its range, as JSON.
+SELECT
+    ARRAY(
+        SELECT xid || ' ' || authority || ' '
+            || encode(sha256(convert_to(attributes ->> 'confluent', 'UTF8')), 'hex')
+        FROM entities WHERE kind = 'group' AND attributes ? 'confluent' ORDER BY xid
+    ) AS contexts,
+    ARRAY(
+        SELECT digest FROM entities
+        WHERE collection = ANY (ARRAY(SELECT unnest($1::text[])))
+            AND attributes -> 'confluent' IS NOT NULL
+        ORDER BY digest
+    ) AS versions,
+    EXISTS (
+        SELECT FROM entities
+        WHERE attributes #>> '{confluent,guid}' = $2 AND kind = 'version' AND attributes ? 'confluent'
+    ) AS has_guid,
+    (
+        SELECT id FROM entities
+        WHERE collection = $3 AND lower(id) COLLATE "C" = lower($4) COLLATE "C" LIMIT 1
+    ) AS held_id,
+    c.instance, c.next,
+    (
+        SELECT attributes #> '{confluent,id}' FROM public.entities
+        WHERE access_group(xid) = access_group($5)
+            AND attributes #> '{confluent,id}' >= to_jsonb($6::bigint)
+            AND attributes #> '{confluent,id}' < to_jsonb($7::bigint)
+            AND kind = 'version' AND attributes ? 'confluent'
+        ORDER BY attributes #> '{confluent,id}' DESC LIMIT 1
+    ) AS highest
+FROM (VALUES ($5)) AS asked (xid) LEFT JOIN schemaids c ON c.xid = asked.xid
 
--- name: find_highest
--- The highest schema id in a group within bounds, as JSON.
-SELECT attributes #> '{confluent,id}' AS id FROM public.entities
-WHERE access_group(xid) = access_group($1)
-    AND attributes #> '{confluent,id}' >= to_jsonb($2::bigint)
-    AND attributes #> '{confluent,id}' < to_jsonb($3::bigint)
-    AND kind = 'version' AND attributes ? 'confluent'
-ORDER BY attributes #> '{confluent,id}' DESC LIMIT 1
-
--- name: begin_counter
--- The counter of a group that has none yet.
-INSERT INTO schemaids (xid, instance, next) VALUES ($1, $2, $3) ON CONFLICT (xid) DO NOTHING
-
--- name: lock_counter
--- The counter of a group, locked until the transaction ends.
-SELECT instance, next FROM schemaids WHERE xid = $1 FOR UPDATE
-
--- name: advance_counter
--- The next id of a group.
-UPDATE schemaids SET instance = $2, next = $3 WHERE xid = $1
+-- name: save_counter
+-- The next id of a group, and the instance of the node that counts.
+INSERT INTO schemaids (xid, instance, next) VALUES ($1, $2, $3)
+ON CONFLICT (xid) DO UPDATE SET instance = excluded.instance, next = excluded.next
