@@ -56,6 +56,8 @@ class RegistrationRow(NamedTuple):
         contexts: the states of the contexts, as `ContextRow.state`.
         versions: the digests of the versions that the subject may mean, in order.
         has_guid: whether a version of any group has the GUID of the schema.
+        taken: the next id by the counter, which has advanced already; `None` if `counter` and
+            `highest` have to decide.
         held_id: the id of a resource that equals the subject's in any case.
         counter: the counter of the group; `None` if the group has none yet.
         highest: the highest schema id of the group within its range.
@@ -64,6 +66,7 @@ class RegistrationRow(NamedTuple):
     contexts: Sequence[str]
     versions: Sequence[bytes]
     has_guid: bool
+    taken: int | None
     held_id: str | None
     counter: Counter | None
     highest: int | None
@@ -167,14 +170,20 @@ def _subject_from(row: Mapping[str, Any]) -> SubjectRow:
 
 
 async def read_registration(
-    connection: Connection, resource: Xid, may_be: Iterable[str], guid: str, ids: tuple[int, int]
+    connection: Connection,
+    resource: Xid,
+    may_be: Iterable[str],
+    guid: str,
+    ids: tuple[int, int],
+    instance: UUID | None,
 ) -> RegistrationRow:
-    """Read what a registration depends on, in one statement.
+    """Read what a registration depends on, under the exclusive lock of its group.
 
     Args:
         resource: the resource that is to get a version.
         may_be: the xids of the resources that the name of the subject may mean.
         ids: the first id that the group may give out, and the end of its range.
+        instance: the instance of the node, to take an id for a new schema; `None` takes none.
     """
     row = await connection.fetchrow(
         _queries.read_registration,
@@ -184,6 +193,7 @@ async def read_registration(
         resource.rid,
         str(resource.group),
         *ids,
+        instance,
     )
     assert row is not None, "it has no condition"
     highest: Any = None if row["highest"] is None else orjson.loads(row["highest"])
@@ -191,6 +201,7 @@ async def read_registration(
         contexts=row["contexts"],
         versions=row["versions"],
         has_guid=row["has_guid"],
+        taken=row["taken"],
         held_id=row["held_id"],
         counter=None if row["next"] is None else Counter(row["instance"], row["next"]),
         highest=highest if type(highest) is int else None,

@@ -195,6 +195,7 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
             "/schemagroups/g7",
             1,
             1000,
+            None,
         ),
         {"entities_schema_id", "entities_schema_guid", "entities_sibling"},
     ),

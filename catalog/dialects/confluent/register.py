@@ -266,11 +266,21 @@ class _Registration:
         Raises:
             Outdated: the subject or what holds for it has changed since it was checked.
         """
-        now, guid = before, candidate.guid
-        ids = await NextIds.read_for(connection, now.contexts, now.stored, guid, self.node)
+
+        async def ids_in(scope: Scope) -> NextIds:
+            return await NextIds.read_for(
+                connection,
+                scope.contexts,
+                scope.stored,
+                candidate.guid,
+                self.node,
+                is_given=self.given_id is not None,
+            )
+
+        now, ids = before, await ids_in(before)
         if ids.read.contexts != [row.state for row in before.contexts.rows]:
             now = await Scope.read(self.request, connection, self.subject, by_alias=False)
-            ids = await NextIds.read_for(connection, now.contexts, now.stored, guid, self.node)
+            ids = await ids_in(now)
         if (
             ids.read.versions != before.stored.digests
             or now.stored.context.xid != before.stored.context.xid

@@ -244,9 +244,15 @@ class NextIds:
         stored: StoredSubject,
         guid: str,
         node: NodeContext,
+        *,
+        is_given: bool = False,
     ) -> NextIds:
-        """Read what the registration of a schema depends on, under the locks of its group."""
-        context = stored.context
+        """Read what the registration of a schema depends on, under the locks of its group.
+
+        Args:
+            is_given: whether the schema comes with an id.
+        """
+        context, instance = stored.context, node.database.node.instance
         kept = dict(context.kept)
         if context.is_home and "ids" not in kept:
             kept["ids"] = {"first": node.settings.confluent_first_id or free_slot(contexts)}
@@ -255,7 +261,7 @@ class NextIds:
         return cls(
             contexts=contexts,
             context=context,
-            instance=node.database.node.instance,
+            instance=instance,
             kept=kept,
             read=await schemaids.read_registration(
                 connection,
@@ -263,6 +269,7 @@ class NextIds:
                 contexts.resources_of(stored.subject),
                 guid,
                 range_of(context, kept),
+                None if is_given else instance,
             ),
         )
 
@@ -275,6 +282,7 @@ class NextIds:
         reserved = reserved if type(reserved) is int else first - 1
         counted = counter.next if first <= counter.next <= end else first
         next = max(counted, (highest or 0) + 1)
+        is_taken = next == self.read.taken
         if counter.instance != self.instance:
             next = max(next, reserved + 1) // _LEAP * _LEAP + _LEAP
         elif counted == first and highest is None and reserved >= first:
@@ -284,7 +292,8 @@ class NextIds:
             raise ConfluentError(50001, f"The ids of the context {context.name} are used up")
         if next > reserved:
             kept["reserved"] = next + _BLOCK - 1
-        await schemaids.save_counter(connection, context.xid, self.instance, next + 1)
+        if not is_taken:
+            await schemaids.save_counter(connection, context.xid, self.instance, next + 1)
         if kept != context.kept or not self.contexts.exists(context):
             put_group(interaction, context, **kept)
         return next

@@ -100,7 +100,17 @@ GROUP BY collection
 -- name: read_registration
 -- What a registration depends on: the states of the contexts and of the versions that the subject
 -- may mean, whether a version has the GUID, the id of a resource that equals the new one in any case,
--- the counter of the group, and the highest id in its range, as JSON.
+-- the counter of the group, and the highest id in its range, as JSON. A new schema takes the next id
+-- right here, if the counter is of the instance $8 and nothing else can be the next id.
+WITH same AS (
+    SELECT FROM entities
+    WHERE attributes #>> '{confluent,guid}' = $2 AND kind = 'version' AND attributes ? 'confluent'
+    LIMIT 1
+), taken AS (
+    UPDATE schemaids SET next = next + 1
+    WHERE xid = $5 AND instance = $8 AND next > $6 AND next < $7 AND NOT EXISTS (SELECT FROM same)
+    RETURNING next - 1 AS id
+)
 SELECT
     ARRAY(
         SELECT xid || ' ' || authority || ' '
@@ -113,10 +123,7 @@ SELECT
             AND attributes -> 'confluent' IS NOT NULL
         ORDER BY digest
     ) AS versions,
-    EXISTS (
-        SELECT FROM entities
-        WHERE attributes #>> '{confluent,guid}' = $2 AND kind = 'version' AND attributes ? 'confluent'
-    ) AS has_guid,
+    EXISTS (SELECT FROM same) AS has_guid, (SELECT id FROM taken) AS taken,
     (
         SELECT id FROM entities
         WHERE collection = $3 AND lower(id) COLLATE "C" = lower($4) COLLATE "C" LIMIT 1
