@@ -264,6 +264,7 @@ def _node(
         settings,
         routes=[*dialects.routes, *monitoring_routes, *replication_routes],
         event_dialects=dialects.event_dialects,
+        find_schema=dialects.find_schema,
         loops=[run_loop_delay] if only_answers else [*work, run_loop_delay],
         ready=ready,
         member=member,

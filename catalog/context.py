@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
@@ -22,6 +23,7 @@ from catalog.model.configuration import Configuration, model_of
 from catalog.model.errors import ServerBusy
 from catalog.model.refusals import Refusals
 from catalog.model.schema import Model
+from catalog.model.xid import Xid
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_revision, read_stored
@@ -56,17 +58,41 @@ class EventDialect:
     ]
 
 
+class SchemaUnknown(Exception):
+    """An address of another API names no schema, or several.
+
+    Args:
+        reason: why, for the client.
+        is_absent: whether there is no such schema.
+    """
+
+    def __init__(self, reason: str, *, is_absent: bool) -> None:
+        super().__init__(reason)
+        self.is_absent = is_absent
+
+
+SchemaFinder: TypeAlias = Callable[["Context", Connection, str], Awaitable[Xid | None]]
+"""Finds the version of a schema that a path of another API names. Returns `None` for a path that is
+not one of the API; raises `SchemaUnknown`."""
+
+
+async def find_no_schema(context: Context, connection: Connection, path: str) -> Xid | None:
+    """The finder of a node without such an API."""
+    return None
+
+
 @dataclass(slots=True, kw_only=True)
 class SharedState:
     """The state that the callers of a node share; a `Context` combines the state with a caller.
 
     `public_base` is the URL at which peers and subscribers reach the node, without a trailing
-    slash: the configured URL, else the bound address. `configuration` is replaced as a whole when a
-    client changes the configuration. `offered` holds the most capabilities that clients may turn
-    on. `event_dialects` holds the dialects of events that a subscription can ask for in place of
-    native events. `keys` encrypts secrets in the database; `signers` signs with this authority's
-    own keys. `metrics` holds the metrics of this process, `refusals` the refusals of this process
-    that are not in the audit yet, and `tracing` sends the spans.
+    slash: the configured URL, else the bound address. `configuration` is replaced as a whole
+    when a client changes the configuration. `offered` holds the most capabilities that clients
+    may turn on. `event_dialects` holds the dialects of events that a subscription can ask for
+    in place of native events; `find_schema` finds the schemas that other APIs name. `keys`
+    encrypts secrets in the database; `signers` signs with this authority's own keys. `metrics`
+    holds the metrics of this process, `refusals` the refusals of this process that are not in
+    the audit yet, and `tracing` sends the spans.
     """
 
     database: SharedDatabase
@@ -75,6 +101,7 @@ class SharedState:
     public_base: str
     offered: Capabilities = OFFERED_HERE
     event_dialects: Sequence[EventDialect] = ()
+    find_schema: SchemaFinder = find_no_schema
     keys: KeyRing = field(init=False)
     checker: Checker = field(init=False)
     checked_requests: CheckedRequests = field(init=False)
@@ -204,6 +231,10 @@ class Context:
     @property
     def event_dialects(self) -> Sequence[EventDialect]:
         return self.shared.event_dialects
+
+    @property
+    def find_schema(self) -> SchemaFinder:
+        return self.shared.find_schema
 
     @property
     def keys(self) -> KeyRing:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from catalog.api.requesttarget import parse_path
-from catalog.context import CONTEXT, Context
+from catalog.context import CONTEXT, Context, SchemaUnknown
 from catalog.formats.families import is_supported
 from catalog.formats.process import UnusableSchema
 from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.responses import json_response
 from catalog.load.longwork import aside
 from catalog.messages.conformance import Violations, check_metadata
-from catalog.messages.definition import BASES, MessageDefinition, combine, reference_targets
+from catalog.messages.definition import (
+    BASES,
+    MessageDefinition,
+    ReferenceTarget,
+    combine,
+    path_within,
+    reference_targets,
+    topic_of,
+)
 from catalog.messages.message import Message, is_binary_event, read_binary_event, read_json_message
 from catalog.model.concorderrors import UnsupportedMediaType
 from catalog.model.entity import Entity
@@ -26,11 +34,12 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.entities import load_documents, read_entities
 from catalog.reading.loaded import Loaded
+from catalog.store import discoveryservices
 from catalog.store.database import Connection
 
 _ROOT = "/validate"
 _EVENT = "application/cloudevents+json"
-_MOST_BASES = 16
+_MOST_BASES, _MOST_ENDPOINTS = 16, 100
 
 
 async def post_message(request: web.Request) -> web.Response:
@@ -41,7 +50,7 @@ async def post_message(request: web.Request) -> web.Response:
     inherited = Violations()
     async with context.database.snapshot() as connection:
         bases = [context.base_url(request), context.public_base]
-        reader = Reader(connection=connection, model=context.model, bases=bases)
+        reader = Reader(context=context, connection=connection, bases=bases)
         definition, used = await reader.definition(xid, inherited)
         schema = await reader.schema(definition, inherited)
     message = await aside(0, _read_message, request, body, definition)
@@ -49,7 +58,7 @@ async def post_message(request: web.Request) -> web.Response:
     findings.unchecked[:0] = inherited.unchecked
     if schema is not None and not findings.is_full:
         await _check_payload(context, message, definition, schema, findings)
-    return json_response(_answer(used, findings))
+    return json_response(_answer(used, schema, findings))
 
 
 def _target(request: web.Request, model: Model) -> Xid:
@@ -83,6 +92,9 @@ async def _check_payload(
     data = message.data
     if not is_supported(schema.format):
         findings.leave("dataschema", f"the format {schema.format or 'unknown'} is not checked here")
+    elif data is None and schema.is_implied:
+        # Kafka has records without value, which tell that a key is gone.
+        return
     elif data is None:
         findings.object("", "payload", "it has no payload, which the definition describes")
     else:
@@ -107,10 +119,11 @@ def _implied(definition: MessageDefinition, content: Any) -> str:
     return "" if isinstance(content, str | bytes) else "application/json"
 
 
-def _answer(used: str, findings: Violations) -> dict[str, Any]:
+def _answer(used: str, schema: Schema | None, findings: Violations) -> dict[str, Any]:
     return {
         "valid": not findings.violations,
         "definition": used,
+        **({"schema": schema.xid} if schema is not None and schema.xid else {}),
         "violations": [
             {"pointer": one.pointer, "rule": one.rule, "detail": one.detail}
             for one in findings.violations
@@ -124,20 +137,32 @@ def _answer(used: str, findings: Violations) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The schema of a payload; `part` names the applicable definition in the document."""
+    """The schema of a payload.
+
+    Args:
+        part: the name of the applicable definition in the document.
+        xid: the version that has the document; "" for an inline schema.
+        is_implied: whether the definition only names a Kafka topic.
+    """
 
     format: str
     document: bytes
     part: str = ""
+    xid: str = ""
+    is_implied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """Follows references within one snapshot; `bases` are the URLs of the registry."""
 
+    context: Context
     connection: Connection
-    model: Model
     bases: Sequence[str]
+
+    @property
+    def model(self) -> Model:
+        return self.context.model
 
     async def definition(self, xid: Xid, findings: Violations) -> tuple[MessageDefinition, str]:
         """The definition of a message with inherited attributes, and the xid of its version.
@@ -150,7 +175,19 @@ class Reader:
             raise NotFound(str(xid))
         group = (await read_entities(self.connection, self.model, [xid.group])).entities
         chain = await self._chain(version, findings)
-        return combine(chain, group[str(xid.group)].attributes), version.xid
+        definition = combine(chain, group[str(xid.group)].attributes)
+        if definition.lacks_topic:
+            definition = replace(definition, topic=await self._topic_of(xid.group))
+        return definition, version.xid
+
+    async def _topic_of(self, group: Xid) -> str:
+        """The one Kafka topic of the endpoints that refer to a message group; else ""."""
+        texts = [f"{base}{group}" for base in ("", "#", *self.bases)]
+        xids = await discoveryservices.find_referring(self.connection, texts)
+        endpoints = [Xid.parse(xid) for xid in xids[:_MOST_ENDPOINTS]]
+        found = (await read_entities(self.connection, self.model, endpoints)).entities
+        topics = {topic_of(found[str(xid)].attributes) for xid in endpoints if str(xid) in found}
+        return topics.pop() if len(topics) == 1 else ""
 
     async def _chain(self, version: Entity, findings: Violations) -> list[Mapping[str, Any]]:
         """The attributes of a message and of its bases, nearest base first.
@@ -178,22 +215,44 @@ class Reader:
         return chain
 
     async def schema(self, definition: MessageDefinition, findings: Violations) -> Schema | None:
-        """The schema of the payload; `None` if the definition has no usable schema."""
+        """The schema of the payload; `None` if the definition has no usable schema.
+
+        A definition that names none has the schema of its Kafka topic, if there is one.
+        """
         if definition.dataschema is not None:
             document = _inline(definition.dataschema)
             return Schema(format=definition.dataschemaformat, document=document)
         reference = definition.dataschemaxid or definition.dataschemauri
-        if not reference:
+        is_implied = not reference
+        if not (reference := reference or definition.topic_schema):
             return None
-        found = reference_targets(reference, self.bases)
+        try:
+            found = await self._targets(reference)
+        except SchemaUnknown as error:
+            if not (is_implied and error.is_absent):
+                findings.leave("dataschema", str(error), reference)
+            return None
         for target in found:
             loaded, version = await self._version(target.xid)
             if version is not None:
                 part = target.part or self._part(definition)
-                return await self._schema(loaded, version, part, definition, findings)
+                schema = await self._schema(loaded, version, part, definition, findings)
+                return schema and replace(schema, is_implied=is_implied)
         reason = "there is no such schema" if found else "it is kept elsewhere"
         findings.leave("dataschema", reason, reference)
         return None
+
+    async def _targets(self, reference: str) -> Sequence[ReferenceTarget]:
+        """The entities that a reference can mean, by its xid or by an address of another API.
+
+        Raises:
+            SchemaUnknown
+        """
+        if found := reference_targets(reference, self.bases):
+            return found
+        path, part = path_within(reference, self.bases)
+        xid = await self.context.find_schema(self.context, self.connection, path)
+        return [] if xid is None else [ReferenceTarget(xid, part)]
 
     def _part(self, definition: MessageDefinition) -> str:
         """The part named by the URI of the schema, since an xid cannot name a part."""
@@ -220,7 +279,7 @@ class Reader:
             findings.leave("dataschema", "it has no document", version.xid)
             return None
         format = version.attributes.get("format") or definition.dataschemaformat
-        return Schema(format=format, document=document, part=part)
+        return Schema(format=format, document=document, part=part, xid=version.xid)
 
     async def _version(self, xid: Xid) -> tuple[Loaded, Entity | None]:
         """A version, or the default version of a resource."""

@@ -96,7 +96,8 @@ async def _ask(client: Client, body: bytes, message: str) -> Any:
 
 def _show(answer: Any) -> None:
     verdict = "[green]conforms[/]" if answer["valid"] else "[red]does not conform[/]"
-    out.print(f"The message {verdict} to {cell(answer['definition'])}.")
+    schema = f", and its payload was held to {cell(answer['schema'])}" if "schema" in answer else ""
+    out.print(f"The message {verdict} to {cell(answer['definition'])}{schema}.")
     if answer["violations"]:
         shown = table("where", "rule", "detail")
         for one in answer["violations"]:

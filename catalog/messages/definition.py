@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
+from catalog.messages.messageprotocol import KAFKA, protocol_of
 from catalog.messages.values import is_known
 from catalog.model.dotpath import value_at
+from catalog.model.schema import RESERVED_GROUP_NAMES
 from catalog.model.xid import Xid
 
 CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
@@ -79,7 +81,8 @@ class MessageDefinition:
     """A message definition with the inherited attributes.
 
     The first present attribute of `dataschema`, `dataschemaxid` and `dataschemauri` gives the
-    schema of the payload.
+    schema of the payload. `topic` is the Kafka topic that the message, or the endpoint of the
+    message, names; "" if unknown.
     """
 
     envelope: str = ""
@@ -91,6 +94,22 @@ class MessageDefinition:
     dataschemaxid: str = ""
     dataschemauri: str = ""
     datacontenttype: str = ""
+    topic: str = ""
+
+    @property
+    def lacks_topic(self) -> bool:
+        """Whether only an endpoint that uses the message could tell the schema, by its topic."""
+        named = (self.dataschema, self.dataschemaxid, self.dataschemauri, self.topic)
+        return not any(named) and (not self.protocol or protocol_of(self.protocol) is KAFKA)
+
+    @property
+    def topic_schema(self) -> str:
+        """The address of the schema that serializers register for the values of the topic.
+
+        By the strategy TopicNameStrategy, which is the default of Confluent's serializers.
+        """
+        subject = quote(f"{self.topic}-value", safe="")
+        return f"/confluent/subjects/{subject}/versions/latest" if self.topic else ""
 
     @property
     def is_cloudevent(self) -> bool:
@@ -112,12 +131,15 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
     for name in _SELECTED:
         if not _text(merged.get(name)):
             merged[name] = group.get(name)
+    protocol = _selector(merged.get("protocol"))
+    is_kafka = protocol_of(protocol) is KAFKA
     return MessageDefinition(
         envelope=_selector(merged.get("envelope")),
         envelopemetadata=_envelope_properties(_object(merged.get("envelopemetadata"))),
-        protocol=_selector(merged.get("protocol")),
+        protocol=protocol,
         protocoloptions=_object(merged.get("protocoloptions")),
         dataschema=merged.get("dataschema"),
+        topic=(topic_of(merged) or topic_of(group)) if is_kafka else "",
         **{
             name: _text(merged.get(name))
             for name in ("dataschemaformat", "dataschemaxid", "dataschemauri", "datacontenttype")
@@ -182,6 +204,12 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def topic_of(attributes: Mapping[str, Any]) -> str:
+    """The Kafka topic that the attributes of an endpoint or a message name; "" if none."""
+    is_kafka = protocol_of(_selector(attributes.get("protocol"))) is KAFKA
+    return _text(_object(attributes.get("protocoloptions")).get("topic")) if is_kafka else ""
+
+
 def _envelope_properties(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The attributes of an event, without the object `attributes` that may wrap the attributes."""
     inner = metadata.get("attributes")
@@ -214,17 +242,28 @@ class ReferenceTarget:
 def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
     """The entities that a reference can mean, likeliest first; empty for other registries.
 
+    The paths of other APIs of the registry name no entity.
+
     Args:
         reference: an xid, an xid as a fragment (the form in documents), or the URL of an entity.
         bases: the URLs of the registry's root, without a trailing slash.
     """
+    path, fragment = path_within(reference, bases)
+    steps = [unquote(step) for step in path.split("/")[1:]]
+    if not steps or steps[0] in RESERVED_GROUP_NAMES:
+        return []
+    return list(_targets(steps, fragment))
+
+
+def path_within(reference: str, bases: Iterable[str]) -> tuple[str, str]:
+    """The path and the fragment of a reference into the registry; empty for other registries."""
     # The path of a base may begin with that of another one.
     nearest = max((each for each in bases if reference.startswith(f"{each}/")), key=len, default="")
     path = reference.removeprefix(nearest).removeprefix("#")
     if not path.startswith("/"):
-        return []
+        return "", ""
     path, _, fragment = path.partition("#")
-    return list(_targets([unquote(step) for step in path.split("/")[1:]], fragment))
+    return path, fragment
 
 
 def _targets(steps: list[str], fragment: str) -> Iterator[ReferenceTarget]:

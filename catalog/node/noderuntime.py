@@ -25,7 +25,14 @@ from catalog.audit.audittrail import run_refusal_notes
 from catalog.config.settings import FEED_CONNECTIONS, Settings
 from catalog.config.settingsrecord import record_settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
-from catalog.context import Context, EventDialect, SharedState, read_configuration
+from catalog.context import (
+    Context,
+    EventDialect,
+    SchemaFinder,
+    SharedState,
+    find_no_schema,
+    read_configuration,
+)
 from catalog.http.clientconnections import HEADER_SECONDS, ClientConnections
 from catalog.http.listener import (
     Listening,
@@ -80,6 +87,7 @@ async def run_node(
     *,
     routes: Iterable[Route] = (),
     event_dialects: Sequence[EventDialect] = (),
+    find_schema: SchemaFinder = find_no_schema,
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
     member: ProcessMember | None = None,
@@ -89,6 +97,7 @@ async def run_node(
     Args:
         routes: the routes of the dialects and of replication.
         event_dialects: the dialects of events that subscriptions can ask for.
+        find_schema: finds the schemas that the APIs of dialects name.
         loops: the loops to run as long as the node; if a loop fails, the node stops.
         ready: called with the node's URL once it answers.
         member: the resources of this process, if the node has several processes.
@@ -109,7 +118,9 @@ async def run_node(
         # The supervisor's end of the socket is closed when the supervisor ends, in whatever way.
         loop.add_reader(member.supervisor.fileno(), stop.set)
     async with asyncio.TaskGroup() as tasks:
-        node = tasks.create_task(_run(settings, routes, event_dialects, loops, ready, member))
+        node = tasks.create_task(
+            _run(settings, routes, event_dialects, find_schema, loops, ready, member)
+        )
         waiting = tasks.create_task(stop.wait())
         # A signal cancels the node; the error of a failed node is raised by the task group.
         await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -121,6 +132,7 @@ async def _run(
     settings: Settings,
     routes: Iterable[Route],
     event_dialects: Sequence[EventDialect],
+    find_schema: SchemaFinder,
     loops: Iterable[Loop],
     ready: Callable[[str], None],
     member: ProcessMember | None,
@@ -137,6 +149,7 @@ async def _run(
             settings=settings,
             public_base="",
             event_dialects=event_dialects,
+            find_schema=find_schema,
             tracing=tracing,
         )
         _log.debug("encryption key in use", id=shared.keys.current_id)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import catalog.demo
 from catalog.cli import app
+from tests.integration.confluent import Registry, record
 from tests.integration.conftest import Node, assert_problem, shared_node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -277,6 +278,91 @@ async def test_what_is_no_message_is_refused(
     answer = await node.send("POST", f"/validate{path}", body=body, Content_Type=contenttype)
     assert_problem(answer)
     assert answer.error == error
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/confluent/subjects/orders%2Fnew-value/versions/1",
+        "/confluent/subjects/orders%2Fnew-value/versions/latest/schema",
+        "/confluent/contexts/.team/subjects/orders/versions/1",
+        "/confluent/subjects/:.team:orders/versions/-1",
+    ],
+)
+@pytest.mark.parametrize("is_absolute", [False, True])
+async def test_a_schema_is_found_by_its_address_in_the_confluent_api(
+    node: Node, address: str, is_absolute: bool
+) -> None:
+    registry = Registry(node)
+    for subject in ("orders/new-value", ":.team:orders"):
+        await registry.register(subject, record("id"))
+    uri = node.url + address if is_absolute else address
+    path = await define(node, "ordered", {"dataschemauri": uri, "dataschemaformat": "Avro"})
+    event = {"protocol": "KAFKA", "payload": {"id": "7"}}
+    answer = await validate(node, path, event, JSON)
+    assert (answer["valid"], answer["unchecked"]) == (True, [])
+    subject = "/orders/" if "team" in address else "/orders-new-value~"
+    assert subject in answer["schema"].replace("/versions", "/")
+    wrong = await validate(node, path, event | {"payload": {"id": 7}}, JSON)
+    assert rules(wrong) == [("/payload", "payload")]
+
+
+async def test_an_address_that_names_no_schema_is_reported(node: Node) -> None:
+    for address, said in {
+        "/confluent/subjects/none/versions/1": "not found",
+        "/confluent/subjects/none/versions/x": "version",
+        "/confluent/contexts/a:b/subjects/none/versions/1": "colon",
+        "/confluent/none": "elsewhere",
+    }.items():
+        path = await define(node, "lost", {"dataschemauri": address})
+        answer = await validate(node, path, EVENT_OF_BASE)
+        [unchecked] = answer["unchecked"]
+        assert said in unchecked["reason"], unchecked
+        assert "schema" not in answer
+
+
+async def test_messages_of_a_topic_are_held_to_the_subject_of_the_topic(
+    node: Node, tmp_path: Path
+) -> None:
+    """Serializers register the schema of a topic's values as `TOPIC-value`."""
+    registry = Registry(node)
+    inline = {"dataschema": PERSON, "dataschemaformat": "JsonSchema/draft-07"}
+    await node.put(
+        "/endpoints/shop",
+        {
+            "usage": ["producer"],
+            "protocol": "KAFKA",
+            "protocoloptions": {"topic": "shop"},
+            "messages": {"sold": {}, "returned": inline},
+            "messagegroups": ["/messagegroups/store"],
+        },
+    )
+    named = {"protocol": "KAFKA", "protocoloptions": {"topic": "shop"}}
+    paths = [
+        "/endpoints/shop/messages/sold",
+        await define(node, "sold", named),
+        await define(node, "sold", {}, group="store"),
+    ]
+    record_of = {"protocol": "KAFKA", "topic": "shop"}
+    right, wrong = (record_of | {"payload": {"id": id}} for id in ("7", 7))
+    for path in paths:
+        answer = await validate(node, path, wrong, JSON)
+        assert (answer["valid"], answer["unchecked"], "schema" in answer) == (True, [], False)
+    await registry.register("shop-value", record("id"))
+    for path in paths:
+        answer = await validate(node, path, right, JSON)
+        assert (answer["valid"], answer["unchecked"]) == (True, [])
+        assert answer["schema"].endswith("/schemas/shop-value/versions/1")
+        assert rules(await validate(node, path, wrong, JSON)) == [("/payload", "payload")]
+        # A record without value tells that its key is gone.
+        assert rules(await validate(node, path, record_of | {"key": "k"}, JSON)) == []
+    own = await validate(node, "/endpoints/shop/messages/returned", right, JSON)
+    assert rules(own) == [("/payload", "payload")]
+    file = tmp_path / "sold.json"
+    file.write_bytes(orjson.dumps(right))
+    arguments = ["validate", str(file), "--message", paths[0], "--url", node.url]
+    shown = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    assert (shown.exit_code, "shop-value" in shown.output) == (0, True), shown.output
 
 
 async def test_a_header_that_is_no_utf_8_is_refused(node: Node) -> None:
