@@ -176,7 +176,7 @@ class Reader:
         group = (await read_entities(self.connection, self.model, [xid.group])).entities
         chain = await self._chain(version, findings)
         definition = combine(chain, group[str(xid.group)].attributes)
-        if definition.lacks_topic:
+        if definition.lacks_schema:
             definition = replace(definition, topic=await self._topic_of(xid.group))
         return definition, version.xid
 

@@ -97,8 +97,8 @@ class MessageDefinition:
     topic: str = ""
 
     @property
-    def lacks_topic(self) -> bool:
-        """Whether only an endpoint that uses the message could tell the schema, by its topic."""
+    def lacks_schema(self) -> bool:
+        """Whether at most the topic of an endpoint that uses the message tells the schema."""
         named = (self.dataschema, self.dataschemaxid, self.dataschemauri, self.topic)
         return not any(named) and (not self.protocol or protocol_of(self.protocol) is KAFKA)
 

@@ -7,6 +7,7 @@ text as well. A text that is no valid schema for the API gets no id.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -106,7 +107,9 @@ async def _write(
             return interaction
         subject = contexts.shown_subject(xid, xid.rid)
         stored = await load_subject(connection, contexts, subject, by_alias=False)
-        ids = await NextIds.read_for(connection, contexts, stored, candidate.guid, context)
+        # The subject may be that of another home group of this authority.
+        own = replace(stored, context=group, versions=())
+        ids = await NextIds.read_for(connection, contexts, own, candidate.guid, context)
         same = await find_same(connection, Scope.of(contexts, stored), candidate, ids.read)
         id = next((one.id for one in same), None)
         if id is None:

@@ -10,11 +10,7 @@ from catalog.context import SchemaUnknown
 from catalog.dialects.confluent.contexts import Contexts
 from catalog.dialects.confluent.errors import ConfluentError
 from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, read_context, read_subject
-from catalog.dialects.confluent.subjectversions import (
-    LATEST,
-    load_subject_anywhere,
-    read_version,
-)
+from catalog.dialects.confluent.subjectversions import LATEST, load_subject, read_version
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
 
@@ -35,7 +31,7 @@ async def find_version(node: NodeContext, connection: Connection, path: str) -> 
         number = read_version(unquote(named["version"]))
         subject = read_subject(unquote(named["subject"]), context)
         contexts = await Contexts.load(connection, node.database.node.authority, node.settings)
-        stored = await load_subject_anywhere(connection, contexts, subject)
+        stored = await load_subject(connection, contexts, subject)
         # A version that was deleted softly keeps its readers.
         return stored.version(number, deleted=number != LATEST).xid
     except ConfluentError as error:
