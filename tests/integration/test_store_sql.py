@@ -186,6 +186,12 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ),
     (
         "schemaids",
+        "find_conflicts_of",
+        (["/schemagroups/g7/schemas/s5/versions/1"], 100),
+        {"entities_pkey", "entities_contexts", "entities_schema_id"},
+    ),
+    (
+        "schemaids",
         "read_registration",
         (
             ["/schemagroups/g7/schemas/s5/versions"],
