@@ -93,10 +93,43 @@ def _own(
         kept: names of assigned members to keep.
     """
     found = {}
+    definitions = _with_siblings(members, definitions)
     for name, value in members.items():
         definition = definitions.get(name, {})
-        is_default = "default" in definition and definition["default"] == value
         is_assigned = definition.get("readonly") or (name in _ASSIGNED and name not in kept)
-        if not (is_default or is_assigned or name in removed):
-            found[name] = value
+        if not (_is_default(value, definition) or is_assigned or name in removed):
+            found[name] = _without_defaults(value, definition)
     return found
+
+
+def _with_siblings(members: Members, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The definitions, with the definitions that values of attributes add."""
+    added: Members = {}
+    for name, definition in definitions.items():
+        if conditions := definition.get("ifvalues"):
+            condition = conditions.get(str(members.get(name)), {})
+            added |= condition.get("siblingattributes") or {}
+    return {**definitions, **added} if added else definitions
+
+
+def _is_default(value: Any, definition: Mapping[str, Any]) -> bool:
+    # 1 and true are equal in Python.
+    default = definition.get("default")
+    return default is not None and default == value and type(default) is type(value)
+
+
+def _without_defaults(value: Any, definition: Mapping[str, Any]) -> Any:
+    """A value without the members of its objects that have the default value."""
+    item = definition.get("item")
+    if isinstance(value, list) and item:
+        return [_without_defaults(each, item) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if item:
+        return {name: _without_defaults(each, item) for name, each in value.items()}
+    inner = definition.get("attributes") or {}
+    return {
+        name: _without_defaults(each, inner.get(name, {}))
+        for name, each in value.items()
+        if not _is_default(each, inner.get(name, {}))
+    }
