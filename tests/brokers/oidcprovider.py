@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-import pytest
 
+from tests.brokers.npmpackage import Package
 from tests.brokers.serverprocess import Program, until_listening
 from tests.e2e.nodes import free_port
 
-VERSION = "9.13.3"
+PACKAGE = Package("oidc-provider", "9.13.3")
 AUDIENCE = "https://catalog.example"
-_FETCH_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,34 +69,4 @@ async def run_providers(directory: Path, count: int) -> AsyncIterator[list[OidcP
 
 async def script_in(directory: Path, script: Path, *arguments: str) -> Program:
     """A program in JavaScript that finds the package, copied into a directory."""
-    node = shutil.which("node")
-    if node is None or shutil.which("npm") is None:
-        pytest.skip("npm is missing: install it with apt-get install npm")
-    (directory / "node_modules").symlink_to(await asyncio.to_thread(_modules))
-    shutil.copy(script, directory)
-    return Program(node, [script.name, *arguments], directory)
-
-
-def _modules() -> Path:
-    """A directory with the package and all that it needs."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
-    kept = cache / f"oidc-provider-{VERSION}"
-    if not kept.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as directory:
-            made = Path(directory, "made")
-            done = subprocess.run(
-                [
-                    *("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"),
-                    *("--prefix", str(made), f"oidc-provider@{VERSION}"),
-                ],
-                capture_output=True,
-                timeout=_FETCH_SECONDS,
-            )
-            if done.returncode:
-                pytest.skip("oidc-provider cannot be fetched from npm's registry")
-            # Another run may have been faster.
-            with contextlib.suppress(OSError):
-                made.rename(kept)
-    # Packages find each other by this name only.
-    return kept / "node_modules"
+    return Program(*await PACKAGE.script_in(directory, script, *arguments))
