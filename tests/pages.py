@@ -22,6 +22,7 @@ FOLLOWED = (
     "docs/dialects.md",
     "docs/messages.md",
     "docs/catalog-as-code.md",
+    "docs/asyncapi.md",
     "docs/joining.md",
     "docs/recovery.md",
     "docs/subscriptions.md",

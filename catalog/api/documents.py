@@ -13,6 +13,8 @@ from aiohttp.helpers import parse_mimetype
 from aiohttp.typedefs import Handler
 
 from catalog.context import CONTEXT
+from catalog.documents.asyncapi.references import AsyncApiError
+from catalog.documents.asyncapi.toentities import to_entities
 from catalog.documents.downgrade import downgrade
 from catalog.documents.migration import (
     DOCUMENT_SCHEMA,
@@ -33,29 +35,30 @@ from catalog.http.body import (
 from catalog.http.stream import WHOLE
 from catalog.load.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import LimitExceeded
-from catalog.model.errors import MissingBody, ParsingData
+from catalog.model.errors import BadRequest, MissingBody, ParsingData
 
 PATHS = frozenset({"/", "/export"})
 """The paths of the registry, which can be represented as a document."""
 
 
 async def read_registry(request: web.Request) -> dict[str, Any]:
-    """Read the body of a write of the registry: JSON, or a document of any edition.
+    """Read the body of a write of the registry: JSON, or a document of any edition, or AsyncAPI.
 
     A document is migrated to the newest edition. The extension attribute `older` of an entity keeps
     the attributes without a form in the newest edition. POST takes only groups, so the attributes
-    of the registry itself are left out.
+    of the registry itself are left out. An AsyncAPI document is refused if a part would be lost.
 
     Raises:
-        MissingBody, ParsingData, and the errors of `read_attributes`.
+        MissingBody, ParsingData, BadRequest, and the errors of `read_attributes`.
     """
-    if request.content_type.lower() not in DOCUMENTS:
+    media_type = request.content_type.lower()
+    if media_type not in (*DOCUMENTS, *ASYNCAPI):
         return await read_attributes(request)
     text = await read_body(request)
     if not text:
         raise MissingBody(request.path)
     settings = request[CONTEXT].settings
-    if request.content_type.lower() == DOCUMENT_YAML:
+    if media_type.endswith("+yaml"):
         parse = parse_yaml
         _check_yaml_bytes(text, settings.max_body_bytes // 8)
     else:
@@ -67,11 +70,26 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
         raise ParsingData(error_detail=str(error)) from error
     if not isinstance(source, dict):
         raise ParsingData(request.path, error_detail="an object is needed")
+    if media_type in ASYNCAPI:
+        return await aside(0, _translated, request, source)
     migrated = await aside(0, migrate, source, keep_unknown=True)
     groups = request[CONTEXT].model.groups
     if request.method == hdrs.METH_POST:
         return {name: value for name, value in migrated.document.items() if name in groups}
     return root_of(migrated.document)
+
+
+def _translated(request: web.Request, source: dict[str, Any]) -> dict[str, Any]:
+    if request.method != hdrs.METH_POST:
+        raise BadRequest(request.path, error_detail="AsyncAPI documents are posted, not put")
+    try:
+        translated = to_entities(source)
+    except AsyncApiError as error:
+        raise BadRequest(request.path, error_detail=error.message, detail=error.hint) from error
+    if translated.losses:
+        lost = "; ".join(f"{loss.pointer}: {loss.reason}" for loss in translated.losses[:_SHOWN])
+        raise BadRequest(request.path, error_detail=f"a part would be lost: {lost}")
+    return translated.groups
 
 
 async def as_document(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -114,6 +132,10 @@ def _represented(body: bytes, wanted: Representation) -> bytes:
 DOCUMENT_JSON = "application/cloudevents-registry+json"
 DOCUMENT_YAML = "application/cloudevents-registry+yaml"
 DOCUMENTS = (DOCUMENT_JSON, DOCUMENT_YAML)
+ASYNCAPI = ("application/vnd.aai.asyncapi+json", "application/vnd.aai.asyncapi+yaml")
+"""The media types of AsyncAPI documents; the document itself states its version."""
+
+_SHOWN = 10
 _MOST_RANGES = 50
 
 

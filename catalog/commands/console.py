@@ -46,7 +46,8 @@ Documents = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH",
-        help="xRegistry documents: files, directories, glob patterns, or - for standard input.",
+        help="xRegistry or AsyncAPI documents: files, directories, glob patterns, or - for the "
+        "standard input.",
     ),
 ]
 Migrate = Annotated[

@@ -1,4 +1,4 @@
-"""Reads xRegistry documents with their edition and losses, and writes them in every edition."""
+"""Reads documents with their edition and losses, and writes them in every edition."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import orjson
 
 from catalog.commands.documentpaths import FORMATS_BY_SUFFIX, document_paths
 from catalog.documents import migration
+from catalog.documents.asyncapi.fromentities import Exported
+from catalog.documents.asyncapi.references import AsyncApiError
+from catalog.documents.asyncapi.toentities import edition_of, to_entities
 from catalog.documents.downgrade import downgrade
 from catalog.documents.losses import Loss, find_losses
-from catalog.documents.migration import DOCUMENT_SCHEMA, Migrated
+from catalog.documents.migration import DOCUMENT_SCHEMA, Migrated, StatedEdition
 from catalog.documents.rewriter import Rewrite
 from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 
 FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
+ASYNCAPI_FORMATS = ("asyncapi.yaml", "asyncapi.json")
 # Members of a Registry besides the groups (core/spec.md, "Registry Entity"): descriptions, and
 # members that the catalog assigns. Members with an object as value look like groups.
 _DESCRIPTION = frozenset({"description", "documentation", "icon", "labels", "name"})
@@ -27,7 +31,7 @@ _ASSIGNED = frozenset(
     | {"registryid", "self", "shortself", "specversion", "xid"}
 )
 # Other kinds of documents, by the member with the version of the kind.
-_OTHER_KINDS = {"asyncapi": "AsyncAPI", "openapi": "OpenAPI", "swagger": "OpenAPI"}
+_OTHER_KINDS = {"openapi": "OpenAPI", "swagger": "OpenAPI"}
 _AVRO_TYPES = ("enum", "fixed", "record")
 
 
@@ -42,7 +46,9 @@ class DocumentFile:
         migrated: the edition of the document, and the rewrites to the newest edition.
         is_strict: the groups are unchanged from the file, without the rewrites.
         keeps_unknown: attributes that a node refuses become extensions.
-        losses: members that a node would overlook or misread; with losses, nothing is written.
+        is_asyncapi: the groups are translated from an AsyncAPI document.
+        losses: members that a node would overlook or misread, or that a translation cannot
+            express; with losses, nothing is written.
     """
 
     path: Path
@@ -51,6 +57,7 @@ class DocumentFile:
     migrated: Migrated
     is_strict: bool
     keeps_unknown: bool = False
+    is_asyncapi: bool = False
     losses: tuple[Loss, ...] = ()
 
     @property
@@ -85,7 +92,7 @@ def read_documents(
 
 
 def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = False) -> DocumentFile:
-    """Read a JSON or YAML file of any edition.
+    """Read a JSON or YAML file: an xRegistry document of any edition, or an AsyncAPI document.
 
     Args:
         path: the file; a name in `.yaml` or `.yml` means YAML.
@@ -97,6 +104,8 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
             of another kind.
     """
     source = read_object_file(path)
+    if edition_of(source):
+        return _translated(path, source, keep_unknown=keep_unknown)
     _refuse_other_kind(path, source)
     migrated = migration.migrate(source, keep_unknown=keep_unknown)
     document = migrated.document if migrate else source
@@ -114,6 +123,24 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
         is_strict=not migrate,
         keeps_unknown=keep_unknown,
         losses=find_losses(groups),
+    )
+
+
+def _translated(path: Path, source: Mapping[str, Any], *, keep_unknown: bool) -> DocumentFile:
+    try:
+        translated = to_entities(source)
+    except AsyncApiError as error:
+        raise SourceFileError(f"{path}: {error.message}", error.hint) from error
+    edition = StatedEdition(edition=f"AsyncAPI {edition_of(source)}", reason="it says so")
+    return DocumentFile(
+        path=path,
+        groups=translated.groups,
+        not_sent=(),
+        migrated=Migrated(document=translated.groups, found=edition, rewrites=(), left_out=()),
+        is_strict=True,
+        keeps_unknown=keep_unknown,
+        is_asyncapi=True,
+        losses=translated.losses,
     )
 
 
@@ -176,6 +203,15 @@ def write_document(document: Mapping[str, Any], format: str, edition: str) -> by
     written = downgrade(document, edition)
     if format.startswith("cereg"):
         written = {"$schema": DOCUMENT_SCHEMA, **written}
+    return _as_text(written, format)
+
+
+def write_asyncapi(exported: Exported, format: str) -> bytes:
+    """Return an AsyncAPI document as the text of a file, in one of `ASYNCAPI_FORMATS`."""
+    return _as_text(exported.document, format)
+
+
+def _as_text(document: Mapping[str, Any], format: str) -> bytes:
     if format.endswith("yaml"):
-        return to_yaml(written)
-    return orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n"
+        return to_yaml(document)
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"

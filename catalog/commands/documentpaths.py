@@ -21,6 +21,9 @@ FORMATS_BY_SUFFIX = {
     ".cereg.json": "cereg",
     ".cereg.yaml": "cereg.yaml",
     ".cereg.yml": "cereg.yaml",
+    "asyncapi.json": "asyncapi.json",
+    "asyncapi.yaml": "asyncapi.yaml",
+    "asyncapi.yml": "asyncapi.yaml",
 }
 SUFFIXES = tuple(FORMATS_BY_SUFFIX)
 _MOST_FILES = 10_000

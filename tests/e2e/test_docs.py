@@ -231,6 +231,7 @@ def _commit(directory: Path) -> None:
     DIALECTS,
     MESSAGES,
     AS_CODE,
+    ASYNCAPI,
     JOINING,
     RECOVERY,
     SUBSCRIPTIONS,
@@ -264,7 +265,9 @@ def test_a_team_can_work_as_the_example_says(copy: Path) -> None:
         reader.follow(EXAMPLE)
 
 
-@pytest.mark.parametrize("page", [DIALECTS, MESSAGES, AS_CODE], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [DIALECTS, MESSAGES, AS_CODE, ASYNCAPI], ids=lambda page: page.stem
+)
 def test_a_publisher_can_do_all_that_a_page_says(copy: Path, page: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.leave_running(Command(line=0, text="concord serve"), LASTING["concord serve"])

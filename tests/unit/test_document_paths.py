@@ -86,7 +86,6 @@ def test_a_file_is_read_in_the_codings_that_editors_write(
 @pytest.mark.parametrize(
     ("text", "format"),
     [
-        ('{"asyncapi": "3.0.0", "channels": {"c": {}}}', "AsyncAPI/3.0.0"),
         ('{"openapi": "3.1.0", "paths": {"/": {}}}', "OpenAPI/3.1.0"),
         ('{"swagger": "2.0", "paths": {"/": {}}}', "OpenAPI/2.0"),
         ('{"$schema": "http://json-schema.org/draft-07/schema#", "$defs": {}}', "JsonSchema"),

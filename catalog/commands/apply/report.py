@@ -224,7 +224,10 @@ def refuse_losses(documents: Iterable[DocumentFile]) -> None:
         )
     if lossy:
         names = ", ".join(str(document.path) for document in lossy)
-        fail(f"A part of {names} would be lost.", "Use --migrate, which moves it to its place.")
+        is_asyncapi = any(document.is_asyncapi for document in lossy)
+        hint = "Correct it, or import the rest: concord import --keep-going."
+        hint = hint if is_asyncapi else "Use --migrate, which moves it to its place."
+        fail(f"A part of {names} would be lost.", hint)
 
 
 def _show_first(lines: Iterable[str]) -> None:

@@ -56,10 +56,11 @@ def import_(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Import xRegistry documents of any edition, JSON or YAML, into a node.
+    """Import xRegistry and AsyncAPI documents of any edition, JSON or YAML, into a node.
 
     Files in directories have names in .xreg.json, .xreg.yaml, .xreg.yml, .cereg, .cereg.json,
-    .cereg.yaml or .cereg.yml, and every file has up to 64 MiB. A document is imported as a whole
+    .cereg.yaml, .cereg.yml, asyncapi.json, asyncapi.yaml or asyncapi.yml, and every file has up to
+    64 MiB. A document is imported as a whole
     or not at all, with a report of every broken rule. A document that is too large for a request
     of the node is checked as a whole, and sent in several requests. The groups of a document are
     sent, but not the name and description of the document, as the catalog has its own. An entity
@@ -75,7 +76,13 @@ def import_(
 
     Example: concord import definitions/ 'more/**/*.cereg' --quiet
 
+    An AsyncAPI document of 2.0 to 3.1 becomes a schema group, a message group for each channel, and
+    an endpoint for each server and each operation. A reference to another file is a loss: with
+    --keep-going the catalog keeps the reference itself.
+
     Example: concord import --migrate --keep-unknown crm.cereg
+
+    Example: concord import api.asyncapi.yaml
 
     Exit codes: 0 all imported; 1 a document breaks a rule, or a part would be lost; 2 the command
     could not do its work. After a lost connection, the command lists the imported documents, the

@@ -339,9 +339,10 @@ async def import_document(
 ) -> ImportResult:
     """Send a document's groups in one request, or in several requests if the groups are too large.
 
-    A document with losses is only checked. If a document needs several requests, every request is
-    checked before the first is sent. An entity without changes is not written; an entity that is a
-    replica in the document and in the node is left alone.
+    A document with losses is only checked, except an AsyncAPI document with `keep_going`. If a
+    document needs several requests, every request is checked before the first is sent. An entity
+    without changes is not written; an entity that is a replica in the document and in the node is
+    left alone.
 
     Args:
         keep_going: leave out refused entities and send the rest, until the node refuses nothing,
@@ -356,20 +357,21 @@ async def import_document(
     model, capacity = model or await client.model(), capacity or await Capacity.of(client)
     groups = DocumentGroups(document.groups, model)
     result = ImportResult(document=document)
+    is_refused = bool(document.losses) and not (document.is_asyncapi and keep_going)
     while result.state is ImportState.UNSENT:
         bodies = [groups.members]
         if capacity.size(groups.members) > capacity.bytes:
             bodies = portions(groups.members, model, capacity)
         answers, found = list[JsonObject](), list[Violation]()
-        if document.losses or len(bodies) > 1:
+        if is_refused or len(bodies) > 1:
             answers, found = await _send(client, bodies, overwrite=overwrite, dry_run=True)
-        if not (document.losses or found):
+        if not (is_refused or found):
             answers, found = await _send(client, bodies, overwrite=overwrite, dry_run=False)
             result.written += sum(each["created"] + each["updated"] for each in answers)
         if not found:
             result.notes = tuple(note for each in answers for note in each.get("notes", ()))
-            result.state = ImportState.REFUSED if document.losses else ImportState.IMPORTED
-        elif not _reduce(result, groups, found, keep_going=keep_going and not document.losses):
+            result.state = ImportState.REFUSED if is_refused else ImportState.IMPORTED
+        elif not _reduce(result, groups, found, keep_going=keep_going and not is_refused):
             result.state = ImportState.REFUSED
     if result.is_imported:
         result.counts = groups.counts()

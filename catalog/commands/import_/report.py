@@ -96,7 +96,10 @@ class ImportReport:
             err.print("Rewrite older or misplaced attributes with --migrate.")
         elif any("name" in v.args and not r.document.keeps_unknown for r, v in violations):
             err.print("Keep attributes that the model refuses as an extension: --keep-unknown.")
-        if any(r.subjects and not (r.is_imported or r.document.losses) for r in failed):
+        translated = [result for result in failed if result.document.is_asyncapi]
+        if any(r.subjects and not (r.is_imported or r.document.losses) for r in failed) or any(
+            result.document.losses for result in translated
+        ):
             err.print("Correct the document, or import the rest of it with --keep-going.")
         if any(violation.name == "mismatched_epoch" for _, violation in violations):
             err.print("Replace entities that have another epoch with --overwrite.")

@@ -1,0 +1,73 @@
+"""Reads parts of a catalog, with all that the parts refer to, as an AsyncAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from catalog.client import Client, JsonObject, Refused
+from catalog.documents.asyncapi.fromentities import Exported, from_entities
+from catalog.documents.asyncapi.schemadocuments import entities_named_in
+from catalog.documents.asyncapi.toentities import KEPT
+from catalog.documents.clean import clean
+
+# A message refers to base messages and schemas, which refer to further schemas.
+_MOST_ROUNDS = 32
+
+
+async def export_asyncapi(
+    client: Client, paths: Iterable[str], *, own: bool, edition: str
+) -> Exported:
+    """Export parts of a catalog as an AsyncAPI document.
+
+    Args:
+        paths: the paths of the parts, as in `Client.export`; the whole catalog without any.
+        own: leave out groups that other nodes are the authority of.
+        edition: the edition of AsyncAPI.
+    """
+    wanted = [f"/{path.strip('/')}" for path in paths if path.strip("/")]
+    title = wanted[0].rpartition("/")[2] if wanted else ""
+    document = await client.export(*wanted, own=own)
+    absent = set[str]()
+    for _ in range(_MOST_ROUNDS if wanted else 0):
+        missing = {*entities_named_in(document), *await _parts(client, document, wanted)}
+        missing = {path for path in missing - absent if not _is_in(document, path)}
+        if not missing:
+            break
+        for path in sorted(missing):
+            if await _is_absent(client, path):
+                absent.add(path)
+        wanted += sorted(missing - absent)
+        document = await client.export(*wanted)
+    groups = clean(document, await client.model())
+    title = str(document.get("name") or title or "Catalog")
+    return from_entities(groups, title=title, edition=edition)
+
+
+async def _parts(client: Client, document: JsonObject, wanted: Iterable[str]) -> list[str]:
+    """The groups of the AsyncAPI documents whose schema groups are named by the paths."""
+    found = []
+    for id, group in (document.get("schemagroups") or {}).items():
+        kept = group.get(KEPT)
+        if f"/schemagroups/{id}" in wanted and isinstance(kept, dict) and "info" in kept:
+            for plural in ("endpoints", "messagegroups"):
+                groups = client.items(f"/{plural}", filters=[f"{KEPT}.application={id}"])
+                found += [f"/{plural}/{each}" async for each, _ in groups]
+    return found
+
+
+def _is_in(document: Mapping[str, Any], path: str) -> bool:
+    found: Any = document
+    for name in path.split("/")[1:]:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found is not None
+
+
+async def _is_absent(client: Client, path: str) -> bool:
+    try:
+        await client.get(f"{path}/meta" if path.count("/") == 4 else path)
+    except Refused as error:
+        if error.problem.status != 404:
+            raise
+        return True
+    return False
