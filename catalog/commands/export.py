@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, on_node, out, print_json
-from catalog.documents.asyncapi import fromentities
 from catalog.documents.migration import EDITIONS, NEWEST_EDITION
 
 if TYPE_CHECKING:
@@ -100,6 +99,7 @@ def export(
         write_asyncapi,
         write_document,
     )
+    from catalog.documents.asyncapi import fromentities
     from catalog.documents.clean import clean
 
     written = format or format_of(output)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
+from catalog.documents.asyncapi.toentities import KEPT
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES
 from catalog.formats.checker import CheckedDocument, comparison
 from catalog.formats.json_assertions import equal
@@ -158,7 +159,7 @@ def _value(document: bytes) -> object:
 
 
 # Extensions in which migrations, older editions and dialects keep values without a native form.
-_CONCORDS = frozenset({OLDER, RC4_ATTRIBUTES, "discovery", "messagecatalog", "registry04"})
+_CONCORDS = frozenset({OLDER, RC4_ATTRIBUTES, KEPT, "discovery", "messagecatalog", "registry04"})
 # The least similarity of an unknown name to the known name that a finding suggests.
 _LIKENESS = 0.75
 

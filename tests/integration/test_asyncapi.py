@@ -17,7 +17,7 @@ from catalog.commands.import_.importing import import_document
 from catalog.documents.asyncapi.fromentities import EDITIONS, from_entities
 from catalog.documents.serialization import parse_json, parse_yaml
 from tests.brokers.asyncapiparser import parse_errors
-from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.conftest import Node, assert_problem, shared_node
 from tests.pages import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,10 +29,7 @@ JSON = "application/vnd.aai.asyncapi+json;version=3.0.0"
 YAML = "application/vnd.aai.asyncapi+yaml;version=3.0.0"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(shared_database_url) as running:
-        yield running
+node = shared_node()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import orjson
 
 from catalog.documents.asyncapi.references import (
     Identifiers,
@@ -28,6 +31,7 @@ _ACTIONS = {"publish": "receive", "subscribe": "send"}
 _OPERATIONS = {action: name for name, action in _ACTIONS.items()}
 _URL = re.compile(r"(?:[A-Za-z{][A-Za-z0-9+.{}-]*://)?([^/]*)(/.*)?")
 _PARAMETER = ("default", "description", "enum", "examples")
+_SCOPES = ("scopes", "availableScopes")
 _MERGED = ("messageTraits", "operationTraits")
 _UNKNOWN = "AsyncAPI 2.6 has no such member"
 
@@ -43,6 +47,8 @@ class _Upgrade:
         self.channels: Members = {}
         self.operations: Members = {}
         self._channel_ids, self._operation_ids = Identifiers(), Identifiers()
+        self._message_keys: dict[tuple[str, bytes], str] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def run(self) -> Members:
         found = self.source.document
@@ -103,7 +109,7 @@ class _Upgrade:
         if not scopes:
             return reference
         found, _ = self.source.follow(reference, f"/components/securitySchemes/{name}")
-        scheme = _with_available_scopes(found) if isinstance(found, dict) else reference
+        scheme = _with_scopes(found, *_SCOPES) if isinstance(found, dict) else reference
         return {**scheme, "scopes": scopes}
 
     def _add_channel(self, address: str, item: Members) -> None:
@@ -153,12 +159,16 @@ class _Upgrade:
         name = str(merged.get("messageId") or last or merged.get("name") or "message")
         is_component = target.startswith("#/components/messages/") and target.count("/") == 3
         definition = entry if is_component or found is None else self._message(merged)
-        key, count = name, 1
-        while key in messages and messages[key] != definition:
-            count += 1
-            key = f"{name}-{count}"
-        messages[key] = definition
-        return key
+        channel = pointer.split("/")[2]
+        written = channel, orjson.dumps([name, definition])
+        if written not in self._message_keys:
+            key = name
+            while key in messages:
+                self._counts[channel, name] += 1
+                key = f"{name}-{self._counts[channel, name] + 1}"
+            messages[key] = definition
+            self._message_keys[written] = key
+        return self._message_keys[written]
 
     def _message(self, found: Members) -> Members:
         message = {
@@ -194,7 +204,7 @@ class _Upgrade:
         rewrites: Mapping[str, Callable[[Members, str], Members]] = {
             "messages": lambda each, at: self._message(self._merged(each, at)),
             "parameters": self._parameter,
-            "securitySchemes": lambda each, _: _with_available_scopes(each),
+            "securitySchemes": lambda each, _: _with_scopes(each, *_SCOPES),
             "servers": lambda each, _: self._server(each),
         }
         for kind, rewrite in rewrites.items():
@@ -234,13 +244,13 @@ def _alternatives(message: Any, pointer: str) -> Iterator[tuple[Members, str]]:
         yield message, pointer
 
 
-def _with_available_scopes(scheme: Members) -> Members:
-    """An OAuth 2 scheme whose flows name their scopes as in 3.0."""
+def _with_scopes(scheme: Members, old: str, new: str) -> Members:
+    """An OAuth 2 scheme whose flows have their scopes under the name of another edition."""
     flows = scheme.get("flows")
     if not isinstance(flows, dict):
         return scheme
     renamed = {
-        kind: {("availableScopes" if n == "scopes" else n): v for n, v in flow.items()}
+        kind: {(new if name == old else name): value for name, value in flow.items()}
         for kind, flow in objects(flows)
     }
     return {**scheme, "flows": renamed}
@@ -290,7 +300,9 @@ class _Downgrade:
                 self._lose(f"#/components/{kind}", self.components.pop(kind))
         components = {**self.components, "messages": self.messages}
         if self.schemes:
-            components["securitySchemes"] = {k: _scheme(s) for k, s in objects(self.schemes)}
+            components["securitySchemes"] = {
+                key: _with_scopes(each, *reversed(_SCOPES)) for key, each in objects(self.schemes)
+            }
         components["schemas"] = self._schemas()
         written: Members = {
             **kept,
@@ -447,14 +459,3 @@ def _parameter(found: Members) -> Members:
     schema = dict(found.get("x-schema") or {"type": "string"})
     schema |= {name: found[name] for name in ("default", "enum", "examples") if name in found}
     return {**rest, "schema": schema}
-
-
-def _scheme(scheme: Members) -> Members:
-    flows = scheme.get("flows")
-    if not isinstance(flows, dict):
-        return scheme
-    renamed = {
-        kind: {("scopes" if n == "availableScopes" else n): v for n, v in flow.items()}
-        for kind, flow in objects(flows)
-    }
-    return {**scheme, "flows": renamed}
