@@ -40,6 +40,7 @@ from catalog.documents.rewriter import escaped, unescaped
 
 EDITIONS = ("3.0", "2.6")
 _VERSIONS = "AsyncAPI has no versions; only the default version is written"
+_ELSEWHERE = "its target is in another document, which readers need beside this one"
 _ABSENT = "the catalog, or the exported part, does not have its target"
 _GROUP = "AsyncAPI has no groups of schemas; the schemas are written, the attributes are not"
 _REMOTE = ("schemaurl", "schemabase64")
@@ -190,13 +191,11 @@ class _Translation:
     def _target(self, reference: str, at: str) -> str:
         """The pointer in place of a reference to an entity; other references stay."""
         xid, fragment = entity_reference(reference)
-        if not xid:
-            return reference
         pointer = self.pointers.get(xid, "")
-        if not pointer:
-            self._lose(at, _ABSENT, reference)
-            return reference
-        return f"{pointer}{fragment}"
+        if pointer:
+            return f"{pointer}{fragment}"
+        self._lose(at, _ABSENT if xid else _ELSEWHERE, reference)
+        return reference
 
     def _shown(self, entity: Members, at: str, what: str = "object") -> Members:
         """The kept object of an entity, with references into the document."""
