@@ -15,6 +15,7 @@ from catalog.documents.asyncapi.protocols import (
     address_option,
     addresses_of,
     channel_options,
+    common_addresses,
     message_correspondences,
     operation_correspondences,
     server_attributes,
@@ -424,12 +425,7 @@ class _Translation:
 
     def _set_servers(self, channel: Members, options: Members, protocol: str) -> None:
         """Give a channel the servers for the addresses of an endpoint."""
-        known = [
-            address
-            for server in self._servers_of(channel)
-            if server.get("protocol") == protocol
-            for address in addresses_of(server.get(OPTIONS) or {})
-        ]
+        known = common_addresses(self._servers_of(channel), protocol)
         addresses = addresses_of(options)
         options.pop("endpoints", None)
         if known and not addresses:

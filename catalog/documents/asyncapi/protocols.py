@@ -124,10 +124,16 @@ def _protocol_members(protocol: str, scheme: str) -> Members:
     return {"protocol": scheme or protocol.lower() or "unknown"}
 
 
-def addresses_of(options: Mapping[str, Any]) -> list[Members]:
+def addresses_of(options: Any) -> list[Members]:
     """The addresses in the protocol options of an endpoint."""
-    found = options.get("endpoints")
+    found = options.get("endpoints") if isinstance(options, dict) else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def common_addresses(servers: Iterable[Members], protocol: str) -> list[Members]:
+    """The addresses of those endpoints of servers that have a protocol."""
+    fitting = (server for server in servers if server.get("protocol") == protocol)
+    return [address for server in fitting for address in addresses_of(server.get(OPTIONS))]
 
 
 def address_option(protocol: str, action: str) -> str:

@@ -18,8 +18,8 @@ from catalog.documents.asyncapi.edition2 import upgrade
 from catalog.documents.asyncapi.protocols import (
     ACTIONS,
     OPTIONS,
-    addresses_of,
     channel_options,
+    common_addresses,
     message_correspondences,
     operation_correspondences,
     server_attributes,
@@ -298,12 +298,7 @@ class _Translation:
         self.endpoints[id] = _with_extension({**entity, **attributes}, kept)
 
     def _operation_options(self, channel: Members, protocol: str, action: str) -> Members:
-        addresses = [
-            address
-            for server in self._servers_of(channel)
-            if server.get("protocol") == protocol
-            for address in addresses_of(server.get(OPTIONS) or {})
-        ]
+        addresses = common_addresses(self._servers_of(channel), protocol)
         expanded = self.source.expand(channel.get("bindings"), "#/channels")
         options = channel_options({**channel, "bindings": expanded}, protocol, action)
         if addresses:
