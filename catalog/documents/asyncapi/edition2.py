@@ -32,6 +32,7 @@ _OPERATIONS = {action: name for name, action in _ACTIONS.items()}
 _URL = re.compile(r"(?:[A-Za-z{][A-Za-z0-9+.{}-]*://)?([^/]*)(/.*)?")
 _PARAMETER = ("default", "description", "enum", "examples")
 _SCOPES = ("scopes", "availableScopes")
+_AMQP_OF_CHANNELS = ["exchange", "is", "queue", "replyTo", "routingKey"]
 _MERGED = ("messageTraits", "operationTraits")
 _UNKNOWN = "AsyncAPI 2.6 has no such member"
 
@@ -132,6 +133,7 @@ class _Upgrade:
         for kind in sorted(_ACTIONS.keys() & found.keys()):
             if isinstance(found[kind], dict):
                 self._add_operation(key, kind, found[kind], messages, f"{pointer}/{kind}")
+        channel = _with_strict_bindings(channel)
         self.channels[key] = {**channel, "messages": messages} if messages else channel
 
     def _add_operation(
@@ -144,7 +146,7 @@ class _Upgrade:
             name = self._add_message(each, messages, at)
             named.append({"$ref": f"#/channels/{escaped(channel)}/messages/{escaped(name)}"})
         self.operations[key] = {
-            **_with_schemas(self._with_security(operation)),
+            **_with_strict_bindings(self._with_security(operation)),
             "action": _ACTIONS[kind],
             "channel": {"$ref": f"#/channels/{escaped(channel)}"},
             **({"messages": named} if named else {}),
@@ -220,18 +222,29 @@ class _Upgrade:
         return {kind: each for kind, each in components.items() if each}
 
 
-def _with_schemas(operation: Members) -> Members:
-    """An operation whose binding for Kafka has schemas of ids; early bindings had texts."""
-    bindings = operation.get("bindings")
-    kafka = bindings.get("kafka") if isinstance(bindings, dict) else None
-    if not isinstance(bindings, dict) or not isinstance(kafka, dict):
-        return operation
-    made = {
-        name: {"type": "string", "enum": [value]}
-        for name, value in kafka.items()
-        if name in ("clientId", "groupId") and isinstance(value, str)
-    }
-    return {**operation, "bindings": {**bindings, "kafka": {**kafka, **made}}}
+def _with_strict_bindings(members: Members) -> Members:
+    """A channel or operation whose bindings have the form of 3.0, which checks them.
+
+    Ids of Kafka are schemas, and members of AMQP bindings that 3.0 refuses become extensions.
+    """
+    bindings = members.get("bindings")
+    if not isinstance(bindings, dict):
+        return members
+    made = dict(bindings)
+    if isinstance(kafka := bindings.get("kafka"), dict):
+        made["kafka"] = {
+            name: {"type": "string", "enum": [value]}
+            if name in ("clientId", "groupId") and isinstance(value, str)
+            else value
+            for name, value in kafka.items()
+        }
+    if isinstance(amqp := bindings.get("amqp"), dict):
+        of_channel = {"queue": ["exchange"], "routingKey": ["queue"]}.get(str(amqp.get("is")), [])
+        refused = of_channel if "address" in members else _AMQP_OF_CHANNELS
+        made["amqp"] = {
+            f"x-{name}" if name in refused else name: value for name, value in amqp.items()
+        }
+    return {**members, "bindings": made}
 
 
 def _alternatives(message: Any, pointer: str) -> Iterator[tuple[Members, str]]:
