@@ -17,6 +17,7 @@ from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.requesttarget import answer_options, methods_of_route
+from catalog.api.search import routes as search
 from catalog.api.validate import post_message
 from catalog.audit.auditlog import routes as audit
 from catalog.audit.audittrail import note_last_refused
@@ -75,6 +76,7 @@ native_routes: Sequence[Route] = (
     *tokens,
     *rules,
     *audit,
+    *search,
 )
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"

@@ -13,7 +13,7 @@ from catalog.client.exports import ExportCalls
 from catalog.client.operationcalls import OperationCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
-from catalog.operations import access, audit, handovers, recovery
+from catalog.operations import access, audit, handovers, recovery, search
 from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
 from catalog.operations.audit import AuditEntry, AuditQuery
 from catalog.operations.handovers import (
@@ -32,6 +32,7 @@ from catalog.operations.recovery import (
     RecoveryFindingAnswer,
     RecoveryQuery,
 )
+from catalog.operations.search import SearchAnswer, SearchQuery
 
 
 class RecoveryCalls(OperationCalls):
@@ -163,6 +164,10 @@ class Client(
 
     The client repeats requests that are safe to repeat; see `request`.
     """
+
+    async def search(self, wanted: SearchQuery) -> SearchAnswer:
+        """Search groups and resources by words; the answer is one page of the hits."""
+        return await self.call(search.SEARCH, query=wanted)
 
     async def model(self) -> JsonObject:
         """The full model, with the attributes that the standard adds."""

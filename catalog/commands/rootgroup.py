@@ -18,7 +18,7 @@ _PANELS = {
         *("discover", "import", "apply", "diff", "delete", "lint", "validate"),
         *("model", "subscription"),
     ),
-    "Find": ("get", "list", "export"),
+    "Find": ("search", "get", "list", "export"),
     "Federate": (
         *(
             "link",

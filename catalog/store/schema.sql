@@ -678,6 +678,7 @@ CREATE TABLE node (
     signsafter text COLLATE "C",
     access_revision bigint DEFAULT 0 NOT NULL,
     backedupat timestamp with time zone,
+    unindexedafter text DEFAULT ''::text COLLATE "C",
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
 );
@@ -796,6 +797,16 @@ CREATE TABLE schemaids (
 CREATE VIEW search_names AS
  SELECT jsonb_build_object('own', lower(authority)) AS names
    FROM node;
+
+CREATE TABLE search_words (
+    xid text NOT NULL COLLATE "C",
+    is_listed boolean NOT NULL,
+    type text NOT NULL COLLATE "C",
+    authority text NOT NULL COLLATE "C",
+    format text COLLATE "C",
+    words tsvector NOT NULL,
+    fields tsvector NOT NULL
+);
 
 CREATE TABLE service_ids (
     authority text NOT NULL COLLATE "C",
@@ -1240,6 +1251,21 @@ CREATE VIEW visible.resources_shown AS
    FROM (visible.entities r
      LEFT JOIN visible.entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
 
+CREATE VIEW visible.search_words AS
+ SELECT xid,
+    is_listed,
+    type,
+    authority,
+    format,
+    words,
+    fields
+   FROM search_words e
+  WHERE ((EXISTS ( SELECT
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])));
+
 CREATE VIEW visible.shown AS
  SELECT listed.listing,
     listed.listing_id,
@@ -1411,6 +1437,9 @@ ALTER TABLE ONLY recovery_sources
 ALTER TABLE ONLY schemaids
     ADD CONSTRAINT schemaids_pkey PRIMARY KEY (xid);
 
+ALTER TABLE ONLY search_words
+    ADD CONSTRAINT search_words_pkey PRIMARY KEY (xid);
+
 ALTER TABLE ONLY service_ids
     ADD CONSTRAINT service_ids_pkey PRIMARY KEY (authority, origin);
 
@@ -1504,6 +1533,8 @@ CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((defi
 
 CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
 
+CREATE INDEX search_words_listed ON search_words USING gin (((words || fields))) WHERE is_listed;
+
 CREATE INDEX service_ids_id ON service_ids USING btree (id);
 
 CREATE INDEX service_requests_at ON service_requests USING btree (at);
@@ -1561,6 +1592,9 @@ ALTER TABLE ONLY link_losses
 
 ALTER TABLE ONLY recovery_copies
     ADD CONSTRAINT recovery_copies_source_fkey FOREIGN KEY (source) REFERENCES recovery_sources(number) ON DELETE CASCADE;
+
+ALTER TABLE ONLY search_words
+    ADD CONSTRAINT search_words_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;
 
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;

@@ -23,6 +23,7 @@ from catalog.store.changes import Position, read_newest
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
+from catalog.store.searchwords import word_rows
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ class Rows:
     entities: str
     changes: str
     audit: str
+    words: str
+    unindexed: Sequence[str]
     relisted: list[list[str]]
     documents: Mapping[str, bytes]
     dropped_documents: Sequence[str]
@@ -116,6 +119,8 @@ def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
         entities=_entity_rows(entities, signer),
         changes=_change_rows(writes),
         audit=_audit_rows(writes),
+        words=word_rows(entities),
+        unindexed=[e.xid for e in entities if e.kind == "resource" and "xref" not in e.attributes],
         relisted=_default_columns(_relisted(entities, writes)),
         documents={e.xid: e.document for e in entities if e.document is not None},
         dropped_documents=[xid for write in writes for xid in write.dropped_documents],
@@ -136,7 +141,9 @@ async def write_rows(connection: Connection, rows: Rows) -> Position:
         await connection.execute(_queries.begin_lives, *rows.revived)
     if rows.signed:
         await _sign(connection, rows.signed)
-    last = await connection.fetchrow(_queries.write, rows.entities, rows.changes, rows.audit)
+    last = await connection.fetchrow(
+        _queries.write, rows.entities, rows.changes, rows.audit, rows.words, rows.unindexed
+    )
     if rows.relisted[0]:
         await connection.execute(_queries.relist, *rows.relisted)
     if rows.documents:

@@ -17,6 +17,7 @@ from catalog.model.entity import Entity
 from catalog.store import entities as store
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
+from catalog.store.searchwords import index_again
 from catalog.store.writes import Write, write
 from replication.applying.eviction import announce, write_local_changes
 from replication.deciding.addresses import ENDPOINTS, AddressRules, rules_of
@@ -179,6 +180,7 @@ async def _rename(context: Context, held: HeldName, target: str) -> bool:
             deleted=[end_of(each, now, each.epoch) for each in moved],
         )
         await stored_copies.rename(connection, held.xid, target)
+        await index_again(connection, decision.written)
         referring = await stored_copies.refer_anew(connection, held.origin, target)
         before = {"/": locked["/"]} | {each.xid: each for each in moved}
         more = [change_of(each, "updated", ["meta.xref"]) for each in referring]

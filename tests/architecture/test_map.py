@@ -29,7 +29,16 @@ SHARED_NAMES = {
     # One per package by design: errors, what is applied.
     *("apply", "errors"),
     # The operations of a feature, and what the feature or its command has under the same name.
-    *("access", "audit", "feed", "handovers", "peercredentials", "reconciliations", "recovery"),
+    *(
+        "access",
+        "audit",
+        "feed",
+        "handovers",
+        "peercredentials",
+        "reconciliations",
+        "recovery",
+        "search",
+    ),
     # Older forms of what the model and the messages have under the same name.
     *("attributes", "protocols"),
 }

@@ -324,6 +324,11 @@ CASES: dict[str, list[str | Request]] = {
     "/.xregistry": ["/.xregistry"],
     "/openapi.json": ["/openapi.json"],
     "/apply": [],  # has no reading method
+    "/-/search": [
+        *(f"/-/search?q={words}" for words in ("stock", "ord", "created", "id", "sold", "e")),
+        *(f"/-/search?type={type}" for type in ("messages", "messagegroups", "endpoints")),
+        *("/-/search?q=stock&format=jsonschema", "/-/search?q=paid&limit=1"),
+    ],
     _VALIDATED.format(groups="messagegroups", group="messagegroup"): [
         *validations("messagegroups", "created"),
         *validations("messagegroups", "paid"),

@@ -1,6 +1,6 @@
 -- name: write
--- Entities and change rows, with who made the changes; the answer is the place of the last change
--- in the log, if there is one.
+-- Entities and change rows, with who made the changes, and the words of the entities; the answer is
+-- the place of the last change in the log, if there is one.
 WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
@@ -51,6 +51,29 @@ WITH logged AS (
         digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket,
         listing = excluded.listing, listing_id = excluded.listing_id,
         signature = excluded.signature, signedby = excluded.signedby
+    RETURNING xid, authority, listing IS NOT NULL OR kind = 'resource' AS is_listed
+), indexed AS (
+    SELECT k.xid, k.is_listed, w.type, k.authority, w.format, w.words::tsvector AS words,
+        w.fields::tsvector AS fields
+    FROM json_to_recordset($4::json) AS w (
+        xid text, type text, format text, words text, fields text)
+    JOIN kept k ON k.xid = w.xid
+), with_fields AS (
+    INSERT INTO search_words AS s (xid, is_listed, type, authority, format, words, fields)
+    SELECT * FROM indexed WHERE fields IS NOT NULL
+    ON CONFLICT (xid) DO UPDATE SET
+        is_listed = excluded.is_listed, authority = excluded.authority, format = excluded.format,
+        words = excluded.words, fields = excluded.fields
+    WHERE (s.is_listed, s.authority, s.format, s.words, s.fields) IS DISTINCT FROM
+        (excluded.is_listed, excluded.authority, excluded.format, excluded.words, excluded.fields)
+), without_fields AS (
+    -- The document stays, and so do its words. An entity without a row gets one later.
+    UPDATE search_words s SET
+        is_listed = i.is_listed, authority = i.authority, format = i.format, words = i.words
+    FROM indexed i WHERE s.xid = i.xid AND i.fields IS NULL
+), unindexed AS (
+    -- Resources that are no cross references any more.
+    DELETE FROM search_words WHERE xid = ANY ($5::text[])
 )
 SELECT txid, seq FROM logged ORDER BY seq DESC LIMIT 1
 
@@ -60,10 +83,16 @@ WITH former AS (
     UPDATE entities v SET listing = NULL, listing_id = NULL
     FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
     WHERE v.listing = r.listing AND v.listing_id = r.listing_id AND v.xid <> r.default_xid
+    RETURNING v.xid, false AS is_listed
+), present AS (
+    UPDATE entities v SET listing = r.listing, listing_id = r.listing_id
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
+    WHERE v.xid = r.default_xid AND v.listing IS NULL
+    RETURNING v.xid, true AS is_listed
 )
-UPDATE entities v SET listing = r.listing, listing_id = r.listing_id
-FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
-WHERE v.xid = r.default_xid AND v.listing IS NULL
+UPDATE search_words s SET is_listed = r.is_listed
+FROM (SELECT * FROM former UNION ALL SELECT * FROM present) r
+WHERE s.xid = r.xid
 
 -- name: bury
 -- Entities that are deleted, and what is remembered of them.

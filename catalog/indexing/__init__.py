@@ -1,0 +1,1 @@
+"""The words of entities, by which a search finds them. Pure."""

@@ -1,0 +1,186 @@
+"""The texts of an entity that a search looks at, and the rows of the index of words.
+
+The index has a row for each group, each version and each cross reference. Only the row of a default
+version is searched: it stands for its resource. The words are weighted by their place: A the id of
+the entity, B its texts, C the names of fields in its schema, D the id of its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from catalog.indexing.schemafields import field_names, names_in_json
+from catalog.indexing.words import words_of
+from catalog.model.entity import Entity
+from catalog.model.record import record
+
+Place = Literal["id", "name", "description", "documentation", "labels", "type", "fields", "group"]
+
+MOST_WORDS = 1000
+"""The number of words of one weight that an entity is found by."""
+_LONGEST_TEXT = 16 * 1024
+_MOST_LABELS = 200
+_MARKS: Mapping[str, str] = {"A": ":1A", "B": ":2B", "C": ":3C", "D": ":4"}
+# Terms have a first character that no word has.
+_NAME, _TERM = ".", "="
+_TEXTS: tuple[Place, ...] = ("name", "description", "documentation")
+_WEIGHTS: Mapping[Place, str] = {"id": "A", "fields": "C", "group": "D"}
+
+
+@record
+class Text:
+    """A text of an entity, and its place."""
+
+    place: Place
+    text: str
+
+    @property
+    def weight(self) -> str:
+        return _WEIGHTS.get(self.place, "B")
+
+
+@record
+class IndexRow:
+    """The row of an entity in the index of words.
+
+    Args:
+        words: the words of the metadata and the terms of filters, as a `tsvector`.
+        fields: the words of the document, as a `tsvector`; `None` if the entity has a document that
+            was not given, so that the words of the document stay as they are.
+    """
+
+    xid: str
+    type: str
+    format: str | None
+    words: str
+    fields: str | None
+
+
+def index_row(entity: Entity) -> IndexRow | None:
+    """The row of an entity; `None` for an entity that is not searched by itself."""
+    if not _is_indexed(entity):
+        return None
+    type, format = type_of(entity.xid), format_of(entity)
+    fields: str | None = ""
+    if entity.document is not None:
+        names = field_names(entity.document)
+        fields = _vector({"C": _words(names)}) if names else ""
+    elif entity.document_sha256 is not None:
+        fields = None
+    words = _vector(_by_weight(texts_of(entity)), _terms(entity, type, format))
+    return IndexRow(xid=entity.xid, type=type, format=format, words=words, fields=fields)
+
+
+def _is_indexed(entity: Entity) -> bool:
+    if entity.kind == "resource":
+        return "xref" in entity.attributes
+    return entity.kind in ("group", "version")
+
+
+def type_of(xid: str) -> str:
+    """The type of a group or resource as a path of plurals, `messagegroups/messages`."""
+    parts = xid.split("/", 4)
+    return parts[1] if len(parts) < 4 else f"{parts[1]}/{parts[3]}"
+
+
+def format_of(entity: Entity) -> str | None:
+    """The format of a schema, or the format of the schema inside a message."""
+    for name in ("format", "dataschemaformat"):
+        if isinstance(found := entity.attributes.get(name), str):
+            return found[:_LONGEST_TEXT]
+    return None
+
+
+def texts_of(entity: Entity) -> Iterator[Text]:
+    """The texts of an entity without its document."""
+    parts = entity.xid.split("/")
+    yield Text(place="id", text=parts[2] if len(parts) == 3 else parts[4])
+    if len(parts) > 3:
+        yield Text(place="group", text=parts[2])
+    attributes = entity.attributes
+    for name in _TEXTS:
+        if isinstance(found := attributes.get(name), str):
+            yield Text(place=name, text=found[:_LONGEST_TEXT])
+    if isinstance(labels := attributes.get("labels"), dict):
+        for name, value in list(labels.items())[:_MOST_LABELS]:
+            yield Text(place="labels", text=f"{name}={value}"[:_LONGEST_TEXT])
+    if found := _event_type(attributes):
+        yield Text(place="type", text=found[:_LONGEST_TEXT])
+    if "dataschema" in attributes:
+        schema = attributes["dataschema"]
+        names = field_names(schema.encode()) if isinstance(schema, str) else names_in_json(schema)
+        yield from (Text(place="fields", text=name[:_LONGEST_TEXT]) for name in names)
+
+
+def _event_type(attributes: Mapping[str, Any]) -> str:
+    """The type of the CloudEvents that a message defines."""
+    value: Any = attributes
+    for name in ("envelopemetadata", "type", "value"):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _by_weight(texts: Iterable[Text]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for text in texts:
+        found.setdefault(text.weight, set()).update(words_of(text.text))
+    return found
+
+
+def _words(names: Iterable[str]) -> set[str]:
+    return set().union(*map(words_of, names))
+
+
+def _terms(entity: Entity, type: str, format: str | None) -> list[str]:
+    return [
+        *map(type_term, {type, type.rpartition("/")[2]}),
+        authority_term(entity.authority),
+        *([format_term(format)] if format else []),
+        *([DEPRECATED] if entity.attributes.get("deprecated") is not None else []),
+    ]
+
+
+DEPRECATED = f"{_TERM}deprecated"
+
+
+def name_term(word: str) -> str:
+    """The term of a word in the id of an entity."""
+    return _NAME + word
+
+
+def type_term(type: str) -> str:
+    return f"{_TERM}type:{type}"
+
+
+def authority_term(authority: str) -> str:
+    # A word of PostgreSQL has up to 2,046 bytes; the query compares the whole authority, too.
+    return f"{_TERM}authority:{authority[:500]}"
+
+
+def format_term(format: str) -> str:
+    """The term of a format without its version, which is compared without regard to case."""
+    return f"{_TERM}format:{format.partition('/')[0][:500].lower()}"
+
+
+def _vector(words: Mapping[str, Iterable[str]], terms: Iterable[str] = ()) -> str:
+    """Words by their weights, and terms, in the notation of `tsvector`."""
+    marked: dict[str, str] = {}
+    for weight, found in words.items():
+        for word in sorted(found)[:MOST_WORDS]:
+            marked[word] = (
+                f"{marked[word]},{_MARKS[weight][1:]}" if word in marked else _MARKS[weight]
+            )
+    names = (name_term(word) for word in sorted(words.get("A", ()))[:MOST_WORDS])
+    return " ".join(
+        [
+            *(f"{quoted(word)}{mark}" for word, mark in marked.items()),
+            *map(quoted, names),
+            *map(quoted, terms),
+        ]
+    )
+
+
+def quoted(word: str) -> str:
+    """A word in the notation of `tsvector` and `tsquery`."""
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,0 +1,120 @@
+"""The operation of `/-/search`: groups and resources by words of their ids, texts and schemas."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from catalog.model.roles import Permission
+from catalog.operations.operation import AnswerBody, Operation, Query, Time
+
+LONGEST_WORDS = 500
+MOST_HITS = 100
+_Text = Annotated[str, Field(min_length=1, max_length=2048)]
+
+
+class SearchQuery(Query):
+    """The words and the conditions of a search, and the page of its hits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    q: str = Field(
+        default="",
+        max_length=LONGEST_WORDS,
+        description="The words, of which an entity needs to have all, at least their beginnings. "
+        "Ids and names are split at humps: `order` finds `OrderCreated`.",
+    )
+    type: _Text | None = Field(
+        default=None,
+        description="Only this type: `messagegroups/messages`, `messagegroups`, or `messages` for "
+        "the messages in groups of all types.",
+    )
+    authority: _Text | None = Field(
+        default=None, description="Only entities of the catalog with this URI."
+    )
+    format: _Text | None = Field(
+        default=None,
+        description="Only schemas of this format, with or without its version, as `avro`; and "
+        "messages that contain such a schema.",
+    )
+    deprecated: Literal["true"] | None = Field(
+        default=None, description="Only entities that are deprecated."
+    )
+    limit: int = Field(default=20, ge=1, le=MOST_HITS, description="The most hits of the page.")
+    after: int = Field(default=0, ge=0, le=2000, description="The number of hits before the page.")
+
+
+class MarkedPart(AnswerBody):
+    """A part of a text that the search looked for: the characters from `start` to before `end`."""
+
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+
+
+class SearchMatch(AnswerBody):
+    """A text of a hit with words that the search looked for."""
+
+    place: Literal[
+        "id", "name", "description", "documentation", "labels", "type", "fields", "group"
+    ] = Field(description="The attribute; `type` is that of CloudEvents, `fields` of the schema.")
+    text: str = Field(description="The text, or the part of a longer text around the words.")
+    marks: list[MarkedPart] = Field(description="Places in `text`, in Unicode characters.")
+
+
+class Hit(AnswerBody):
+    """A group, or a resource with the attributes of its default version."""
+
+    xid: str
+    type: str = Field(description="The path of the type, as `messagegroups/messages`.")
+    name: str | None = None
+    description: str | None = Field(default=None, description="The first 300 characters.")
+    authority: str = Field(description="The URI of the catalog that controls the entity.")
+    format: str | None = None
+    epoch: int
+    modifiedat: Time
+    deprecated: bool = False
+    xref: str | None = Field(
+        default=None, description="The target of a cross reference, which is found by its id."
+    )
+    matches: list[SearchMatch]
+
+
+class Facet(AnswerBody):
+    """The number of hits with a value."""
+
+    value: str
+    count: int
+
+
+class Facets(AnswerBody):
+    """The values of the hits on all pages, the most frequent first."""
+
+    type: list[Facet] = Field(default_factory=list)
+    authority: list[Facet] = Field(default_factory=list)
+    format: list[Facet] = Field(default_factory=list)
+    deprecated: list[Facet] = Field(default_factory=list)
+
+
+class SearchAnswer(AnswerBody):
+    """A page of the hits of a search, the best first."""
+
+    hits: list[Hit]
+    count: int = Field(description="The number of hits on all pages, 2,000 at most.")
+    complete: bool = Field(
+        description="Whether there are no hits beyond `count`: false if there may be more than "
+        "2,000, of which those with the words in their ids come first, or if a node after an "
+        "upgrade has not read all of its entities yet."
+    )
+    facets: Facets
+
+
+SEARCH = Operation(
+    method="GET",
+    path="/-/search",
+    needs=Permission.READ,
+    query=SearchQuery,
+    answers=SearchAnswer,
+    headers={"Link": 'The next page, as `rel="next"`'},
+    description="Needs `q` or a condition.",
+)

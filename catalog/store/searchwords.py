@@ -1,0 +1,213 @@
+"""The index of words: its rows, the search in it, and entities that are indexed later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+import structlog
+
+from catalog.indexing.entitywords import (
+    DEPRECATED,
+    authority_term,
+    format_term,
+    index_row,
+    name_term,
+    quoted,
+    type_term,
+)
+from catalog.indexing.schemafields import MOST_BYTES
+from catalog.indexing.words import WantedWords
+from catalog.load.longwork import aside
+from catalog.model.entity import Entity
+from catalog.model.errors import ServerBusy
+from catalog.store.connections import Connection
+from catalog.store.database import Database
+from catalog.store.entities import entities_from
+from catalog.store.leadership import take_over
+from catalog.store.queries import Queries
+
+MOST_CANDIDATES = 2000
+"""The number of matching entities that a search ranks and counts."""
+
+_log = structlog.get_logger(__name__)
+_queries = Queries("searchwords")
+_BATCH = 200
+_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordSearch:
+    """The conditions of a search, all of which an entity has to meet.
+
+    Args:
+        words: the words as typed; empty stands for any.
+        type: a path of plurals, `messagegroups/messages`, or the last plural alone.
+        authority: the URI of the authority.
+        format: a format with or without its version, without regard to case.
+        deprecated: whether only deprecated entities are found.
+    """
+
+    words: str = ""
+    type: str | None = None
+    authority: str | None = None
+    format: str | None = None
+    deprecated: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.wanted.runs or self._terms)
+
+    @property
+    def wanted(self) -> WantedWords:
+        return WantedWords.of(self.words)
+
+    @property
+    def _terms(self) -> list[str]:
+        return [
+            *([] if self.type is None else [type_term(self.type)]),
+            *([] if self.authority is None else [authority_term(self.authority)]),
+            *([] if self.format is None else [format_term(self.format)]),
+            *([DEPRECATED] if self.deprecated else []),
+        ]
+
+    def arguments(self) -> tuple[str | None, ...]:
+        """The queries of the statement `find`, and the conditions that terms do not decide."""
+        wanted, terms = self.wanted, list(map(quoted, self._terms))
+        runs = [_run_query(run, "") for run in wanted.runs]
+        in_id = [_run_query(run, name_term("")) for run in wanted.runs]
+        words = [quoted(word) for whole, parts in wanted.runs for word in (whole, *parts)]
+        return (
+            " & ".join([*runs, *terms]),
+            " & ".join([*in_id, *terms]) if in_id else None,
+            " | ".join(f"{word}:*" for word in words) or None,
+            " | ".join(words) or None,
+            self.words.strip().lower(),
+            self.authority,
+            None if self.format is None else self.format.lower(),
+        )
+
+
+def _run_query(run: tuple[str, tuple[str, ...]], prefix: str) -> str:
+    whole, parts = run
+    query = f"{quoted(prefix + whole)}:*"
+    if not parts:
+        return query
+    return f"({query} | {' & '.join(f'{quoted(prefix + part)}:*' for part in parts)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEntities:
+    """The result of a search: a page of entities, and figures about all candidates.
+
+    `count` is the number of candidates; `facets` has the number of candidates by the name of an
+    attribute and by value, the most frequent first. The result is not whole while entities from
+    before the index are still without words.
+    """
+
+    entities: Sequence[Entity]
+    count: int
+    facets: Mapping[str, Mapping[str, int]]
+    is_whole: bool
+
+
+async def find(
+    connection: Connection, search: WordSearch, offset: int, limit: int
+) -> FoundEntities:
+    """Find groups, default versions and cross references by words, as the connection shows them.
+
+    Entities of the page have their documents, unless too large to have been indexed.
+    """
+    row = await connection.fetchrow(
+        _queries.find,
+        *search.arguments(),
+        MOST_CANDIDATES,
+        offset,
+        limit,
+        quoted(DEPRECATED),
+    )
+    facets: dict[str, dict[str, int]] = {}
+    for facet in orjson.loads(row["facets"]):
+        facets.setdefault(facet["name"], {})[facet["value"]] = facet["count"]
+    by_xid = {e.xid: e for e in await _load(connection, row["xids"])}
+    return FoundEntities(
+        entities=[by_xid[xid] for xid in row["xids"] if xid in by_xid],
+        count=row["count"],
+        facets=facets,
+        is_whole=row["is_whole"],
+    )
+
+
+async def _load(connection: Connection, xids: Sequence[str]) -> list[Entity]:
+    entities = await entities_from(await connection.fetch(_queries.load_hits, xids))
+    return await _with_documents(connection, entities)
+
+
+async def _with_documents(connection: Connection, entities: Iterable[Entity]) -> list[Entity]:
+    found = list(entities)
+    xids = [each.xid for each in found if each.document_sha256 is not None]
+    rows = await connection.fetch(_queries.small_documents, xids, MOST_BYTES) if xids else []
+    documents = {row["xid"]: row["body"] for row in rows}
+    return [replace(e, document=documents[e.xid]) if e.xid in documents else e for e in found]
+
+
+def word_rows(entities: Iterable[Entity]) -> str:
+    """The rows of entities in the index, as JSON."""
+    return orjson.dumps([row for each in entities if (row := index_row(each))]).decode()
+
+
+async def index_again(connection: Connection, entities: Sequence[Entity]) -> None:
+    """Index entities under their new xids, in the transaction of a caller that holds the locks."""
+    for first in range(0, len(entities), _BATCH):
+        batch = entities[first : first + _BATCH]
+        await connection.execute(_queries.forget, [each.xid for each in batch])
+        await _index(connection, batch)
+
+
+async def _index(connection: Connection, entities: Sequence[Entity]) -> None:
+    documented = await _with_documents(connection, entities)
+    await connection.execute(_queries.index, await aside(len(documented), word_rows, documented))
+
+
+async def run_indexing(database: Database) -> None:
+    """Index the entities from before the index, in one process of the node, until all have words.
+
+    Half of the time passes between the batches, so that requests are not held up.
+    """
+    is_done = False
+    while not is_done:
+        try:
+            begun = time.monotonic()
+            is_alone, is_done = await index_once(database)
+            await asyncio.sleep(time.monotonic() - begun if is_alone else _PAUSE_SECONDS)
+        except (ServerBusy, TimeoutError):
+            await database.recovered()
+
+
+async def index_once(database: Database, *, size: int = _BATCH) -> tuple[bool, bool]:
+    """Index up to `size` entities that lack words.
+
+    Returns:
+        whether no other process is at it, and whether every entity has words.
+    """
+    async with database.acquire() as connection:
+        after = await connection.fetchval(_queries.read_progress)
+        if after is None:
+            return True, True
+        async with take_over(connection, "indexing") as is_alone:
+            if not is_alone:
+                return False, False
+            async with connection.transaction():
+                rows = await connection.fetch(_queries.lock_unindexed, after, size)
+                entities = await entities_from(rows)
+                await _index(connection, entities)
+                reached: str | None = entities[-1].xid if entities else ""
+                # Entities that were being written were left out, and are found in another pass.
+                if not entities and not await connection.fetchval(_queries.has_unindexed):
+                    reached = None
+                    _log.info("all entities are in the index of words")
+                await connection.execute(_queries.note_progress, reached)
+    return True, reached is None

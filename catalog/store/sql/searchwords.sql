@@ -1,0 +1,87 @@
+-- name: find
+-- The entities that a search finds, in the order of their rank: how many there are up to a bound,
+-- the counts of their types, authorities and formats, and the xids of a page.
+-- $1 is what an entity has to have, $2 what it has to have in its id to come before all others;
+-- $3 and $4 rank by beginnings of words and by whole words, $5 is the id that comes first.
+WITH named AS MATERIALIZED (
+    SELECT * FROM search_words
+    WHERE is_listed AND words || fields @@ $2::tsquery
+        AND ($6::text IS NULL OR authority = $6)
+        AND ($7::text IS NULL OR lower(format) = $7 OR starts_with(lower(format), $7 || '/'))
+    LIMIT $8
+), others AS MATERIALIZED (
+    SELECT * FROM search_words
+    WHERE is_listed AND words || fields @@ $1::tsquery
+        AND ($2::tsquery IS NULL OR NOT words || fields @@ $2::tsquery)
+        AND ($6::text IS NULL OR authority = $6)
+        AND ($7::text IS NULL OR lower(format) = $7 OR starts_with(lower(format), $7 || '/'))
+    LIMIT greatest($8 - (SELECT count(*) FROM named), 0)
+), candidates AS MATERIALIZED (
+    SELECT * FROM named UNION ALL SELECT * FROM others
+), facets AS (
+    SELECT CASE 0 WHEN grouping(type) THEN 'type' WHEN grouping(authority) THEN 'authority'
+            WHEN grouping(format) THEN 'format' ELSE 'deprecated' END AS name,
+        coalesce(type, authority, format, deprecated) AS value, count(*) AS count
+    FROM (
+        SELECT type, authority, format, CASE WHEN words @@ $11::tsquery THEN 'true' END AS deprecated
+        FROM candidates
+    ) AS c
+    GROUP BY GROUPING SETS ((type), (authority), (format), (deprecated))
+)
+SELECT (SELECT count(*) FROM candidates) AS count,
+    (SELECT unindexedafter IS NULL FROM node) AS is_whole,
+    (SELECT coalesce(json_agg(f ORDER BY f.count DESC, f.value), '[]') FROM facets f
+        WHERE f.value IS NOT NULL) AS facets,
+    ARRAY(
+        SELECT xid FROM candidates
+        ORDER BY lower(split_part(xid, '/', CASE WHEN strpos(type, '/') = 0 THEN 3 ELSE 5 END)) = $5 DESC,
+            coalesce(ts_rank(words || fields, $3::tsquery, 1)
+                + ts_rank(words || fields, $4::tsquery, 1), 0) DESC,
+            xid
+        OFFSET $9 LIMIT $10
+    ) AS xids
+
+-- name: load_hits
+-- The entities with some xids.
+SELECT * FROM entities WHERE xid = ANY ($1::text[])
+
+-- name: small_documents
+-- The documents of some versions, if they are not larger than a number of bytes.
+SELECT xid, body FROM documents WHERE xid = ANY ($1::text[]) AND octet_length(body) <= $2
+
+-- name: read_progress
+-- The xid after which entities may lack their words; null if all have them.
+SELECT unindexedafter FROM node
+
+-- name: note_progress
+-- Note the xid after which entities may lack their words.
+UPDATE node SET unindexedafter = $1
+
+-- name: lock_unindexed
+-- Entities after an xid that lack their words. Those that are being written are left out.
+SELECT e.* FROM entities e
+WHERE e.xid > $1 AND (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
+    AND NOT EXISTS (SELECT FROM search_words s WHERE s.xid = e.xid)
+ORDER BY e.xid LIMIT $2 FOR SHARE OF e SKIP LOCKED
+
+-- name: has_unindexed
+-- Whether any entity lacks its words.
+SELECT EXISTS (
+    SELECT FROM entities e
+    WHERE (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
+        AND NOT EXISTS (SELECT FROM search_words s WHERE s.xid = e.xid)
+)
+
+-- name: forget
+-- Forget the words of entities.
+DELETE FROM search_words WHERE xid = ANY ($1::text[])
+
+-- name: index
+-- The words of entities that have none.
+INSERT INTO search_words (xid, is_listed, type, authority, format, words, fields)
+SELECT e.xid, e.listing IS NOT NULL OR e.kind = 'resource', w.type, e.authority, w.format,
+    w.words::tsvector, coalesce(w.fields, '')::tsvector
+FROM json_to_recordset($1::json) AS w (
+    xid text, type text, format text, words text, fields text)
+JOIN entities e ON e.xid = w.xid
+ON CONFLICT (xid) DO NOTHING
