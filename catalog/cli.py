@@ -29,6 +29,7 @@ from catalog.commands import (
     keys,
     migrate,
     model,
+    references,
     search,
     subscriptions,
     tokens,
@@ -87,7 +88,8 @@ def _peer_checks() -> Sequence[Check]:
 
 for single in (
     discover_app,
-    *(import_app, apply_app, export.app, get.app, search.app, delete.app, lint_app, validate.app),
+    *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
+    *(lint_app, validate.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):

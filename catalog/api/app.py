@@ -16,6 +16,7 @@ from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi
+from catalog.api.references import routes as references
 from catalog.api.requesttarget import answer_options, methods_of_route
 from catalog.api.search import routes as search
 from catalog.api.validate import post_message
@@ -77,6 +78,7 @@ native_routes: Sequence[Route] = (
     *rules,
     *audit,
     *search,
+    *references,
 )
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"

@@ -19,7 +19,8 @@ from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import shown_or_none, write_item
-from catalog.messages.definition import BASES, reference_targets
+from catalog.indexing.references import BASES
+from catalog.messages.definition import reference_targets
 from catalog.model.attributes import PROVENANCE
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError

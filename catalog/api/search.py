@@ -9,12 +9,15 @@ from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.http.route import Route, model_response
-from catalog.indexing.entitywords import Text, format_of, texts_of, type_of
+from catalog.http.stream import in_search_time
+from catalog.indexing.indexrow import Text, format_of, texts_of, type_of
 from catalog.indexing.schemafields import field_names
 from catalog.indexing.words import Mark, WantedWords
 from catalog.load.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
+from catalog.model.schema import Model
+from catalog.model.xid import resource_of
 from catalog.operations.search import (
     SEARCH,
     Facet,
@@ -25,12 +28,13 @@ from catalog.operations.search import (
     SearchMatch,
     SearchQuery,
 )
-from catalog.store.searchwords import MOST_CANDIDATES, FoundEntities, WordSearch, find
+from catalog.store.searchindex import MOST_CANDIDATES, FoundEntities, WordSearch, find
 
 _MOST_FACETS = 50
 _MOST_MATCHES = 10
 _LONGEST_MATCH = 200
 _LONGEST_DESCRIPTION = 300
+_ADVICE = "Give more letters of each word, more words, or a condition."
 # The characters that a shortened text shows before its first mark.
 _BEFORE = 40
 
@@ -39,7 +43,7 @@ async def search_entities(request: web.Request, query: SearchQuery) -> web.Respo
     """Search groups and resources by words of their ids, texts and schemas."""
     search = WordSearch(
         words=query.q,
-        type=query.type,
+        types=None if query.type is None else _types(request[CONTEXT].model, query.type),
         authority=query.authority,
         format=query.format,
         deprecated=query.deprecated is not None,
@@ -47,19 +51,30 @@ async def search_entities(request: web.Request, query: SearchQuery) -> web.Respo
     if search.is_empty:
         fault = 'it needs "q" with a word, or a condition ("type", "authority", "format", …)'
         raise BadRequest(request.path, error_detail=fault)
-    async with request[CONTEXT].database.acquire() as connection:
+    context = request[CONTEXT]
+    async with in_search_time(request, _ADVICE), context.database.acquire() as connection:
         found = await find(connection, search, query.after, query.limit)
     answer = await aside(len(found.entities), _answer, found, search.wanted)
     headers = {}
     following = query.after + query.limit
     if following < found.count:
         kept = {name: value for name, value in request.query.items() if name != "after"}
-        base = request[CONTEXT].base_url(request)
-        headers["Link"] = f"<{base}/-/search?{urlencode({**kept, 'after': following})}>;rel=next"
+        following_page = urlencode({**kept, "after": following})
+        headers["Link"] = f"<{context.base_url(request)}/-/search?{following_page}>;rel=next"
     return model_response(answer, headers=headers)
 
 
 routes = (Route(SEARCH, search_entities),)
+
+
+def _types(model: Model, wanted: str) -> list[str]:
+    """The types with a path of plurals, or with a last plural; an unknown type is itself."""
+    known = {
+        path
+        for plural, group in model.groups.items()
+        for path in (plural, *(f"{plural}/{below}" for below in group.resources))
+    }
+    return [path for path in known if path.rpartition("/")[2] == wanted] or [wanted]
 
 
 def _answer(found: FoundEntities, wanted: WantedWords) -> SearchAnswer:
@@ -82,7 +97,7 @@ def _hit(entity: Entity, wanted: WantedWords) -> Hit:
         for each in ("name", "description")
     )
     return Hit(
-        xid="/".join(entity.xid.split("/", 5)[:5]),
+        xid=resource_of(entity.xid),
         type=type_of(entity.xid),
         name=name,
         description=description and description[:_LONGEST_DESCRIPTION],

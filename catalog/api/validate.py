@@ -15,10 +15,10 @@ from catalog.formats.families import is_supported
 from catalog.formats.process import UnusableSchema
 from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.responses import json_response
+from catalog.indexing.references import BASES
 from catalog.load.longwork import aside
 from catalog.messages.conformance import Violations, check_metadata
 from catalog.messages.definition import (
-    BASES,
     MessageDefinition,
     ReferenceTarget,
     combine,

@@ -13,7 +13,7 @@ from catalog.client.exports import ExportCalls
 from catalog.client.operationcalls import OperationCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
-from catalog.operations import access, audit, handovers, recovery, search
+from catalog.operations import access, audit, handovers, recovery, references, search
 from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
 from catalog.operations.audit import AuditEntry, AuditQuery
 from catalog.operations.handovers import (
@@ -32,6 +32,7 @@ from catalog.operations.recovery import (
     RecoveryFindingAnswer,
     RecoveryQuery,
 )
+from catalog.operations.references import ReferencesAnswer, ReferencesQuery
 from catalog.operations.search import SearchAnswer, SearchQuery
 
 
@@ -168,6 +169,10 @@ class Client(
     async def search(self, wanted: SearchQuery) -> SearchAnswer:
         """Search groups and resources by words; the answer is one page of the hits."""
         return await self.call(search.SEARCH, query=wanted)
+
+    async def references(self, wanted: ReferencesQuery) -> ReferencesAnswer:
+        """What refers to an entity, and what the entity refers to."""
+        return await self.call(references.READ_REFERENCES, query=wanted)
 
     async def model(self) -> JsonObject:
         """The full model, with the attributes that the standard adds."""

@@ -18,7 +18,7 @@ _PANELS = {
         *("discover", "import", "apply", "diff", "delete", "lint", "validate"),
         *("model", "subscription"),
     ),
-    "Find": ("search", "get", "list", "export"),
+    "Find": ("search", "references", "get", "list", "export"),
     "Federate": (
         *(
             "link",

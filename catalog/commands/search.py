@@ -94,7 +94,7 @@ def _print(answer: SearchAnswer, after: int) -> None:
         out.print(shown)
         most = "" if answer.complete else "at least "
         last = after + len(answer.hits)
-        out.print(f"{after + 1:,} to {last:,} of {most}{answer.count:,} hits.")
+        out.print(f"Hits {after + 1:,} to {last:,} of {most}{answer.count:,}.")
         for facet in ("type", "format", "authority"):
             counts = getattr(answer.facets, facet)
             if len(counts) > 1:

@@ -188,8 +188,12 @@ _ADVICE = (
 
 
 @contextlib.asynccontextmanager
-async def in_search_time(request: web.Request) -> AsyncIterator[None]:
+async def in_search_time(request: web.Request, advice: str = _ADVICE) -> AsyncIterator[None]:
     """End a search that takes too long, in the database as well.
+
+    Args:
+        request: the request that searches.
+        advice: how to make the search cheaper.
 
     Raises:
         SearchTooCostly: the search took longer than `search_timeout_seconds`.
@@ -201,7 +205,7 @@ async def in_search_time(request: web.Request) -> AsyncIterator[None]:
     except TimeoutError as error:
         if not bound.expired():
             raise
-        raise SearchTooCostly(request.path, seconds=f"{seconds:g}", detail=_ADVICE) from error
+        raise SearchTooCostly(request.path, seconds=f"{seconds:g}", detail=advice) from error
 
 
 _LARGEST_AT_ONCE = 256 * 1024

@@ -1,1 +1,1 @@
-"""The words of entities, by which a search finds them. Pure."""
+"""The words and references of entities, by which they are found. Pure."""

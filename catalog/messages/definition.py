@@ -19,8 +19,6 @@ from catalog.model.xid import Xid
 
 CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
 
-# The names of the reference to a base message in the editions.
-BASES = ("basemessage", "basemessageuri", "basemessageurl")
 _SCHEMAS = ("dataschema", "dataschemaxid", "dataschemauri")
 _SELECTED = {"envelope": ("envelopemetadata", "envelopeoptions"), "protocol": ("protocoloptions",)}
 _INHERITED = frozenset(

@@ -3,25 +3,31 @@
 A version's attribute holds the id and the GUID under which Kafka messages name the text, and
 everything else that the API knows of the version; a group's holds settings. The attribute is
 digested, signed and replicated as every attribute is.
+
+A name of a context or subject that is no legal id has an id derived from it, and the entity keeps
+the name.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, is_valid_id
 
 CONFLUENT = "confluent"
 SCHEMA_GROUPS = "schemagroups"
 SCHEMAS = "schemas"
 
-
 CONFLICTS_ADVICE = (
     "Readers that name no subject get 409. Register one of the schemas anew, and let producers use "
     "the new id (docs/confluent.md, Ids)."
 )
+_MOST_LEGIBLE = 80
+_ILLEGAL = re.compile(r"[^A-Za-z0-9\-._]+")
 _KEPT = frozenset({CONFLUENT})
 _MOST_NAMED, _LONGEST_NAMED = 4, 80
 
@@ -60,3 +66,15 @@ def schema_id_of(attributes: Mapping[str, Any]) -> int | None:
     kept = attributes.get(CONFLUENT)
     id = kept.get("id") if isinstance(kept, Mapping) else None
     return id if type(id) is int else None
+
+
+def derived_id(name: str) -> str:
+    """The id of an entity whose name is no legal id, or differs from another id in case only."""
+    legible = _ILLEGAL.sub("-", name).strip("-.")[:_MOST_LEGIBLE]
+    return f"{legible or 'subject'}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def possible_ids(name: str) -> tuple[str, ...]:
+    """The ids that the entity of a name may have, the preferred id first."""
+    derived = derived_id(name)
+    return (name, derived) if is_valid_id(name) else (derived,)

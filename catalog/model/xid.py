@@ -134,6 +134,11 @@ def group_path(xid: str) -> str:
     return "/".join(xid.split("/", 3)[:3])
 
 
+def resource_of(xid: str) -> str:
+    """The xid of the resource of a version; xids of further kinds are returned unchanged."""
+    return "/".join(xid.split("/", 5)[:5])
+
+
 def short_path(xid: str) -> str:
     """The short form of a path: `/~KEY`, followed by `/versions/1` or `/meta` if present."""
     if xid == "/":

@@ -49,7 +49,7 @@ from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
-from catalog.store.searchwords import run_indexing
+from catalog.store.searchindex import run_indexing
 from catalog.store.statistics import Statistics
 from catalog.telemetry.tracing import open_tracing
 

@@ -12,7 +12,8 @@ import orjson
 
 from catalog.formats.checker import Check, CheckedDocument, validation
 from catalog.formats.families import is_supported
-from catalog.messages.definition import BASES, CLOUDEVENTS_ENVELOPE
+from catalog.indexing.references import BASES
+from catalog.messages.definition import CLOUDEVENTS_ENVELOPE
 from catalog.messages.message import pointer
 from catalog.messages.messageprotocol import protocol_of
 from catalog.messages.values import is_now, read

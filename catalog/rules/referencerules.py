@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from catalog.messages.definition import BASES, reference_targets
+from catalog.indexing.references import BASES, attribute_references
+from catalog.messages.definition import reference_targets
 from catalog.messages.message import pointer
 from catalog.model.xid import Xid
-from catalog.rules.fault import OPTIONS, EntityLookup, Fault, Rule, Subject, family, text
+from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, family
 
 BASEMESSAGE_CIRCULAR = Rule("basemessage_circular", 'message/spec.md, "basemessage"')
 REFERENCE_DANGLING = Rule(
@@ -31,22 +32,9 @@ def references_of(subject: Subject, lookup: EntityLookup) -> list[DomainReferenc
     """The references of an entity that lead into the entity's own catalog."""
     return [
         DomainReference(pointer=at, text=value, targets=targets)
-        for at, value in _values(subject)
+        for at, value in attribute_references(subject.xid.kind, subject.attributes)
         if (targets := _targets(value, lookup))
     ]
-
-
-def _values(subject: Subject) -> Iterator[tuple[str, str]]:
-    if subject.xid.kind == "group":
-        groups = subject.attributes.get("messagegroups")
-        for place, value in enumerate(groups if isinstance(groups, list) else ()):
-            yield pointer("messagegroups", place), text(value)
-        yield pointer(OPTIONS, "willmessage"), text(subject.object(OPTIONS).get("willmessage"))
-    elif subject.xid.kind == "resource":
-        yield "/meta/xref", subject.text("xref")
-    else:
-        for name in (*BASES, "dataschemauri", "dataschemaxid"):
-            yield pointer(name), subject.text(name)
 
 
 def _targets(value: str, lookup: EntityLookup) -> tuple[Xid, ...]:

@@ -794,11 +794,7 @@ CREATE TABLE schemaids (
     CONSTRAINT schemaids_next_check CHECK ((next > 0))
 );
 
-CREATE VIEW search_names AS
- SELECT jsonb_build_object('own', lower(authority)) AS names
-   FROM node;
-
-CREATE TABLE search_words (
+CREATE TABLE search_index (
     xid text NOT NULL COLLATE "C",
     is_listed boolean NOT NULL,
     type text NOT NULL COLLATE "C",
@@ -807,6 +803,10 @@ CREATE TABLE search_words (
     words tsvector NOT NULL,
     fields tsvector NOT NULL
 );
+
+CREATE VIEW search_names AS
+ SELECT jsonb_build_object('own', lower(authority)) AS names
+   FROM node;
 
 CREATE TABLE service_ids (
     authority text NOT NULL COLLATE "C",
@@ -1251,7 +1251,7 @@ CREATE VIEW visible.resources_shown AS
    FROM (visible.entities r
      LEFT JOIN visible.entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
 
-CREATE VIEW visible.search_words AS
+CREATE VIEW visible.search_index AS
  SELECT xid,
     is_listed,
     type,
@@ -1259,7 +1259,7 @@ CREATE VIEW visible.search_words AS
     format,
     words,
     fields
-   FROM search_words e
+   FROM search_index e
   WHERE ((EXISTS ( SELECT
            FROM access_paths
           WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
@@ -1437,8 +1437,8 @@ ALTER TABLE ONLY recovery_sources
 ALTER TABLE ONLY schemaids
     ADD CONSTRAINT schemaids_pkey PRIMARY KEY (xid);
 
-ALTER TABLE ONLY search_words
-    ADD CONSTRAINT search_words_pkey PRIMARY KEY (xid);
+ALTER TABLE ONLY search_index
+    ADD CONSTRAINT search_index_pkey PRIMARY KEY (xid);
 
 ALTER TABLE ONLY service_ids
     ADD CONSTRAINT service_ids_pkey PRIMARY KEY (authority, origin);
@@ -1533,7 +1533,7 @@ CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((defi
 
 CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
 
-CREATE INDEX search_words_listed ON search_words USING gin (((words || fields))) WHERE is_listed;
+CREATE INDEX search_index_words ON search_index USING gin (((words || fields))) WHERE is_listed;
 
 CREATE INDEX service_ids_id ON service_ids USING btree (id);
 
@@ -1593,8 +1593,8 @@ ALTER TABLE ONLY link_losses
 ALTER TABLE ONLY recovery_copies
     ADD CONSTRAINT recovery_copies_source_fkey FOREIGN KEY (source) REFERENCES recovery_sources(number) ON DELETE CASCADE;
 
-ALTER TABLE ONLY search_words
-    ADD CONSTRAINT search_words_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;
+ALTER TABLE ONLY search_index
+    ADD CONSTRAINT search_index_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;
 
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;

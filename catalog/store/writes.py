@@ -23,7 +23,7 @@ from catalog.store.changes import Position, read_newest
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
-from catalog.store.searchwords import word_rows
+from catalog.store.searchindex import word_rows
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.tracecontext import current_trace
-from catalog.model.xid import depth, group_path
+from catalog.model.xid import depth, group_path, resource_of
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.connections import seen_by
 from catalog.store.crossreferences import CrossReference
@@ -117,11 +117,6 @@ def rebased(
         before={**before, **found, **{xid: current[xid] for xid in parents}},
         after={**kept, **entities, **tombstones},
     )
-
-
-def resource_of(xid: str) -> str:
-    """The xid of the resource of a version; xids of further kinds are returned unchanged."""
-    return "/".join(xid.split("/", 5)[:5])
 
 
 def _check_parent(outcome: Outcome, interaction: Interaction, xid: str, now: Entity | None) -> None:

@@ -17,7 +17,7 @@ from catalog.model.entity import Entity
 from catalog.store import entities as store
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
-from catalog.store.searchwords import index_again
+from catalog.store.searchindex import index_again
 from catalog.store.writes import Write, write
 from replication.applying.eviction import announce, write_local_changes
 from replication.deciding.addresses import ENDPOINTS, AddressRules, rules_of

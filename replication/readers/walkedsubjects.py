@@ -15,9 +15,8 @@ from catalog.dialects.confluent.subjectnames import (
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
     SubjectName,
-    derived_id,
 )
-from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS
+from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS, derived_id
 from catalog.model.linkterms import DEFAULT_GROUP
 from catalog.model.xid import Xid, is_valid_id
 from catalog.operations.schemacontracts import (

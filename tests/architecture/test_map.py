@@ -37,6 +37,7 @@ SHARED_NAMES = {
         "peercredentials",
         "reconciliations",
         "recovery",
+        "references",
         "search",
     ),
     # Older forms of what the model and the messages have under the same name.

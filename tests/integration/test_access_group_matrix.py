@@ -75,7 +75,14 @@ OF_THE_CATALOG = frozenset(
         *("/.well-known/xregistry", "/.xregistry", "/openapi.json", "/metrics"),
         *("/services", "/services/requests/{id}", "/messagecatalog", "/messagecatalog/"),
         *("/messagedefinition", "/registry/0.4", "/registry/0.4/", "/registry/0.4/{groups}"),
-        *("/notifications", "/health/live", "/health/ready", "/audit", "/-/search"),
+        *(
+            "/notifications",
+            "/health/live",
+            "/health/ready",
+            "/audit",
+            "/-/search",
+            "/-/references",
+        ),
     }
 )
 

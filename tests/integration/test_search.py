@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catalog.indexing.schemafields import field_names
 from catalog.indexing.words import words_of
-from catalog.store.searchwords import index_once
+from catalog.store.searchindex import index_once
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.integration.federation import databases, link, link_is, running, start_member
 from tests.integration.test_openapi_subscriptions import DescribedApi
@@ -269,7 +269,7 @@ async def test_entities_from_before_the_index_are_found_once_they_are_indexed(em
     await empty.put("/schemagroups/g", {"schemas": schemas})
     before = await search(empty, "customer")
     async with empty.database.transaction() as connection:
-        await connection.execute("DELETE FROM search_words")
+        await connection.execute("DELETE FROM search_index")
         await connection.execute("UPDATE node SET unindexedafter = ''")
     await empty.put(
         "/schemagroups/g/schemas/s3$details",

@@ -329,6 +329,12 @@ CASES: dict[str, list[str | Request]] = {
         *(f"/-/search?type={type}" for type in ("messages", "messagegroups", "endpoints")),
         *("/-/search?q=stock&format=jsonschema", "/-/search?q=paid&limit=1"),
     ],
+    "/-/references": [
+        *(f"/-/references?of={xid}&depth=3" for xid in GROUPS),
+        *(f"/-/references?of={xid}/messages/created&depth=2" for xid in GROUPS[2:4]),
+        *(f"/-/references?of={xid}/messages/borrowed" for xid in GROUPS[:2]),
+        *(f"/-/references?of={xid}/schemas/item&direction=to&depth=5" for xid in GROUPS[4:]),
+    ],
     _VALIDATED.format(groups="messagegroups", group="messagegroup"): [
         *validations("messagegroups", "created"),
         *validations("messagegroups", "paid"),

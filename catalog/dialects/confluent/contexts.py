@@ -19,11 +19,9 @@ from catalog.dialects.confluent.subjectnames import (
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
     SubjectName,
-    derived_id,
-    possible_ids,
     read_subject,
 )
-from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS
+from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS, derived_id, possible_ids
 from catalog.model.xid import Xid, is_valid_id
 from catalog.operations.schemacontracts import Config
 from catalog.store import schemaids

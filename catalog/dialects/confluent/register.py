@@ -42,7 +42,7 @@ from catalog.dialects.confluent.requests import (
     subject_in,
 )
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
-from catalog.dialects.confluent.subjectnames import SubjectName, derived_id
+from catalog.dialects.confluent.subjectnames import SubjectName
 from catalog.dialects.confluent.subjectversions import (
     LATEST,
     StoredSubject,
@@ -58,6 +58,7 @@ from catalog.dialects.confluent.subjectwrites import (
     put_new_version,
     range_of,
 )
+from catalog.model.confluentattribute import derived_id
 from catalog.model.entity import Entity
 from catalog.model.errors import ServerBusy
 from catalog.model.interaction import Delete, Interaction

@@ -1,24 +1,17 @@
-"""Names of contexts and subjects, and the ids of the groups and resources that they are: pure.
+"""Names of contexts and subjects: pure.
 
-A context is a schema group, and a subject a schema in it. A name that is no legal id has an id
-derived from it, and the entity keeps the name.
+A context is a schema group, and a subject a schema in it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
 from typing import NamedTuple
-
-from catalog.model.xid import is_valid_id
 
 DEFAULT_CONTEXT = "."
 GLOBAL_CONTEXT = ".__GLOBAL"
 """The context that has settings for all contexts, and no subjects."""
 ANY_CONTEXT = "*"
 _ANY_PREFIX = ":*:"
-_MOST_LEGIBLE = 80
-_ILLEGAL = re.compile(r"[^A-Za-z0-9\-._]+")
 _RESERVED = ("__GLOBAL", "__EMPTY")
 _LONGEST_NAME = 1024
 
@@ -71,15 +64,3 @@ def read_context(text: str) -> str:
     if ":" in name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise ValueError("it may hold no colon, and 1024 printable characters at most")
     return name if name.startswith(".") else f".{name}"
-
-
-def derived_id(name: str) -> str:
-    """The id of an entity whose name is no legal id, or differs from another id in case only."""
-    legible = _ILLEGAL.sub("-", name).strip("-.")[:_MOST_LEGIBLE]
-    return f"{legible or 'subject'}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-
-
-def possible_ids(name: str) -> tuple[str, ...]:
-    """The ids that the entity of a name may have, the preferred id first."""
-    derived = derived_id(name)
-    return (name, derived) if is_valid_id(name) else (derived,)

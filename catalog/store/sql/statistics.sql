@@ -1,6 +1,6 @@
 -- name: analyze
 -- Renew the statistics of the tables that large writes fill.
-ANALYZE entities, documents, search_words, tombstones, changes
+ANALYZE entities, documents, search_index, tombstones, changes
 
 -- name: size
 -- The approximate number of entities at the time of the last statistics.

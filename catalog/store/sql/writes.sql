@@ -59,7 +59,7 @@ WITH logged AS (
         xid text, type text, format text, words text, fields text)
     JOIN kept k ON k.xid = w.xid
 ), with_fields AS (
-    INSERT INTO search_words AS s (xid, is_listed, type, authority, format, words, fields)
+    INSERT INTO search_index AS s (xid, is_listed, type, authority, format, words, fields)
     SELECT * FROM indexed WHERE fields IS NOT NULL
     ON CONFLICT (xid) DO UPDATE SET
         is_listed = excluded.is_listed, authority = excluded.authority, format = excluded.format,
@@ -68,12 +68,12 @@ WITH logged AS (
         (excluded.is_listed, excluded.authority, excluded.format, excluded.words, excluded.fields)
 ), without_fields AS (
     -- The document stays, and so do its words. An entity without a row gets one later.
-    UPDATE search_words s SET
+    UPDATE search_index s SET
         is_listed = i.is_listed, authority = i.authority, format = i.format, words = i.words
     FROM indexed i WHERE s.xid = i.xid AND i.fields IS NULL
 ), unindexed AS (
     -- Resources that are no cross references any more.
-    DELETE FROM search_words WHERE xid = ANY ($5::text[])
+    DELETE FROM search_index WHERE xid = ANY ($5::text[])
 )
 SELECT txid, seq FROM logged ORDER BY seq DESC LIMIT 1
 
@@ -90,7 +90,7 @@ WITH former AS (
     WHERE v.xid = r.default_xid AND v.listing IS NULL
     RETURNING v.xid, true AS is_listed
 )
-UPDATE search_words s SET is_listed = r.is_listed
+UPDATE search_index s SET is_listed = r.is_listed
 FROM (SELECT * FROM former UNION ALL SELECT * FROM present) r
 WHERE s.xid = r.xid
 

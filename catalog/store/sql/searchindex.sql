@@ -4,13 +4,13 @@
 -- $1 is what an entity has to have, $2 what it has to have in its id to come before all others;
 -- $3 and $4 rank by beginnings of words and by whole words, $5 is the id that comes first.
 WITH named AS MATERIALIZED (
-    SELECT * FROM search_words
+    SELECT * FROM search_index
     WHERE is_listed AND words || fields @@ $2::tsquery
         AND ($6::text IS NULL OR authority = $6)
         AND ($7::text IS NULL OR lower(format) = $7 OR starts_with(lower(format), $7 || '/'))
     LIMIT $8
 ), others AS MATERIALIZED (
-    SELECT * FROM search_words
+    SELECT * FROM search_index
     WHERE is_listed AND words || fields @@ $1::tsquery
         AND ($2::tsquery IS NULL OR NOT words || fields @@ $2::tsquery)
         AND ($6::text IS NULL OR authority = $6)
@@ -41,9 +41,22 @@ SELECT (SELECT count(*) FROM candidates) AS count,
         OFFSET $9 LIMIT $10
     ) AS xids
 
--- name: load_hits
--- The entities with some xids.
-SELECT * FROM entities WHERE xid = ANY ($1::text[])
+-- name: find_referring
+-- The entities that refer to certain keys.
+SELECT e.* FROM search_index s JOIN entities e ON e.xid = s.xid
+WHERE s.is_listed AND s.words || s.fields @@ $1::tsquery LIMIT $2
+
+-- name: load_referring
+-- Entities, and below them what a search shows: groups, default versions and cross references.
+SELECT DISTINCT e.* FROM unnest($1::text[]) AS w (xid)
+CROSS JOIN LATERAL (
+    SELECT * FROM entities WHERE xid = w.xid
+    UNION ALL
+    SELECT * FROM entities
+    WHERE xid > w.xid || '/' AND xid < w.xid || '0'
+        AND (listing IS NOT NULL OR kind = 'resource' AND attributes ? 'xref')
+) AS e
+ORDER BY e.xid LIMIT $2
 
 -- name: small_documents
 -- The documents of some versions, if they are not larger than a number of bytes.
@@ -61,7 +74,7 @@ UPDATE node SET unindexedafter = $1
 -- Entities after an xid that lack their words. Those that are being written are left out.
 SELECT e.* FROM entities e
 WHERE e.xid > $1 AND (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
-    AND NOT EXISTS (SELECT FROM search_words s WHERE s.xid = e.xid)
+    AND NOT EXISTS (SELECT FROM search_index s WHERE s.xid = e.xid)
 ORDER BY e.xid LIMIT $2 FOR SHARE OF e SKIP LOCKED
 
 -- name: has_unindexed
@@ -69,16 +82,16 @@ ORDER BY e.xid LIMIT $2 FOR SHARE OF e SKIP LOCKED
 SELECT EXISTS (
     SELECT FROM entities e
     WHERE (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
-        AND NOT EXISTS (SELECT FROM search_words s WHERE s.xid = e.xid)
+        AND NOT EXISTS (SELECT FROM search_index s WHERE s.xid = e.xid)
 )
 
 -- name: forget
 -- Forget the words of entities.
-DELETE FROM search_words WHERE xid = ANY ($1::text[])
+DELETE FROM search_index WHERE xid = ANY ($1::text[])
 
 -- name: index
 -- The words of entities that have none.
-INSERT INTO search_words (xid, is_listed, type, authority, format, words, fields)
+INSERT INTO search_index (xid, is_listed, type, authority, format, words, fields)
 SELECT e.xid, e.listing IS NOT NULL OR e.kind = 'resource', w.type, e.authority, w.format,
     w.words::tsvector, coalesce(w.fields, '')::tsvector
 FROM json_to_recordset($1::json) AS w (

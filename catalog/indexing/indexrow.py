@@ -1,8 +1,9 @@
-"""The texts of an entity that a search looks at, and the rows of the index of words.
+"""The texts of an entity that a search looks at, and the rows of the index.
 
 The index has a row for each group, each version and each cross reference. Only the row of a default
 version is searched: it stands for its resource. The words are weighted by their place: A the id of
-the entity, B its texts, C the names of fields in its schema, D the id of its group.
+the entity, B its texts, C the names of fields in its schema, D the id of its group. Terms stand
+beside the words: the words of the id again, the conditions of a search, and references.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from catalog.indexing.references import EntityReference, document_references, own_references
 from catalog.indexing.schemafields import field_names, names_in_json
 from catalog.indexing.words import words_of
 from catalog.model.entity import Entity
@@ -23,7 +25,7 @@ _LONGEST_TEXT = 16 * 1024
 _MOST_LABELS = 200
 _MARKS: Mapping[str, str] = {"A": ":1A", "B": ":2B", "C": ":3C", "D": ":4"}
 # Terms have a first character that no word has.
-_NAME, _TERM = ".", "="
+_NAME, _TERM, _REFERENCE = ".", "=", "@"
 _TEXTS: tuple[Place, ...] = ("name", "description", "documentation")
 _WEIGHTS: Mapping[Place, str] = {"id": "A", "fields": "C", "group": "D"}
 
@@ -62,12 +64,12 @@ def index_row(entity: Entity) -> IndexRow | None:
     if not _is_indexed(entity):
         return None
     type, format = type_of(entity.xid), format_of(entity)
-    fields: str | None = ""
+    fields: str | None = None
     if entity.document is not None:
-        names = field_names(entity.document)
-        fields = _vector({"C": _words(names)}) if names else ""
-    elif entity.document_sha256 is not None:
-        fields = None
+        names = _words(field_names(entity.document))
+        fields = _vector({"C": names}, map(_reference, document_references(entity)))
+    elif entity.document_sha256 is None:
+        fields = ""
     words = _vector(_by_weight(texts_of(entity)), _terms(entity, type, format))
     return IndexRow(xid=entity.xid, type=type, format=format, words=words, fields=fields)
 
@@ -134,10 +136,11 @@ def _words(names: Iterable[str]) -> set[str]:
 
 def _terms(entity: Entity, type: str, format: str | None) -> list[str]:
     return [
-        *map(type_term, {type, type.rpartition("/")[2]}),
+        type_term(type),
         authority_term(entity.authority),
         *([format_term(format)] if format else []),
         *([DEPRECATED] if entity.attributes.get("deprecated") is not None else []),
+        *map(_reference, own_references(entity)),
     ]
 
 
@@ -163,6 +166,15 @@ def format_term(format: str) -> str:
     return f"{_TERM}format:{format.partition('/')[0][:500].lower()}"
 
 
+def reference_term(key: str) -> str:
+    """The term of a reference with a key."""
+    return _REFERENCE + key
+
+
+def _reference(reference: EntityReference) -> str:
+    return reference_term(reference.key)
+
+
 def _vector(words: Mapping[str, Iterable[str]], terms: Iterable[str] = ()) -> str:
     """Words by their weights, and terms, in the notation of `tsvector`."""
     marked: dict[str, str] = {}
@@ -174,8 +186,9 @@ def _vector(words: Mapping[str, Iterable[str]], terms: Iterable[str] = ()) -> st
     names = (name_term(word) for word in sorted(words.get("A", ()))[:MOST_WORDS])
     return " ".join(
         [
-            *(f"{quoted(word)}{mark}" for word, mark in marked.items()),
-            *map(quoted, names),
+            # No word has a character that needs to be quoted.
+            *(f"'{word}'{mark}" for word, mark in marked.items()),
+            *(f"'{name}'" for name in names),
             *map(quoted, terms),
         ]
     )

@@ -1,8 +1,8 @@
--- The words by which a search finds groups and resources (catalog/indexing)
+-- The words and references by which groups and resources are found (catalog/indexing)
 -- A row stands for a group, a version or a cross reference; `is_listed` is true if the row is shown
--- by a search: a version while it is the default one. `words` has the words of the metadata and the
--- terms of filters, `fields` the words of the document.
-CREATE TABLE search_words (
+-- by a search: a version while it is the default one. `words` has the words, terms and
+-- references of the metadata, `fields` the words and references of the document.
+CREATE TABLE search_index (
     xid text COLLATE "C" PRIMARY KEY REFERENCES entities ON UPDATE CASCADE ON DELETE CASCADE,
     is_listed boolean NOT NULL,
     type text COLLATE "C" NOT NULL,
@@ -12,10 +12,10 @@ CREATE TABLE search_words (
     fields tsvector NOT NULL
 );
 
-CREATE INDEX search_words_listed ON search_words USING gin ((words || fields)) WHERE is_listed;
+CREATE INDEX search_index_words ON search_index USING gin ((words || fields)) WHERE is_listed;
 
-CREATE VIEW visible.search_words AS
-SELECT * FROM public.search_words e
+CREATE VIEW visible.search_index AS
+SELECT * FROM public.search_index e
 WHERE EXISTS (
         SELECT FROM access_paths
         WHERE rule = ANY ((SELECT current_setting('concord.rules')::text[])::text[])
@@ -27,6 +27,6 @@ WHERE EXISTS (
             AND pattern IS NOT NULL
     )::text[]);
 
--- Entities after this xid may lack their words, which the node adds in the background: all entities
--- of a catalog from before this migration. Null once every entity has its words.
+-- Entities after this xid may be missing in the index: at first all entities of a catalog from before
+-- this migration, which the node adds in the background. Null once every entity is there.
 ALTER TABLE node ADD COLUMN unindexedafter text COLLATE "C" DEFAULT '';

@@ -1,4 +1,8 @@
-"""The index of words: its rows, the search in it, and entities that are indexed later."""
+"""The search index: its rows, what it finds, and the entities that are indexed later.
+
+The index is written in the transaction of the entities. It finds entities by words, and by the keys
+of their references.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ from dataclasses import dataclass, replace
 import orjson
 import structlog
 
-from catalog.indexing.entitywords import (
+from catalog.indexing.indexrow import (
     DEPRECATED,
     authority_term,
     format_term,
     index_row,
     name_term,
     quoted,
+    reference_term,
     type_term,
 )
 from catalog.indexing.schemafields import MOST_BYTES
@@ -26,7 +31,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import ServerBusy
 from catalog.store.connections import Connection
 from catalog.store.database import Database
-from catalog.store.entities import entities_from
+from catalog.store.entities import entities_from, load
 from catalog.store.leadership import take_over
 from catalog.store.queries import Queries
 
@@ -34,7 +39,7 @@ MOST_CANDIDATES = 2000
 """The number of matching entities that a search ranks and counts."""
 
 _log = structlog.get_logger(__name__)
-_queries = Queries("searchwords")
+_queries = Queries("searchindex")
 _BATCH = 200
 _PAUSE_SECONDS = 5.0
 
@@ -45,14 +50,14 @@ class WordSearch:
 
     Args:
         words: the words as typed; empty stands for any.
-        type: a path of plurals, `messagegroups/messages`, or the last plural alone.
+        types: the types that an entity may have, each as a path of plurals; `None` for any.
         authority: the URI of the authority.
         format: a format with or without its version, without regard to case.
         deprecated: whether only deprecated entities are found.
     """
 
     words: str = ""
-    type: str | None = None
+    types: Sequence[str] | None = None
     authority: str | None = None
     format: str | None = None
     deprecated: bool = False
@@ -67,16 +72,20 @@ class WordSearch:
 
     @property
     def _terms(self) -> list[str]:
-        return [
-            *([] if self.type is None else [type_term(self.type)]),
+        terms = [
             *([] if self.authority is None else [authority_term(self.authority)]),
             *([] if self.format is None else [format_term(self.format)]),
             *([DEPRECATED] if self.deprecated else []),
         ]
+        queries = list(map(quoted, terms))
+        if self.types is not None:
+            any_type = " | ".join(quoted(type_term(type)) for type in self.types)
+            queries.append(f"({any_type})")
+        return queries
 
     def arguments(self) -> tuple[str | None, ...]:
         """The queries of the statement `find`, and the conditions that terms do not decide."""
-        wanted, terms = self.wanted, list(map(quoted, self._terms))
+        wanted, terms = self.wanted, self._terms
         runs = [_run_query(run, "") for run in wanted.runs]
         in_id = [_run_query(run, name_term("")) for run in wanted.runs]
         words = [quoted(word) for whole, parts in wanted.runs for word in (whole, *parts)]
@@ -132,18 +141,38 @@ async def find(
     facets: dict[str, dict[str, int]] = {}
     for facet in orjson.loads(row["facets"]):
         facets.setdefault(facet["name"], {})[facet["value"]] = facet["count"]
-    by_xid = {e.xid: e for e in await _load(connection, row["xids"])}
+    by_xid = await load(connection, row["xids"])
+    entities = [by_xid[xid] for xid in row["xids"] if xid in by_xid]
     return FoundEntities(
-        entities=[by_xid[xid] for xid in row["xids"] if xid in by_xid],
+        entities=await _with_documents(connection, entities),
         count=row["count"],
         facets=facets,
         is_whole=row["is_whole"],
     )
 
 
-async def _load(connection: Connection, xids: Sequence[str]) -> list[Entity]:
-    entities = await entities_from(await connection.fetch(_queries.load_hits, xids))
-    return await _with_documents(connection, entities)
+async def find_referring(connection: Connection, keys: Iterable[str], most: int) -> list[Entity]:
+    """Find groups, default versions and cross references that refer to one of some keys.
+
+    A reference to a version, or to a part of a document, is found by the key of the resource, too.
+    Entities have their documents, unless too large to have been indexed.
+    """
+    terms = [quoted(reference_term(key)) for key in keys]
+    query = " | ".join(
+        f"{term} | {term[:-1]}/':* | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms
+    )
+    rows = await connection.fetch(_queries.find_referring, query, most) if terms else []
+    return await _with_documents(connection, await entities_from(rows))
+
+
+async def load_referring(connection: Connection, xids: Iterable[str], most: int) -> list[Entity]:
+    """Read what may refer to others among entities, given by their xids, and below them.
+
+    Groups, default versions and cross references are read, and versions that are given themselves;
+    with their documents as by `find_referring`.
+    """
+    rows = await connection.fetch(_queries.load_referring, list(xids), most)
+    return await _with_documents(connection, await entities_from(rows))
 
 
 async def _with_documents(connection: Connection, entities: Iterable[Entity]) -> list[Entity]:
@@ -208,6 +237,6 @@ async def index_once(database: Database, *, size: int = _BATCH) -> tuple[bool, b
                 # Entities that were being written were left out, and are found in another pass.
                 if not entities and not await connection.fetchval(_queries.has_unindexed):
                     reached = None
-                    _log.info("all entities are in the index of words")
+                    _log.info("all entities are in the search index")
                 await connection.execute(_queries.note_progress, reached)
     return True, reached is None

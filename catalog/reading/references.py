@@ -1,0 +1,238 @@
+"""What refers to an entity, and what it refers to, directly and through others.
+
+References are read from the entities themselves; the search index only finds the entities. A
+reference of a copy is meant in the catalog of the copy's authority, and leads to the copy here of
+its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from catalog.indexing.references import EntityReference, references_of
+from catalog.messages.definition import reference_targets
+from catalog.model.entity import Entity, Origin
+from catalog.model.record import record
+from catalog.model.xid import Xid, resource_of
+from catalog.store.authoritybases import read_bases
+from catalog.store.database import Connection
+from catalog.store.entities import load, load_by_origin
+from catalog.store.searchindex import find_referring, load_referring
+
+Direction = Literal["to", "from"]
+
+MOST_EDGES = 1000
+"""The number of references that an answer has."""
+# Entities that are followed at a time.
+_MOST_FOLLOWED = 200
+
+
+@record
+class ReferenceEdge:
+    """The references of a group, resource or version to one target.
+
+    Args:
+        source: the xid of what refers; a resource stands for its default version.
+        target: the xid of the target here; `None` if the target is not here.
+        text: the reference as written.
+        places: where the references are: JSON pointers of attributes, or `document`.
+        direction: whether the edge leads to or from the entity that was asked about.
+        depth: 1 for a direct reference.
+    """
+
+    source: str
+    target: str | None
+    text: str
+    places: tuple[str, ...]
+    direction: Direction
+    depth: int
+
+
+@record
+class ReferenceEdges:
+    """ReferenceEdges, and whether they are all."""
+
+    edges: Sequence[ReferenceEdge]
+    are_complete: bool
+
+
+@record
+class _Seen:
+    """A reference that was resolved."""
+
+    source: str
+    target: str | None
+    reference: EntityReference
+
+
+class ReferenceReader:
+    """Follows references within one snapshot.
+
+    Args:
+        own: the authority of the node.
+        bases: the URLs of the registry's root.
+    """
+
+    def __init__(self, connection: Connection, own: str, bases: Sequence[str]) -> None:
+        self._connection = connection
+        self._own = own
+        self._bases = [*dict.fromkeys([own, *bases])]
+        self._authority_bases: dict[str, str] = {}
+
+    async def read(self, of: Entity, directions: Iterable[Direction], depth: int) -> ReferenceEdges:
+        """The references to an entity, or from an entity, breadth first."""
+        edges: list[ReferenceEdge] = []
+        are_complete = True
+        for direction in directions:
+            step = self._to if direction == "to" else self._from
+            reached, frontier = {of.xid}, [of.xid]
+            known: set[tuple[str, str]] = set()
+            for level in range(1, depth + 1):
+                found, is_whole = await step(frontier)
+                are_complete = are_complete and is_whole
+                edges += _edges(found, known, direction, level)
+                ends = [each.source if direction == "to" else each.target for each in found]
+                frontier = [xid for xid in dict.fromkeys(ends) if xid and xid not in reached]
+                reached.update(frontier)
+                if not frontier or len(edges) > MOST_EDGES:
+                    break
+                are_complete = are_complete and len(frontier) <= _MOST_FOLLOWED
+                frontier = frontier[:_MOST_FOLLOWED]
+        return ReferenceEdges(
+            edges=edges[:MOST_EDGES], are_complete=are_complete and len(edges) <= MOST_EDGES
+        )
+
+    async def _to(self, xids: Sequence[str]) -> tuple[list[_Seen], bool]:
+        """The references to entities, to what is below them, and to what they are in."""
+        above = {"/".join(xid.split("/", 5)[:depth]) for xid in xids for depth in (3, 5)}
+        targets = await load(self._connection, {*xids, *above})
+        await self._know({each.authority for each in targets.values()})
+        keys = {key for each in targets.values() for key in self._keys(each)}
+        sources = await find_referring(self._connection, keys, MOST_EDGES + 1)
+        wanted = {*xids, *above}
+        found = [
+            each
+            for each in await self._resolved(sources, ())
+            if each.target is not None
+            and (each.target in wanted or any(each.target.startswith(f"{x}/") for x in xids))
+        ]
+        return found, len(sources) <= MOST_EDGES
+
+    async def _from(self, xids: Sequence[str]) -> tuple[list[_Seen], bool]:
+        """The references of entities, and of what is below them."""
+        sources = await load_referring(self._connection, xids, MOST_EDGES + 1)
+        return await self._resolved(sources, xids), len(sources) <= MOST_EDGES
+
+    def _keys(self, entity: Entity) -> set[str]:
+        """The keys by which references may name an entity."""
+        authority = entity.authority
+        roots = {authority, self._authority_bases.get(authority, authority)}
+        urls = {f"{root.rstrip('/')}{entity.origin}" for root in roots if "://" in root}
+        if authority == self._own:
+            urls |= {f"{base}{entity.xid}" for base in self._bases}
+        return {entity.xid, entity.origin, *urls}
+
+    async def _know(self, authorities: Iterable[str]) -> None:
+        unknown = {*authorities} - self._authority_bases.keys() - {self._own}
+        if unknown:
+            self._authority_bases |= dict.fromkeys(unknown, "")
+            self._authority_bases |= await read_bases(self._connection, unknown)
+
+    async def _resolved(self, sources: Sequence[Entity], asked: Sequence[str]) -> list[_Seen]:
+        """Every reference of entities, with the target here."""
+        await self._know({each.authority for each in sources})
+        possible = [
+            (source, reference, self._places(source, reference))
+            for source in sources
+            for reference in references_of(source)
+        ]
+        places = {place for _, _, each in possible for place in each}
+        origins = [place for place in places if isinstance(place, Origin)]
+        here = {e.xid for e in (await load(self._connection, _xids(places))).values()}
+        by_origin = await load_by_origin(self._connection, origins) if origins else {}
+        return [
+            _Seen(
+                source=_shown(source.xid, asked),
+                target=_first_here(each, here, by_origin),
+                reference=reference,
+            )
+            for source, reference, each in possible
+        ]
+
+    def _places(self, source: Entity, reference: EntityReference) -> list[str | Origin]:
+        """The xids here and the origins that a reference may mean, likeliest first."""
+        key = reference.key
+        if key.startswith("/"):
+            paths = _paths(key)
+            # The target of a cross reference is stored as its xid here.
+            if source.authority == self._own or source.kind == "resource":
+                return [*paths]
+            return [*(Origin(source.authority, path) for path in paths), *paths]
+        for base in self._bases:
+            if key.startswith(f"{base}/"):
+                return [*_paths(key.removeprefix(base))]
+        found: list[str | Origin] = []
+        by_base = {base: authority for authority, base in self._authority_bases.items() if base}
+        start = key.find("://") + 3
+        while (start := key.find("/", start)) >= 0:
+            root = key[:start]
+            paths = _paths(key[start:])
+            for authority in {root, f"{root}/", by_base.get(root, root)}:
+                found += [Origin(authority, path) for path in paths]
+            start += 1
+        return found
+
+
+def _paths(key: str) -> list[str]:
+    """The xids that a path may mean, likeliest first."""
+    found = [str(target.xid) for target in reference_targets(key, ())]
+    try:
+        xid = Xid.parse(key)
+    except ValueError:
+        return found
+    return found or ([key] if xid.kind == "group" else [])
+
+
+def _xids(places: Iterable[str | Origin]) -> list[str]:
+    return [place for place in places if isinstance(place, str)]
+
+
+def _first_here(
+    places: Iterable[str | Origin], here: set[str], by_origin: Mapping[Origin, Entity]
+) -> str | None:
+    for place in places:
+        if isinstance(place, Origin):
+            if place in by_origin:
+                return by_origin[place].xid
+        elif place in here:
+            return place
+    return None
+
+
+def _shown(xid: str, asked: Sequence[str]) -> str:
+    """The xid of a source; a resource stands for its default version, unless that was asked for."""
+    return xid if xid in asked else resource_of(xid)
+
+
+def _edges(
+    found: Iterable[_Seen], known: set[tuple[str, str]], direction: Direction, depth: int
+) -> list[ReferenceEdge]:
+    """One edge for the references of a source to one target, unless the edge is known already."""
+    merged: dict[tuple[str, str], list[_Seen]] = {}
+    for each in found:
+        ends = (each.source, each.target or each.reference.text)
+        if ends not in known:
+            merged.setdefault(ends, []).append(each)
+    known.update(merged)
+    return [
+        ReferenceEdge(
+            source=same[0].source,
+            target=same[0].target,
+            text=same[0].reference.text,
+            places=tuple(dict.fromkeys(each.reference.place for each in same)),
+            direction=direction,
+            depth=depth,
+        )
+        for same in merged.values()
+    ]

@@ -1,0 +1,182 @@
+"""References are found both ways, in every form, as far as they lead and as far as one may see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.federation import databases, link, link_is, running, start_member
+from tests.integration.test_openapi_subscriptions import DescribedApi
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PUBLIC = "https://catalog.example/registry"
+ITEM = "/schemagroups/shop/schemas/item"
+ORDER = "/schemagroups/shop/schemas/order"
+PAID = "/messagegroups/shop/messages/paid"
+ENDPOINT = "/endpoints/till"
+DOCUMENT = {"type": "object", "properties": {"id": {"type": "string"}}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(shared_database_url: str) -> AsyncIterator[Node]:
+    async with start_node(shared_database_url, public_url=PUBLIC) as running:
+        await fill(running)
+        yield running
+
+
+async def fill(node: Node) -> None:
+    """An endpoint that uses a group with a message that uses a schema that uses another one."""
+    await put_schema(node, ITEM, DOCUMENT)
+    await put_schema(node, ORDER, {"properties": {"item": {"$ref": "item#/properties/id"}}})
+    schema = {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": f"#{ORDER}"}
+    await node.put(PAID, {"description": "Paid", **schema})
+    await node.put(ENDPOINT, {"usage": ["consumer"], "messagegroups": ["/messagegroups/shop"]})
+    await node.put("/endpoints/till/messages/borrowed/meta", {"xref": PAID})
+
+
+async def put_schema(node: Node, xid: str, document: Any) -> None:
+    await node.put(f"{xid}$details", {"format": "JsonSchema/draft-07", "schema": document})
+
+
+async def references(node: Node, of: str, direction: str, **more: Any) -> list[tuple[Any, ...]]:
+    """The source, the target, the places and the depth of each reference."""
+    query = urlencode({"of": of, "direction": direction, **more})
+    answer = await node.send("GET", f"/-/references?{query}")
+    assert answer.status == 200, answer.body
+    assert answer.json["complete"]
+    return [
+        (each["source"], each.get("target"), *each["places"], each["depth"])
+        for each in answer.json["references"]
+    ]
+
+
+async def test_references_are_followed_both_ways(node: Node) -> None:
+    chain = [
+        (ENDPOINT, "/messagegroups/shop", "/messagegroups/0"),
+        ("/endpoints/till/messages/borrowed", PAID, "/meta/xref"),
+        (PAID, ORDER, "/dataschemauri"),
+        (ORDER, ITEM, "document"),
+    ]
+    endpoint, borrowed, message, schema = chain
+    assert await references(node, ITEM, "to") == [(*schema, 1)]
+    assert sorted(await references(node, ITEM, "to", depth=3)) == sorted(
+        [(*schema, 1), (*message, 2), (*endpoint, 3), (*borrowed, 3)]
+    )
+    assert sorted(await references(node, ENDPOINT, "from", depth=3)) == sorted(
+        [(*endpoint, 1), (*borrowed, 1), (*message, 2), (*schema, 3)]
+    )
+    assert await references(node, ORDER, "both") == [(*message, 1), (*schema, 1)]
+    # The group of the message is reached twice.
+    assert len(await references(node, PAID, "to", depth=5)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ITEM,
+        f"#{ITEM}",
+        f"{PUBLIC}{ITEM}",
+        f"{PUBLIC}{ITEM}$details",
+        f"{ITEM}/versions/1",
+        f"{ITEM}:id",
+        f"{ITEM}/properties/id",
+        f"{ITEM}#/properties/id",
+    ],
+)
+async def test_a_schema_uri_is_understood_in_each_form(node: Node, text: str) -> None:
+    message = "/messagegroups/forms/messages/m"
+    await node.put(message, {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": text})
+    target = f"{ITEM}/versions/1" if "versions" in text else ITEM
+
+    assert (message, target, "/dataschemauri", 1) in await references(node, ITEM, "to")
+    assert await references(node, message, "from") == [(message, target, "/dataschemauri", 1)]
+    await node.send("DELETE", message)
+    assert message not in [source for source, *_ in await references(node, ITEM, "to")]
+
+
+@pytest.mark.parametrize(
+    ("format", "document"),
+    [
+        ("Text/1.0", 'syntax = "proto3";\nimport "item";\nmessage M { string a = 1; }'),
+        ("Text/1.0", '<xs:schema xmlns:xs="x"><xs:include schemaLocation="item"/></xs:schema>'),
+        ("JsonSchema/draft-07", f'{{"$id": "{PUBLIC}{ORDER}", "allOf": [{{"$ref": "./item"}}]}}'),
+    ],
+)
+async def test_documents_refer_by_imports(node: Node, format: str, document: str) -> None:
+    schema = "/schemagroups/shop/schemas/importing"
+    answer = await node.send(
+        "PUT", schema, body=document, Content_Type="text/plain", xRegistry_format=format
+    )
+    assert answer.status == 201, answer.body
+    assert await references(node, schema, "from") == [(schema, ITEM, "document", 1)]
+    await node.send("DELETE", schema)
+
+
+async def test_only_the_version_that_is_asked_about_and_default_ones_refer(node: Node) -> None:
+    message = "/messagegroups/versions/messages/m"
+    await node.put(f"{message}/versions/1", {"basemessage": PAID})
+    await node.put(f"{message}/versions/2", {"basemessage": "/messagegroups/x/messages/y"})
+    assert message not in [source for source, *_ in await references(node, PAID, "to")]
+    assert await references(node, message, "from") == [(message, None, "/basemessage", 1)]
+    first = f"{message}/versions/1"
+    assert await references(node, first, "from") == [(first, PAID, "/basemessage", 1)]
+
+
+async def test_references_of_the_confluent_api_are_found(node: Node) -> None:
+    item = {"schema": '{"type":"record","name":"Item","fields":[]}'}
+    order = {
+        "schema": '{"type":"record","name":"O","fields":[{"name":"i","type":"Item"}]}',
+        "references": [{"name": "Item", "subject": "item-value", "version": 1}],
+    }
+    for subject, body in (("item-value", item), ("order-value", order)):
+        answer = await node.send("POST", f"/confluent/subjects/{subject}/versions", body)
+        assert answer.status == 200, answer.body
+    [xid] = [hit["xid"] for hit in (await node.get("/-/search?q=order-value&type=schemas"))["hits"]]
+    target = xid.replace("order-value", "item-value")
+    assert await references(node, target, "to") == [
+        (xid, f"{target}/versions/1", "/confluent/references/0", 1)
+    ]
+
+
+async def test_answers_fit_their_description_and_wrong_questions_are_refused(node: Node) -> None:
+    api = DescribedApi(node, await node.get("/openapi.json"))
+    await api.done("GET", "/-/references", query=f"?of={ITEM}&depth=5")
+    await api.refused(404, "GET", "/-/references", query="?of=/endpoints/none")
+    for query in ("", "?of=item", f"?of={ITEM}&depth=6", f"?of={ITEM}&direction=up"):
+        await api.refused(400, "GET", "/-/references", query=query)
+    assert_problem(await node.send("GET", "/-/references"))
+
+
+async def test_references_of_copies_lead_to_the_copies_here(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one) as source,
+        start_member(two) as target,
+        running(target),
+    ):
+        await fill(source)
+        absolute = {"dataschemaformat": "Avro", "dataschemauri": f"{source.url}{ITEM}"}
+        await source.put("/messagegroups/shop/messages/absolute", absolute)
+        await link(target, source, id="eu", prefix="north.")
+        await link_is(target, "eu", "current")
+        here = {
+            xid: xid.replace("/shop", "/north.shop").replace("/till", "/north.till")
+            for xid in (ITEM, ORDER, PAID, ENDPOINT)
+        }
+        assert {*(await references(target, here[ITEM], "to", depth=2))} == {
+            (here[ORDER], here[ITEM], "document", 1),
+            ("/messagegroups/north.shop/messages/absolute", here[ITEM], "/dataschemauri", 1),
+            (here[PAID], here[ORDER], "/dataschemauri", 2),
+            (here[ENDPOINT], "/messagegroups/north.shop", "/messagegroups/0", 2),
+        }
+        assert await references(target, f"{here[ENDPOINT]}/messages/borrowed", "from") == [
+            (f"{here[ENDPOINT]}/messages/borrowed", here[PAID], "/meta/xref", 1)
+        ]
