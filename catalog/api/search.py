@@ -53,7 +53,13 @@ async def search_entities(request: web.Request, query: SearchQuery) -> web.Respo
         raise BadRequest(request.path, error_detail=fault)
     context = request[CONTEXT]
     async with in_search_time(request, _ADVICE), context.database.acquire() as connection:
-        found = await find(connection, search, query.after, query.limit)
+        found = await find(
+            connection,
+            search,
+            query.after,
+            query.limit,
+            is_restricted=context.caller.is_restricted,
+        )
     answer = await aside(len(found.entities), _answer, found, search.wanted)
     headers = {}
     following = query.after + query.limit

@@ -8,10 +8,11 @@ beside the words: the words of the id again, the conditions of a search, and ref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
-from catalog.indexing.references import EntityReference, document_references, own_references
+from catalog.indexing.references import document_references, own_references
 from catalog.indexing.schemafields import field_names, names_in_json
 from catalog.indexing.words import words_of
 from catalog.model.entity import Entity
@@ -36,10 +37,6 @@ class Text:
 
     place: Place
     text: str
-
-    @property
-    def weight(self) -> str:
-        return _WEIGHTS.get(self.place, "B")
 
 
 @record
@@ -66,11 +63,19 @@ def index_row(entity: Entity) -> IndexRow | None:
     type, format = type_of(entity.xid), format_of(entity)
     fields: str | None = None
     if entity.document is not None:
-        names = _words(field_names(entity.document))
-        fields = _vector({"C": names}, map(_reference, document_references(entity)))
+        names = words_of("\n".join(field_names(entity.document)))
+        keys = [reference.key for reference in document_references(entity)]
+        fields = f"{_marked(names, 'C')} {_references(keys)}"
     elif entity.document_sha256 is None:
         fields = ""
-    words = _vector(_by_weight(texts_of(entity)), _terms(entity, type, format))
+    is_deprecated = entity.attributes.get("deprecated") is not None
+    words = " ".join(
+        [
+            *_words(texts_of(entity)),
+            _conditions(type, entity.authority, format, is_deprecated),
+            _references([reference.key for reference in own_references(entity)]),
+        ]
+    )
     return IndexRow(xid=entity.xid, type=type, format=format, words=words, fields=fields)
 
 
@@ -96,10 +101,10 @@ def format_of(entity: Entity) -> str | None:
 
 def texts_of(entity: Entity) -> Iterator[Text]:
     """The texts of an entity without its document."""
-    parts = entity.xid.split("/")
-    yield Text(place="id", text=parts[2] if len(parts) == 3 else parts[4])
-    if len(parts) > 3:
-        yield Text(place="group", text=parts[2])
+    _, _, group, *below = entity.xid.split("/", 5)
+    yield Text(place="id", text=below[1] if below else group)
+    if below:
+        yield Text(place="group", text=group)
     attributes = entity.attributes
     for name in _TEXTS:
         if isinstance(found := attributes.get(name), str):
@@ -123,25 +128,47 @@ def _event_type(attributes: Mapping[str, Any]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _by_weight(texts: Iterable[Text]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _words(texts: Iterable[Text]) -> Iterator[str]:
+    """The words of texts with their weights, and the words of the id as terms."""
+    joined: dict[str, list[str]] = {}
     for text in texts:
-        found.setdefault(text.weight, set()).update(words_of(text.text))
-    return found
+        joined.setdefault(_WEIGHTS.get(text.place, "B"), []).append(text.text)
+    for weight, found in joined.items():
+        # No run goes beyond the end of a line.
+        words = words_of("\n".join(found))
+        yield _marked(words, weight)
+        if weight == "A":
+            yield _terms(words, _NAME)
 
 
-def _words(names: Iterable[str]) -> set[str]:
-    return set().union(*map(words_of, names))
+def _marked(words: Collection[str], weight: str) -> str:
+    """Words with a weight in the notation of `tsvector`; no word needs to be quoted."""
+    between = f"'{_MARKS[weight]} '"
+    return f"'{between.join(_first(words))}{between[:-2]}" if words else ""
 
 
-def _terms(entity: Entity, type: str, format: str | None) -> list[str]:
-    return [
-        type_term(type),
-        authority_term(entity.authority),
-        *([format_term(format)] if format else []),
-        *([DEPRECATED] if entity.attributes.get("deprecated") is not None else []),
-        *map(_reference, own_references(entity)),
-    ]
+def _terms(words: Collection[str], prefix: str) -> str:
+    between = f"' '{prefix}"
+    return f"'{prefix}{between.join(_first(words))}'" if words else ""
+
+
+def _first(words: Collection[str]) -> Collection[str]:
+    return sorted(words)[:MOST_WORDS] if len(words) > MOST_WORDS else words
+
+
+def _references(keys: Iterable[str]) -> str:
+    return " ".join([quoted(reference_term(key)) for key in keys])
+
+
+@lru_cache(maxsize=1024)
+def _conditions(type: str, authority: str, format: str | None, is_deprecated: bool) -> str:
+    """The terms of the conditions that an entity meets."""
+    terms = [type_term(type), authority_term(authority)]
+    if format:
+        terms.append(format_term(format))
+    if is_deprecated:
+        terms.append(DEPRECATED)
+    return " ".join(map(quoted, terms))
 
 
 DEPRECATED = f"{_TERM}deprecated"
@@ -169,29 +196,6 @@ def format_term(format: str) -> str:
 def reference_term(key: str) -> str:
     """The term of a reference with a key."""
     return _REFERENCE + key
-
-
-def _reference(reference: EntityReference) -> str:
-    return reference_term(reference.key)
-
-
-def _vector(words: Mapping[str, Iterable[str]], terms: Iterable[str] = ()) -> str:
-    """Words by their weights, and terms, in the notation of `tsvector`."""
-    marked: dict[str, str] = {}
-    for weight, found in words.items():
-        for word in sorted(found)[:MOST_WORDS]:
-            marked[word] = (
-                f"{marked[word]},{_MARKS[weight][1:]}" if word in marked else _MARKS[weight]
-            )
-    names = (name_term(word) for word in sorted(words.get("A", ()))[:MOST_WORDS])
-    return " ".join(
-        [
-            # No word has a character that needs to be quoted.
-            *(f"'{word}'{mark}" for word, mark in marked.items()),
-            *(f"'{name}'" for name in names),
-            *map(quoted, terms),
-        ]
-    )
 
 
 def quoted(word: str) -> str:

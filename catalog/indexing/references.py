@@ -24,6 +24,7 @@ BASES = ("basemessage", "basemessageuri", "basemessageurl")
 """The names of the reference to a base message in the editions."""
 MOST_REFERENCES = 200
 """The number of references of an entity that are followed."""
+_OF_VERSIONS = (*BASES, "dataschemauri", "dataschemaxid")
 DOCUMENT = "document"
 """The place of references in a document."""
 
@@ -61,25 +62,27 @@ def own_references(entity: Entity) -> list[EntityReference]:
         for place, text in attribute_references(entity.kind, entity.attributes)
         if (key := _key(text))
     ]
-    if entity.kind == "version":
+    if CONFLUENT in entity.attributes and entity.kind == "version":
         found += _confluent_references(entity)
     return found[:MOST_REFERENCES]
 
 
 def attribute_references(kind: Kind, attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The JSON pointer and the text of each attribute that refers to an entity."""
-    if kind == "group":
-        groups = attributes.get("messagegroups")
-        for place, value in enumerate(groups if isinstance(groups, list) else ()):
-            yield f"/messagegroups/{place}", value if isinstance(value, str) else ""
-        options = attributes.get("protocoloptions")
-        will = options.get("willmessage") if isinstance(options, dict) else ""
-        yield "/protocoloptions/willmessage", will if isinstance(will, str) else ""
+    found: Iterable[tuple[str, Any]] = ()
+    if kind == "version":
+        found = ((f"/{name}", attributes[name]) for name in _OF_VERSIONS if name in attributes)
     elif kind == "resource":
-        yield "/meta/xref", _text(attributes, "xref")
-    elif kind == "version":
-        for name in (*BASES, "dataschemauri", "dataschemaxid"):
-            yield f"/{name}", _text(attributes, name)
+        found = [("/meta/xref", attributes.get("xref"))]
+    elif kind == "group":
+        groups, options = attributes.get("messagegroups"), attributes.get("protocoloptions")
+        listed = enumerate(groups if isinstance(groups, list) else ())
+        will = options.get("willmessage") if isinstance(options, dict) else None
+        found = [(f"/messagegroups/{place}", value) for place, value in listed]
+        found.append(("/protocoloptions/willmessage", will))
+    for place, value in found:
+        if isinstance(value, str):
+            yield place, value
 
 
 def document_references(entity: Entity) -> list[EntityReference]:
@@ -160,8 +163,3 @@ def _key(text: str) -> str:
         return path.removesuffix("$details").rstrip("/") if path.count("/") > 1 else ""
     url = text.partition("#")[0]
     return url.removesuffix("$details").rstrip("/") if "://" in url else ""
-
-
-def _text(attributes: Mapping[str, Any], name: str) -> str:
-    value = attributes.get(name)
-    return value if isinstance(value, str) else ""

@@ -38,11 +38,14 @@ def words_of(text: str) -> set[str]:
     # Most texts are ASCII, and most runs have no humps; both are much faster to split.
     if not text.isascii():
         return {word for run in _RUN.finditer(text) for word, _, _ in _parts(run)}
-    found = set(_ASCII_RUN.findall(text.lower()))
-    if _HUMP.search(text):
+    lower = text.lower()
+    found = set(_ASCII_RUN.findall(lower))
+    if lower != text and _HUMP.search(text):
         for run in _ASCII_RUN.findall(text):
             found.update(part.lower() for part in _HUMP.split(run))
-    return {word[:LONGEST_WORD] for word in found} if len(text) > LONGEST_WORD else found
+    if max(map(len, found), default=0) > LONGEST_WORD:
+        found = {word[:LONGEST_WORD] for word in found}
+    return found
 
 
 @record

@@ -803,6 +803,8 @@ CREATE TABLE search_index (
     words tsvector NOT NULL,
     fields tsvector NOT NULL
 );
+ALTER TABLE ONLY search_index ALTER COLUMN words SET STATISTICS 0;
+ALTER TABLE ONLY search_index ALTER COLUMN fields SET STATISTICS 0;
 
 CREATE VIEW search_names AS
  SELECT jsonb_build_object('own', lower(authority)) AS names
@@ -1534,6 +1536,7 @@ CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((defi
 CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
 
 CREATE INDEX search_index_words ON search_index USING gin (((words || fields))) WHERE is_listed;
+ALTER INDEX search_index_words ALTER COLUMN 1 SET STATISTICS 0;
 
 CREATE INDEX service_ids_id ON service_ids USING btree (id);
 

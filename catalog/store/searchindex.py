@@ -25,7 +25,7 @@ from catalog.indexing.indexrow import (
     type_term,
 )
 from catalog.indexing.schemafields import MOST_BYTES
-from catalog.indexing.words import WantedWords
+from catalog.indexing.words import WantedWords, words_of
 from catalog.load.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.errors import ServerBusy
@@ -41,6 +41,7 @@ MOST_CANDIDATES = 2000
 _log = structlog.get_logger(__name__)
 _queries = Queries("searchindex")
 _BATCH = 200
+_MOST_SEEN = 100
 _PAUSE_SECONDS = 5.0
 
 
@@ -83,9 +84,13 @@ class WordSearch:
             queries.append(f"({any_type})")
         return queries
 
-    def arguments(self) -> tuple[str | None, ...]:
-        """The queries of the statement `find`, and the conditions that terms do not decide."""
-        wanted, terms = self.wanted, self._terms
+    def arguments(self, seen: str = "") -> tuple[str | None, ...]:
+        """The queries of the statement `find`, and the conditions that terms do not decide.
+
+        Args:
+            seen: a query that every visible entity meets.
+        """
+        wanted, terms = self.wanted, [*self._terms, *([seen] if seen else [])]
         runs = [_run_query(run, "") for run in wanted.runs]
         in_id = [_run_query(run, name_term("")) for run in wanted.runs]
         words = [quoted(word) for whole, parts in wanted.runs for word in (whole, *parts)]
@@ -124,15 +129,19 @@ class FoundEntities:
 
 
 async def find(
-    connection: Connection, search: WordSearch, offset: int, limit: int
+    connection: Connection, search: WordSearch, offset: int, limit: int, *, is_restricted: bool
 ) -> FoundEntities:
     """Find groups, default versions and cross references by words, as the connection shows them.
 
     Entities of the page have their documents, unless too large to have been indexed.
+
+    Args:
+        is_restricted: whether the connection shows the entities of some groups only.
     """
+    seen = await _seen_groups(connection) if is_restricted else ""
     row = await connection.fetchrow(
         _queries.find,
-        *search.arguments(),
+        *search.arguments(seen),
         MOST_CANDIDATES,
         offset,
         limit,
@@ -149,6 +158,22 @@ async def find(
         facets=facets,
         is_whole=row["is_whole"],
     )
+
+
+async def _seen_groups(connection: Connection) -> str:
+    """A query that all entities of the visible groups meet; empty if there are too many groups.
+
+    The views decide what is visible; the query only spares them most of what is not. Each entity
+    has the words of the id of its group.
+    """
+    rows = await connection.fetch(_queries.read_seen, _MOST_SEEN + 1)
+    if not rows:
+        return quoted("=nothing")
+    if len(rows) > _MOST_SEEN or any(row["is_pattern"] for row in rows):
+        return ""
+    words = [words_of(row["path"].rpartition("/")[2]) for row in rows]
+    groups = [" & ".join(map(quoted, found)) for found in words if found]
+    return f"({' | '.join(f'({group})' for group in groups)})" if len(groups) == len(rows) else ""
 
 
 async def find_referring(connection: Connection, keys: Iterable[str], most: int) -> list[Entity]:

@@ -14,6 +14,10 @@ CREATE TABLE search_index (
 
 CREATE INDEX search_index_words ON search_index USING gin ((words || fields)) WHERE is_listed;
 
+-- Statistics of words take seconds after a large write, and change no plan.
+ALTER TABLE search_index ALTER COLUMN words SET STATISTICS 0, ALTER COLUMN fields SET STATISTICS 0;
+ALTER INDEX search_index_words ALTER COLUMN 1 SET STATISTICS 0;
+
 CREATE VIEW visible.search_index AS
 SELECT * FROM public.search_index e
 WHERE EXISTS (

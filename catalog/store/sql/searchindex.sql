@@ -41,6 +41,11 @@ SELECT (SELECT count(*) FROM candidates) AS count,
         OFFSET $9 LIMIT $10
     ) AS xids
 
+-- name: read_seen
+-- The groups that the caller of a connection sees: a path, or a pattern.
+SELECT path, pattern IS NOT NULL AS is_pattern FROM access_paths
+WHERE rule = ANY (current_setting('concord.rules')::text[]) LIMIT $1
+
 -- name: find_referring
 -- The entities that refer to certain keys.
 SELECT e.* FROM search_index s JOIN entities e ON e.xid = s.xid
