@@ -39,6 +39,7 @@ from benchmarks import (
     restricted,
     resync,
     rule,
+    search,
     several_processes,
     sick_sinks,
     subscribing,
@@ -57,6 +58,7 @@ Benchmark = Callable[[Size, Path], Awaitable[list[Figure]]]
 BENCHMARKS: dict[str, Benchmark] = {
     "get": get.run,
     "find": find.run,
+    "search": search.run,
     "restricted": restricted.run,
     "put": put.run,
     "processes": several_processes.run,

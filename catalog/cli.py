@@ -35,6 +35,7 @@ from catalog.commands import (
     tokens,
     validate,
     verification,
+    versiondiff,
 )
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.backup.command import app as backup_app
@@ -89,7 +90,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     discover_app,
     *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(lint_app, validate.app),
+    *(versiondiff.app, lint_app, validate.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):

@@ -14,6 +14,7 @@ from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
 from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.apply import get_apply, post_apply
+from catalog.api.diff import routes as diff
 from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.references import routes as references
@@ -79,6 +80,7 @@ native_routes: Sequence[Route] = (
     *audit,
     *search,
     *references,
+    *diff,
 )
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"

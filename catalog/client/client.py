@@ -13,9 +13,10 @@ from catalog.client.exports import ExportCalls
 from catalog.client.operationcalls import OperationCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
-from catalog.operations import access, audit, handovers, recovery, references, search
+from catalog.operations import access, audit, diff, handovers, recovery, references, search
 from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
 from catalog.operations.audit import AuditEntry, AuditQuery
+from catalog.operations.diff import DiffAnswer, DiffQuery
 from catalog.operations.handovers import (
     Consent,
     EndQuery,
@@ -173,6 +174,10 @@ class Client(
     async def references(self, wanted: ReferencesQuery) -> ReferencesAnswer:
         """What refers to an entity, and what the entity refers to."""
         return await self.call(references.READ_REFERENCES, query=wanted)
+
+    async def diff(self, wanted: DiffQuery) -> DiffAnswer:
+        """What differs between two versions."""
+        return await self.call(diff.READ_DIFF, query=wanted)
 
     async def model(self) -> JsonObject:
         """The full model, with the attributes that the standard adds."""

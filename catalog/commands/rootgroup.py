@@ -18,7 +18,7 @@ _PANELS = {
         *("discover", "import", "apply", "diff", "delete", "lint", "validate"),
         *("model", "subscription"),
     ),
-    "Find": ("search", "references", "get", "list", "export"),
+    "Find": ("search", "references", "compare", "get", "list", "export"),
     "Federate": (
         *(
             "link",

@@ -153,7 +153,7 @@ async def find(
     by_xid = await load(connection, row["xids"])
     entities = [by_xid[xid] for xid in row["xids"] if xid in by_xid]
     return FoundEntities(
-        entities=await _with_documents(connection, entities),
+        entities=await with_small_documents(connection, entities),
         count=row["count"],
         facets=facets,
         is_whole=row["is_whole"],
@@ -187,7 +187,7 @@ async def find_referring(connection: Connection, keys: Iterable[str], most: int)
         f"{term} | {term[:-1]}/':* | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms
     )
     rows = await connection.fetch(_queries.find_referring, query, most) if terms else []
-    return await _with_documents(connection, await entities_from(rows))
+    return await with_small_documents(connection, await entities_from(rows))
 
 
 async def load_referring(connection: Connection, xids: Iterable[str], most: int) -> list[Entity]:
@@ -197,10 +197,11 @@ async def load_referring(connection: Connection, xids: Iterable[str], most: int)
     with their documents as by `find_referring`.
     """
     rows = await connection.fetch(_queries.load_referring, list(xids), most)
-    return await _with_documents(connection, await entities_from(rows))
+    return await with_small_documents(connection, await entities_from(rows))
 
 
-async def _with_documents(connection: Connection, entities: Iterable[Entity]) -> list[Entity]:
+async def with_small_documents(connection: Connection, entities: Iterable[Entity]) -> list[Entity]:
+    """Entities with their documents, unless larger than `MOST_BYTES` of `schemafields`."""
     found = list(entities)
     xids = [each.xid for each in found if each.document_sha256 is not None]
     rows = await connection.fetch(_queries.small_documents, xids, MOST_BYTES) if xids else []
@@ -222,7 +223,7 @@ async def index_again(connection: Connection, entities: Sequence[Entity]) -> Non
 
 
 async def _index(connection: Connection, entities: Sequence[Entity]) -> None:
-    documented = await _with_documents(connection, entities)
+    documented = await with_small_documents(connection, entities)
     await connection.execute(_queries.index, await aside(len(documented), word_rows, documented))
 
 

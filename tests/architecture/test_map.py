@@ -38,6 +38,7 @@ SHARED_NAMES = {
         "reconciliations",
         "recovery",
         "references",
+        "diff",
         "search",
     ),
     # Older forms of what the model and the messages have under the same name.

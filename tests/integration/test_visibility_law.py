@@ -329,6 +329,10 @@ CASES: dict[str, list[str | Request]] = {
         *(f"/-/search?type={type}" for type in ("messages", "messagegroups", "endpoints")),
         *("/-/search?q=stock&format=jsonschema", "/-/search?q=paid&limit=1"),
     ],
+    "/-/diff": [
+        *(f"/-/diff?of={xid}/schemas/item/versions/1&to=2" for xid in GROUPS[4:]),
+        f"/-/diff?of={GROUPS[2]}/messages/created&to={GROUPS[3]}/messages/created",
+    ],
     "/-/references": [
         *(f"/-/references?of={xid}&depth=3" for xid in GROUPS),
         *(f"/-/references?of={xid}/messages/created&depth=2" for xid in GROUPS[2:4]),

@@ -48,8 +48,12 @@ WHERE rule = ANY (current_setting('concord.rules')::text[]) LIMIT $1
 
 -- name: find_referring
 -- The entities that refer to certain keys.
-SELECT e.* FROM search_index s JOIN entities e ON e.xid = s.xid
-WHERE s.is_listed AND s.words || s.fields @@ $1::tsquery LIMIT $2
+SELECT e.*
+FROM (
+    SELECT xid FROM search_index WHERE is_listed AND words || fields @@ $1::tsquery LIMIT $2
+) AS s
+JOIN entities e ON e.xid = s.xid
+ORDER BY e.xid
 
 -- name: load_referring
 -- Entities, and below them what a search shows: groups, default versions and cross references.

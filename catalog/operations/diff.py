@@ -1,0 +1,94 @@
+"""The operation of `/-/diff`: what differs between two versions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from catalog.model.roles import Permission
+from catalog.operations.operation import AnswerBody, Operation, Query
+
+
+class DiffQuery(Query):
+    """The two versions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    of: str = Field(
+        min_length=1,
+        max_length=2048,
+        description="The xid of the older version; that of a resource means its default version.",
+    )
+    to: str = Field(
+        min_length=1,
+        max_length=2048,
+        description="The id of the newer version, or its xid if it is one of another resource.",
+    )
+
+
+class DiffValue(AnswerBody):
+    """A short value that differs, inside an attribute."""
+
+    path: list[str] = Field(description="The names that lead to the value.")
+    old: Any = Field(default=None, description="Missing if there was none.")
+    new: Any = Field(default=None, description="Missing if there is none.")
+
+
+class DiffLine(AnswerBody):
+    """A line of the documents."""
+
+    sign: Literal["=", "-", "+"] = Field(
+        description="Equal, only in the older document, or only in the newer one."
+    )
+    number: int = Field(description="In the older document for `-`, else in the newer one.")
+    text: str
+
+
+class DiffField(AnswerBody):
+    """A field of a schema that differs."""
+
+    path: str
+    old: str | None = Field(default=None, description="Its type; missing if it is new.")
+    new: str | None = Field(default=None, description="Its type; missing if it is gone.")
+
+
+class Compatibility(AnswerBody):
+    """Whether a schema can be used in the place of another one."""
+
+    compatible: bool
+    reason: str | None = Field(default=None, description="What breaks, and where.")
+
+
+class DiffAnswer(AnswerBody):
+    """The difference of two versions."""
+
+    of: str
+    to: str
+    changed: list[str] = Field(description="The names of the attributes that differ.")
+    values: list[DiffValue] = Field(description="The first short values that differ.")
+    lines: list[DiffLine] | None = Field(
+        default=None, description="The lines of the documents that differ, with equal ones around."
+    )
+    fields: list[DiffField] | None = Field(
+        default=None, description="The fields that differ, if the documents are schemas."
+    )
+    backward: Compatibility | None = Field(
+        default=None, description="Whether readers with the newer schema can read older data."
+    )
+    forward: Compatibility | None = Field(
+        default=None, description="Whether readers with the older schema can read newer data."
+    )
+    complete: bool = Field(description="False if the documents were too large to be compared.")
+
+
+READ_DIFF = Operation(
+    method="GET",
+    path="/-/diff",
+    needs=Permission.READ,
+    query=DiffQuery,
+    answers=DiffAnswer,
+    refuses=(404,),
+    description="JSON is compared in one layout. Compatibility is told for Avro, JSON Schema and "
+    "Protobuf, by the rules that the attribute `compatibility` holds versions to.",
+)
