@@ -119,7 +119,7 @@ class FoundEntities:
 
     `count` is the number of candidates; `facets` has the number of candidates by the name of an
     attribute and by value, the most frequent first. The result is not whole while entities from
-    before the index are still without words.
+    before the index are still missing there.
     """
 
     entities: Sequence[Entity]
@@ -228,13 +228,17 @@ async def _index(connection: Connection, entities: Sequence[Entity]) -> None:
 
 
 async def run_indexing(database: Database) -> None:
-    """Index the entities from before the index, in one process of the node, until all have words.
+    """Index the entities that are missing in the index, in one process of the node at a time.
 
-    Half of the time passes between the batches, so that requests are not held up.
+    They are from before the index, or processes of an older version have written them during an
+    upgrade. Half of the time passes between the batches, so that requests are not held up.
     """
-    is_done = False
+    is_done = is_checked = False
     while not is_done:
         try:
+            if not is_checked:
+                await look_again(database)
+                is_checked = True
             begun = time.monotonic()
             is_alone, is_done = await index_once(database)
             await asyncio.sleep(time.monotonic() - begun if is_alone else _PAUSE_SECONDS)
@@ -242,11 +246,20 @@ async def run_indexing(database: Database) -> None:
             await database.recovered()
 
 
+async def look_again(database: Database) -> None:
+    """Have entities indexed again if any is missing in the index."""
+    async with database.acquire() as connection:
+        if await connection.fetchval(_queries.read_progress) is None and await connection.fetchval(
+            _queries.has_unindexed
+        ):
+            await connection.execute(_queries.note_progress, "")
+
+
 async def index_once(database: Database, *, size: int = _BATCH) -> tuple[bool, bool]:
-    """Index up to `size` entities that lack words.
+    """Index up to `size` entities that are missing in the index.
 
     Returns:
-        whether no other process is at it, and whether every entity has words.
+        whether no other process is at it, and whether no entity is missing any more.
     """
     async with database.acquire() as connection:
         after = await connection.fetchval(_queries.read_progress)

@@ -72,22 +72,22 @@ ORDER BY e.xid LIMIT $2
 SELECT xid, body FROM documents WHERE xid = ANY ($1::text[]) AND octet_length(body) <= $2
 
 -- name: read_progress
--- The xid after which entities may lack their words; null if all have them.
+-- The xid after which entities may be missing in the index; null if none is missing.
 SELECT unindexedafter FROM node
 
 -- name: note_progress
--- Note the xid after which entities may lack their words.
+-- Note the xid after which entities may be missing in the index.
 UPDATE node SET unindexedafter = $1
 
 -- name: lock_unindexed
--- Entities after an xid that lack their words. Those that are being written are left out.
+-- Entities after an xid that are missing in the index. Those that are being written are left out.
 SELECT e.* FROM entities e
 WHERE e.xid > $1 AND (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
     AND NOT EXISTS (SELECT FROM search_index s WHERE s.xid = e.xid)
 ORDER BY e.xid LIMIT $2 FOR SHARE OF e SKIP LOCKED
 
 -- name: has_unindexed
--- Whether any entity lacks its words.
+-- Whether any entity is missing in the index.
 SELECT EXISTS (
     SELECT FROM entities e
     WHERE (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
@@ -95,11 +95,11 @@ SELECT EXISTS (
 )
 
 -- name: forget
--- Forget the words of entities.
+-- Forget the rows of entities.
 DELETE FROM search_index WHERE xid = ANY ($1::text[])
 
 -- name: index
--- The words of entities that have none.
+-- The rows of entities that are missing in the index.
 INSERT INTO search_index (xid, is_listed, type, authority, format, words, fields)
 SELECT e.xid, e.listing IS NOT NULL OR e.kind = 'resource', w.type, e.authority, w.format,
     w.words::tsvector, coalesce(w.fields, '')::tsvector
