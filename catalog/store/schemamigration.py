@@ -8,6 +8,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
+import orjson
+
+from catalog.model.configuration import model_of
+from catalog.model.errors import XRegistryError
 from catalog.store.connections import Connection, DatabaseUnusable
 from catalog.store.queries import Queries
 
@@ -17,6 +21,10 @@ _queries = Queries("schemamigration")
 
 class MigrationError(DatabaseUnusable):
     """Another version of Concord has migrated the database."""
+
+
+class ModelUnfit(DatabaseUnusable):
+    """A catalog's model breaks a rule of this version; the text has the rule and the remedy."""
 
 
 class OfAnotherVersion(DatabaseUnusable):
@@ -93,6 +101,7 @@ async def migrate(connection: Connection, *, only: Collection[int] | None = None
     Raises:
         MigrationError: a newer version migrated the database, or an applied file has changed since.
             The database is left unchanged.
+        ModelUnfit: this version cannot serve the model. The database is left unchanged.
     """
     async with connection.transaction():
         # CREATE TABLE IF NOT EXISTS can fail if two processes run it at once: the lock comes first.
@@ -116,9 +125,30 @@ async def migrate(connection: Connection, *, only: Collection[int] | None = None
                 )
         if checksums:
             raise MigrationError("a newer version of Concord has migrated it: run that version")
+        if missing and 1 not in {migration.number for migration in missing}:
+            await _check_model(connection)
         for migration in missing:
             await connection.execute(migration.sql)
             await connection.execute(
                 _queries.record, migration.number, migration.name, migration.checksum
             )
         return [migration.name for migration in missing]
+
+
+async def _check_model(connection: Connection) -> None:
+    """Refuse a model that this version would not take, such as one with a path of its own.
+
+    Raises:
+        ModelUnfit
+    """
+    row = await connection.fetchrow(_queries.model)
+    if row is None:
+        return
+    resolved = row["resolved"]
+    try:
+        model_of(orjson.loads(row["modelsource"]), resolved and orjson.loads(resolved))
+    except XRegistryError as error:
+        raise ModelUnfit(
+            f"this version cannot serve its model. {error} Nothing was changed: correct the model "
+            "with the version in use (`concord model --help`), and upgrade again"
+        ) from error

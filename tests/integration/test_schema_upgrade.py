@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catalog.cli import app
-from catalog.store.schemamigration import migrate
+from catalog.store.schemamigration import ModelUnfit, migrate
 from tests.integration.federation import databases, digest_rows, link, start_member, write_some
 from tests.integration.test_recovery import start_as
 
@@ -87,6 +87,27 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
             *("linkcomparisons", "reconciledentities", "schemaids", "searchindex"),
         ]
         assert await views_of(connection) == definitions
+    finally:
+        await connection.close()
+
+
+async def test_a_model_that_the_new_version_cannot_serve_stops_the_upgrade_before_any_change(
+    urls: list[str],
+) -> None:
+    url = urls[0]
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("DROP SCHEMA public, visible CASCADE; CREATE SCHEMA public")
+        await migrate(connection, only={1})
+        model = """{"groups": {"confluent": {"singular": "other"}}}"""
+        await connection.execute(
+            "INSERT INTO node (instance, authority, modelsource)"
+            " VALUES (gen_random_uuid(), 'urn:a', $1)",
+            model,
+        )
+        with pytest.raises(ModelUnfit, match='"confluent" is a path of its own'):
+            await migrate(connection)
+        assert await connection.fetchval("SELECT count(*) FROM migrations") == 1
     finally:
         await connection.close()
 

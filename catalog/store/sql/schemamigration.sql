@@ -22,3 +22,7 @@ SELECT number, name, checksum FROM migrations ORDER BY number
 -- name: record
 -- Record that a migration was applied.
 INSERT INTO migrations (number, name, checksum) VALUES ($1, $2, $3)
+
+-- name: model
+-- The model of the catalog, as its operator wrote it, and with what it includes.
+SELECT modelsource, resolved FROM node
