@@ -159,7 +159,10 @@ def _key(text: str) -> str:
     if not text or len(text) > _LONGEST_KEY:
         return ""
     if text.startswith(("#/", "/")):
-        path = unquote(text.removeprefix("#").partition("#")[0])
-        return path.removesuffix("$details").rstrip("/") if path.count("/") > 1 else ""
-    url = text.partition("#")[0]
-    return url.removesuffix("$details").rstrip("/") if "://" in url else ""
+        key = unquote(text.removeprefix("#").partition("#")[0])
+        is_whole = key.count("/") > 1
+    else:
+        key = text.partition("#")[0]
+        is_whole = "://" in key
+    # PostgreSQL stores no null character.
+    return key.removesuffix("$details").rstrip("/") if is_whole and "\0" not in key else ""

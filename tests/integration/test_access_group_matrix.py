@@ -82,6 +82,7 @@ OF_THE_CATALOG = frozenset(
             "/audit",
             "/-/search",
             "/-/references",
+            "/-/diff",
         ),
     }
 )

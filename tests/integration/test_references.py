@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 import pytest_asyncio
@@ -116,6 +116,16 @@ async def test_documents_refer_by_imports(node: Node, format: str, document: str
     assert answer.status == 201, answer.body
     assert await references(node, schema, "from") == [(schema, ITEM, "document", 1)]
     await node.send("DELETE", schema)
+
+
+async def test_a_text_that_cannot_be_indexed_is_no_reference(node: Node) -> None:
+    for number, text in enumerate(("/schemagroups/%00/schemas/a", "/a/" + "b" * 600, "/%ff/é/\\'")):
+        message = f"/messagegroups/texts/messages/m{number}"
+        await node.put(message, {"dataschemaformat": "Avro", "dataschemauri": quote(text, "/%")})
+    schema = "/schemagroups/texts/schemas/s"
+    document = {"allOf": [{"$ref": "/a/\0/b/c"}, {"$ref": "item\\'"}]}
+    await node.put(f"{schema}$details", {"format": "Text/1", "schema": document})
+    assert [target for _, target, *_ in await references(node, schema, "from")] == [None]
 
 
 async def test_only_the_version_that_is_asked_about_and_default_ones_refer(node: Node) -> None:
