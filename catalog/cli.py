@@ -201,7 +201,7 @@ def _serve(settings: Settings) -> None:
     def ready(url: str) -> None:
         where = "a PostgreSQL server" if settings.database_url else str(settings.data_dir.resolve())
         err.print(f"[green]Concord serves[/] [bold]{url}[/] (Ctrl-C stops it)")
-        err.print(f"The catalog is kept in {cell(where)}.")
+        err.print(f"A browser shows it at [bold]{url}/console[/]. It is kept in {cell(where)}.")
         if settings.public_url is None:
             err.print(
                 "It has no public URL: before other catalogs follow it, set one with --public-url, "
@@ -243,6 +243,7 @@ def _node(
 ) -> Coroutine[Any, Any, None]:
     """A node with all routes and loops, or only the part that a member runs."""
     from catalog import dialects
+    from catalog.console import routes as console_routes
     from catalog.dialects.confluent.nativeversions import run_native_versions
     from catalog.monitoring.health import routes as monitoring_routes
     from catalog.monitoring.health import run_loop_delay
@@ -266,7 +267,7 @@ def _node(
     only_answers = member is not None and member.listening.sockets
     return run_node(
         settings,
-        routes=[*dialects.routes, *monitoring_routes, *replication_routes],
+        routes=[*dialects.routes, *monitoring_routes, *replication_routes, *console_routes],
         event_dialects=dialects.event_dialects,
         find_schema=dialects.find_schema,
         loops=[run_loop_delay] if only_answers else [*work, run_loop_delay],

@@ -11,6 +11,7 @@ from pathlib import Path
 from catalog import dialects
 from catalog.api.app import all_routes
 from catalog.api.openapi import describe
+from catalog.console import routes as console_routes
 from catalog.context import OFFERED_HERE
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
@@ -18,7 +19,7 @@ from catalog.monitoring.health import routes as monitoring_routes
 from replication.routes import routes as replication_routes
 
 FILE = Path(__file__).parents[1] / "docs/openapi.json"
-ROUTES = all_routes([*dialects.routes, *monitoring_routes, *replication_routes])
+ROUTES = all_routes([*dialects.routes, *monitoring_routes, *replication_routes, *console_routes])
 _BASE = "http://127.0.0.1:8080"
 # Which protocols are installed depends on the machine.
 _OF_THE_MACHINE = ("installed", "missing")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
 
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
@@ -27,6 +28,7 @@ from catalog.context import CONTEXT, SHARED, SharedState
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.body import BODY_MEMORY, BodyMemory
 from catalog.http.clientconnections import protocol_options
+from catalog.http.inprocess import IN_PROCESS, InProcess
 from catalog.http.positionwait import LINK_WAITS, LinkWaits
 from catalog.http.route import ROUTES, Route, reads, writes
 from catalog.http.stream import RENEW, add_stream_shares
@@ -116,6 +118,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     app[SHARED] = shared
     app[RENEW] = renew
     app[CALLBACK_RATE] = callback_rate()
+    app[IN_PROCESS] = InProcess()
     app[BODY_MEMORY] = BodyMemory(shared.settings)
     add_stream_shares(app, shared.settings)
     app[LINK_WAITS] = LinkWaits(shared.database)
@@ -134,14 +137,27 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     app[RATE_LIMITS] = RateLimits(shared.settings)
     app[ROUTES] = all_routes(routes)
     door = Door(shared)
+    [reading] = (each for each in entity_routes if each.operation.method == hdrs.METH_GET)
+    answer_entity = door.handler_of(reading)
     for route in app[ROUTES]:
         operation, handler = route.operation, door.handler_of(route)
+        if route.applies is not None:
+            handler = _either(route.applies, handler, answer_entity)
         path = f"{operation.path}{{end:/?}}" if operation.has_slashes else operation.path
         app.router.add_route(operation.method, path, handler)
         if operation.method == hdrs.METH_GET and operation.has_head:
             app.router.add_route(hdrs.METH_HEAD, path, handler)
     app.on_response_prepare.append(finish)
     return app
+
+
+def _either(
+    applies: Callable[[web.Request], bool], answer: Handler, answer_entity: Handler
+) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await (answer if applies(request) else answer_entity)(request)
+
+    return handle
 
 
 async def _end_waits(app: web.Application) -> None:
@@ -162,7 +178,9 @@ def _with_refusals(routes: Iterable[Route]) -> Iterator[Route]:
         by_path[route.operation.path].append(route)
     for found in by_path.values():
         yield from found
-        if all(route.operation.method != ANY_METHOD for route in found):
+        if all(route.applies is None for route in found) and all(
+            route.operation.method != ANY_METHOD for route in found
+        ):
             yield _refusal_beside(found)
 
 

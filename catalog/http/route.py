@@ -42,12 +42,14 @@ class Route:
 
     The handler is given the request, then the body and the query as models of the operation. The
     handler returns a response, or a model of the answer, or `None` (204). `answer_error` answers
-    an error of any step in the form of the API.
+    an error of any step in the form of the API. `applies` tells the requests that the route answers
+    from those that the routes of entities answer; without it, the route answers all.
     """
 
     operation: Operation[Any, Any]
     handler: Handler
     answer_error: Callable[[web.Request, Exception], web.Response] = problem_of
+    applies: Callable[[web.Request], bool] | None = None
 
     @property
     def name(self) -> str:

@@ -38,7 +38,7 @@ RESERVED_GROUP_NAMES = frozenset(
     {"capabilities", "capabilitiesoffered", "export", "model", "modelsource"}
     | {"access", "apply", "audit", "health", "metrics", "notifications", "replication"}
     | {"subscriptions", "validate"}
-    | {"confluent", "messagecatalog", "messagedefinition", "registry", "services"}
+    | {"confluent", "console", "messagecatalog", "messagedefinition", "registry", "services"}
 )
 
 # Paths below every resource, and the names of ids in the paths.

@@ -34,6 +34,7 @@ from catalog.context import (
     read_configuration,
 )
 from catalog.http.clientconnections import HEADER_SECONDS, ClientConnections
+from catalog.http.inprocess import IN_PROCESS
 from catalog.http.listener import (
     Listening,
     Tls,
@@ -282,6 +283,7 @@ async def serve(
     await runner.setup()
     try:
         assert runner.server is not None
+        app[IN_PROCESS].server = runner.server
         connections = ClientConnections(settings, most_client_connections(settings))
         async with accepting(listening, runner.server, connections, tls):
             yield

@@ -461,6 +461,13 @@ CREATE TABLE conflicts (
     at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE console_sessions (
+    digest bytea NOT NULL,
+    token bytea NOT NULL,
+    createdat timestamp with time zone NOT NULL,
+    usedat timestamp with time zone NOT NULL
+);
+
 CREATE TABLE dead_letters (
     subscription text NOT NULL COLLATE "C",
     number bigint NOT NULL,
@@ -1370,6 +1377,9 @@ ALTER TABLE ONLY clock_points
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_pkey PRIMARY KEY (link, authority, origin);
 
+ALTER TABLE ONLY console_sessions
+    ADD CONSTRAINT console_sessions_pkey PRIMARY KEY (digest);
+
 ALTER TABLE ONLY dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (subscription, number);
 
@@ -1480,6 +1490,8 @@ CREATE INDEX access_paths_path ON access_paths USING btree (path, rule);
 CREATE INDEX access_paths_pattern ON access_paths USING btree (rule) INCLUDE (pattern) WHERE (pattern IS NOT NULL);
 
 CREATE INDEX audit_refused ON audit USING btree (txid, seq) WHERE (outcome = 'refused'::text);
+
+CREATE INDEX console_sessions_use ON console_sessions USING btree (usedat);
 
 CREATE INDEX dead_letters_at ON dead_letters USING btree (at);
 

@@ -30,15 +30,14 @@ class Package:
 
         The script is copied into the directory; the test is skipped where there is no npm.
         """
-        node = shutil.which("node")
-        if node is None or shutil.which("npm") is None:
-            pytest.skip("npm is missing: install it with apt-get install npm")
-        (directory / "node_modules").symlink_to(await asyncio.to_thread(self._modules))
+        (directory / "node_modules").symlink_to(await asyncio.to_thread(self.modules))
         shutil.copy(script, directory)
-        return node, [script.name, *arguments], directory
+        return "node", [script.name, *arguments], directory
 
-    def _modules(self) -> Path:
-        """A directory with the package and all that it needs."""
+    def modules(self) -> Path:
+        """A directory with the package and all that it needs; the test is skipped without npm."""
+        if shutil.which("node") is None or shutil.which("npm") is None:
+            pytest.skip("npm is missing: install it with apt-get install npm")
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
         kept = cache / f"{self.name.strip('@').replace('/', '-')}-{self.version}"
         if not kept.exists():

@@ -1,0 +1,23 @@
+"""The console: pages for people, which read the catalog by the operations of its API alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.console.changepage import change_routes
+from catalog.console.entitypages import entity_routes
+from catalog.console.login import login_routes
+from catalog.console.overview import overview_routes
+from catalog.console.page import answer_refusal
+from catalog.console.searchpage import search_routes
+from catalog.console.staticfiles import GET_FILE, get_file
+from catalog.http.route import Route
+
+routes: Sequence[Route] = (
+    *overview_routes,
+    *search_routes,
+    *entity_routes,
+    *change_routes,
+    *login_routes,
+    Route(GET_FILE, get_file, answer_refusal),
+)

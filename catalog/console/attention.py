@@ -1,0 +1,177 @@
+"""What needs a look: links, subscriptions and comparisons at fault, each with a remedy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from catalog.model.linkterms import State
+from catalog.operations.links import LinkAnswer
+from catalog.operations.reconciliations import Reconciliation
+from catalog.operations.subscriptions import SubscriptionAnswer
+
+Severity = Literal["fault", "warning", "note"]
+
+_ORDER: dict[Severity, int] = {"fault": 0, "warning": 1, "note": 2}
+# A link that has not reached its source for this time has a source that is away, or is too slow.
+_LATE_SECONDS = 60.0
+_OLD = timedelta(days=7)
+_WORDS: dict[State, str] = {
+    "new": "has not begun yet",
+    "copying": "copies everything",
+    "behind": "is catching up",
+    "current": "is current",
+    "waiting": "waits to try again",
+    "unauthenticated": "has stopped: the other catalog does not accept the credential",
+    "forbidden": "has stopped: the credential lacks a role at the other catalog",
+    "refused": "has stopped: the other catalog refuses it",
+    "asking": "asks before it deletes",
+    "paused": "is paused",
+}
+_STOPPED = frozenset({"unauthenticated", "forbidden", "refused", "asking"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """A thing that needs a look.
+
+    Args:
+        about: the name of the link, subscription or comparison.
+        says: what is wrong, as the rest of a sentence about it.
+        why: details, such as the last error; may be empty.
+        time: a time of importance, if known, and its meaning, such as "last well"; the meaning is
+            empty if the sentence says it.
+        remedy: a command that helps, or shows more.
+        page: the page of the console that shows more; empty if there is none.
+    """
+
+    severity: Severity
+    about: str
+    says: str
+    remedy: str
+    why: str = ""
+    time: datetime | None = None
+    time_is: str = ""
+    page: str = ""
+
+
+def peer_of(link: LinkAnswer) -> str:
+    """The other catalog of a link: the URL, or the authority of a link that accepts pushes."""
+    return link.source or link.target or link.authority or link.id
+
+
+def state_in_words(link: LinkAnswer) -> str:
+    """The state of a link, as the rest of a sentence about the link."""
+    if link.state == "waiting" and not link.failures:
+        return "waits for its peer"
+    return _WORDS[link.state]
+
+
+def concern_of_link(link: LinkAnswer) -> Concern | None:
+    """The worst fault of a link; `None` if the link needs no look."""
+    found = _fault_of_link(link)
+    if found is None:
+        return None
+    severity, says, remedy = found
+    return Concern(
+        severity=severity,
+        about=peer_of(link),
+        says=says,
+        why=link.error or link.reason or "",
+        time=link.currentat,
+        time_is="last well",
+        remedy=remedy,
+        page=f"/console/federation/{link.id}",
+    )
+
+
+def _fault_of_link(link: LinkAnswer) -> tuple[Severity, str, str] | None:
+    id, says = link.id, state_in_words(link)
+    if link.state == "asking" and link.question is not None:
+        question = link.question
+        says = f"asks whether it may delete {question.deletions:,} of {question.of:,} entities"
+        return "fault", says, f"concord link allow {id} {question.digest}"
+    if link.state == "unauthenticated":
+        return "fault", says, f"concord link credential {id} --help"
+    if link.state in _STOPPED:
+        return "fault", says, f"concord link show {id}"
+    if link.failures and link.state != "paused":
+        times = "time" if link.failures == 1 else "times"
+        return "fault", f"failed {link.failures:,} {times} in a row", f"concord link run {id}"
+    if link.conflicts:
+        copies = "copy" if link.conflicts == 1 else "copies"
+        says = f"could not apply {link.conflicts:,} {copies}"
+        return "warning", says, f"concord link show {id}"
+    if link.lag is not None and link.lag > _LATE_SECONDS and link.state != "paused":
+        return "warning", f"{says}, and may lack later changes", f"concord link run {id}"
+    if link.differing:
+        says = f"had {link.differing:,} differing entities when it was last compared"
+        return "warning", says, f"concord link reset {id}"
+    if link.state == "paused":
+        return "note", says, f"concord link resume {id}"
+    return None
+
+
+def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
+    """The worst fault of a subscription; `None` if the subscription needs no look."""
+    status, id = subscription.status, subscription.id
+    dead = status.deadletters.dead + status.deadletters.waiting
+    severity: Severity = "warning"
+    if status.state == "suspended":
+        severity, says = "fault", "is suspended, and delivers nothing"
+        remedy = f"concord subscription show {id}"
+    elif dead:
+        says = f"has {dead:,} dead {'letter' if dead == 1 else 'letters'}"
+        remedy = f"concord subscription deadletters list {id}"
+    elif status.failures:
+        says = f"failed {status.failures:,} {'time' if status.failures == 1 else 'times'} in a row"
+        remedy = f"concord subscription attempts {id}"
+    elif status.lost is not None:
+        says, remedy = "has lost changes", f"concord subscription show {id}"
+    elif status.state == "paused":
+        severity, says = "note", "is paused"
+        remedy = f"concord subscription resume {id}"
+    else:
+        return None
+    why = status.error or status.failedcause or status.reason or ""
+    return Concern(
+        severity=severity,
+        about=subscription.sink,
+        says=says,
+        why=why,
+        time=status.failingsince or status.failedat,
+        time_is="the first" if status.failingsince else "the last",
+        remedy=remedy,
+    )
+
+
+def concern_of_comparisons(reports: Sequence[Reconciliation], now: datetime) -> Concern | None:
+    """What the last comparison of catalogs shows; `None` without reports, or if all is well."""
+    if not reports:
+        return None
+    last = max(reports, key=lambda each: each.endedat)
+    about = f"The comparison of {', '.join(last.catalogs)}"
+    if last.outcome == "failed":
+        says, why, remedy = "failed", last.error or "", "concord reconcile history"
+    elif last.outcome == "different":
+        found = ", ".join(f"{number:,} {name}" for name, number in last.findings.items())
+        says, why, remedy = "found differences", found, "concord reconcile history"
+    elif now - last.endedat > _OLD:
+        says, why, remedy = "is old", "", "concord reconcile --help"
+    else:
+        return None
+    return Concern(
+        severity="warning", about=about, says=says, why=why, time=last.endedat, remedy=remedy
+    )
+
+
+def rank_of(concern: Concern | None) -> int:
+    """The rank of a concern, 0 for the worst; what needs no look comes last."""
+    return len(_ORDER) if concern is None else _ORDER[concern.severity]
+
+
+def worst_first(concerns: Iterable[Concern | None]) -> list[Concern]:
+    """The concerns, the worst first."""
+    return sorted((each for each in concerns if each is not None), key=rank_of)

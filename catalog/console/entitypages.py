@@ -1,0 +1,445 @@
+"""The pages of the catalog: its types, collections and entities, each at `/console/e` + path."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from aiohttp import hdrs, web
+from yarl import URL
+
+from catalog.client.errors import BadAnswer, Refused
+from catalog.console.fieldtree import FieldRow, fields_of
+from catalog.console.overview import group_counts, links_for
+from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
+from catalog.context import CONTEXT
+from catalog.load.longwork import in_thread
+from catalog.model.errors import NotFound
+from catalog.model.xid import Xid, is_valid_id
+from catalog.operations.links import LinkAnswer
+from catalog.operations.references import DEEPEST, READ_REFERENCES, ReferencesQuery
+
+_SHOWN = 50
+_LARGEST_TEXT = 256 * 1024
+_MOST_REFERENCES = 500
+_MOST_LINES = 5000
+_MOST_DIFFERENCES = 2000
+_TABS = ("about", "schema", "versions", "uses", "raw")
+# Shown in other places of the page, or only of use to programs.
+_ELSEWHERE = frozenset(
+    {"self", "shortself", "xid", "epoch", "name", "description", "documentation", "icon", "labels"}
+    | {"createdat", "modifiedat", "authority", "origin", "isdefault", "versionid"}
+    | {"deprecated", "metaurl", "versionsurl", "versionscount", "meta"}
+)
+_LONG_NUMBER = re.compile(rb"\d{16}")
+_PART_OF_ID = re.compile(r"[A-Za-z0-9\-._~:@*]*")
+# The names of types in the older draft.
+_REGISTRY04 = {
+    "endpoints": "endpoints",
+    "messagegroups": "definitionGroups",
+    "messages": "definitions",
+    "schemagroups": "schemaGroups",
+    "schemas": "schemas",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAttribute:
+    """An attribute of an entity, with what the model says of it."""
+
+    name: str
+    value: Any
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSchema:
+    """A schema: its path, its format, its fields and its text.
+
+    Args:
+        text: the document; `None` if the document is no text, or too large for a page.
+    """
+
+    path: str
+    format: str
+    fields: list[FieldRow]
+    text: str | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityType:
+    """What the model says of an entity's type."""
+
+    singular: str
+    children: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    has_document: bool = False
+
+
+async def show_catalog(page: ConsolePage) -> web.Response:
+    """The types of groups."""
+    return await render(page, "catalog.html", types=await group_counts(page))
+
+
+async def show_path(page: ConsolePage) -> web.Response:
+    """A collection or an entity."""
+    path = f"/{page.request.match_info['path']}".rstrip("/") or "/"
+    if path == "/":
+        return await show_catalog(page)
+    parts = path.split("/")[1:]
+    try:
+        parent = Xid.parse("/" + "/".join(parts[: len(parts) // 2 * 2]) if len(parts) > 1 else "/")
+    except ValueError:
+        raise NotFound(path) from None
+    model = await page.node.get("/model")
+    if len(parts) % 2:
+        if len(parts) == 5:
+            target = f"{entity_url(str(parent))}?tab=versions"
+            return web.Response(status=303, headers={hdrs.LOCATION: target})
+        return await _show_collection(page, path, parent.child(parts[-1], "_"), model)
+    return await _show_entity(page, parent, _type_of(model, parent))
+
+
+def _type_of(model: Mapping[str, Any], xid: Xid) -> EntityType:
+    """The type of an entity.
+
+    Raises:
+        NotFound: the model has no such type.
+    """
+    group = model.get("groups", {}).get(xid.groups)
+    if group is None:
+        raise NotFound(str(xid))
+    if not xid.rid:
+        children = group.get("resources", {})
+        return EntityType(
+            singular=group["singular"], children=children, attributes=group.get("attributes", {})
+        )
+    resource = group.get("resources", {}).get(xid.resources)
+    if resource is None:
+        raise NotFound(str(xid))
+    return EntityType(
+        singular=resource["singular"],
+        children={},
+        attributes={**resource.get("resourceattributes", {}), **resource.get("attributes", {})},
+        has_document=resource.get("hasdocument", True),
+    )
+
+
+async def _show_collection(
+    page: ConsolePage, path: str, example: Xid, model: Mapping[str, Any]
+) -> web.Response:
+    kind = _type_of(model, example)
+    asked = page.request.query
+    wanted, after = asked.get("id", "").strip()[:128], asked.get("after", "")[:1024]
+    rows, following = await _rows_at(page, path, kind, wanted, after)
+    return await render(
+        page,
+        "collection.html",
+        path=path,
+        crumbs=_crumbs(path),
+        kind=kind,
+        rows=rows,
+        wanted=wanted,
+        next=following,
+        is_continued=bool(after),
+    )
+
+
+async def _rows_at(
+    page: ConsolePage, path: str, kind: EntityType, wanted: str = "", after: str = ""
+) -> tuple[list[dict[str, Any]], str]:
+    """A page of a collection, and the place after which the next page begins, if there is one."""
+    if not _PART_OF_ID.fullmatch(wanted):
+        return [], ""
+    params = {"limit": str(_SHOWN)}
+    if wanted:
+        params["filter"] = f"{kind.singular}id=*{wanted}*"
+    if after:
+        params["after"] = after
+    answer = await page.node.request("GET", path, params=params)
+    found = orjson.loads(answer.body)
+    rows = [{"id": id, **entity} for id, entity in found.items()]
+    return rows, URL(answer.next_page).query.get("after", "") if answer.next_page else ""
+
+
+async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Response:
+    address = f"{xid}$details" if kind.has_document else str(xid)
+    entity = await page.node.get(address)
+    tab = page.request.query.get("tab", "about")
+    meta, links, schema = await asyncio.gather(
+        page.node.found(f"{xid.resource}/meta") if xid.rid else _nothing(),
+        links_for(page) if "authority" in entity else _nothing(),
+        _schema_of(page, xid, kind, entity),
+    )
+    values: dict[str, Any] = {
+        "xid": str(xid),
+        "crumbs": _crumbs(str(xid)),
+        "kind": kind,
+        "level": xid.kind,
+        "entity": entity,
+        "meta": meta or {},
+        "attributes": list(_attributes(entity, kind)),
+        "source": _source_of(entity, links or []),
+        "schema": schema,
+        "resource": str(xid.resource) if xid.rid else "",
+        "tabs": _tabs(xid, schema),
+        "tab": tab if tab in _TABS else "about",
+    }
+    match tab:
+        case "versions" if xid.rid:
+            values |= await _versions_of(page, xid, kind)
+        case "uses":
+            values |= await _uses_of(page, xid)
+        case "raw":
+            values |= await _raw_of(page, xid, kind, entity)
+        case "about" if xid.kind == "group":
+            values["collections"] = await _collections_of(page, xid, kind, entity)
+    lines = _lines_in(values.get("json", "")) + len(values.get("difference") or ())
+    if schema is not None:
+        lines += len(schema.fields) + _lines_in(schema.text or "")
+    return await render(page, "entity.html", items=lines, **values)
+
+
+def _lines_in(text: str) -> int:
+    return text.count("\n")
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _tabs(xid: Xid, schema: ShownSchema | None) -> list[tuple[str, str]]:
+    tabs = [("about", "About")]
+    if schema is not None:
+        tabs.append(("schema", "Schema"))
+    if xid.rid:
+        tabs.append(("versions", "Versions"))
+    return [*tabs, ("uses", "Used by"), ("raw", "Read it")]
+
+
+def _attributes(entity: Mapping[str, Any], kind: EntityType) -> Iterator[ShownAttribute]:
+    hidden = {*_ELSEWHERE, f"{kind.singular}id"}
+    for plural in kind.children:
+        hidden |= {plural, f"{plural}url", f"{plural}count"}
+    for name, value in entity.items():
+        if name not in hidden:
+            described = kind.attributes.get(name, {})
+            yield ShownAttribute(
+                name=name, value=value, description=str(described.get("description", ""))
+            )
+
+
+def _source_of(entity: Mapping[str, Any], links: list[LinkAnswer]) -> dict[str, Any] | None:
+    """Where a copy comes from; `None` if the entity is the catalog's own."""
+    authority = entity.get("authority")
+    if authority is None:
+        return None
+    bringing = [
+        link
+        for link in links
+        if link.direction == "in"
+        and (authority in (link.authority, *link.authorities) or "*" in link.authorities)
+    ]
+    link = min(bringing, key=lambda each: each.authority != authority, default=None)
+    # Only the authority's own node has the original, and only a node of Concord a console.
+    is_direct = link is not None and link.authority == authority
+    place = link.source or "" if link is not None and is_direct else ""
+    has_console = link is not None and link.mode in ("pull", "events")
+    return {
+        "authority": authority,
+        "link": link,
+        "place": place,
+        "editor": f"{place.rstrip('/')}{entity_url(entity['origin'])}"
+        if place and has_console and "origin" in entity
+        else "",
+    }
+
+
+async def _schema_of(
+    page: ConsolePage, xid: Xid, kind: EntityType, entity: Mapping[str, Any]
+) -> ShownSchema | None:
+    """The schema that an entity is, or that the payload of a message has, if the schema is here."""
+    if kind.has_document and xid.rid:
+        return await _read_schema(page, str(xid), str(entity.get("format", "")))
+    inline = entity.get("dataschema")
+    if inline is not None:
+        format = str(entity.get("dataschemaformat", ""))
+        text = inline if isinstance(inline, str) else orjson.dumps(inline).decode()
+        return await in_thread(_shown_schema, "", format, text.encode())
+    target = local_path(entity.get("dataschemaxid") or entity.get("dataschemauri"))
+    if target is None:
+        return None
+    found = await page.node.found(f"{target}$details")
+    if found is None:
+        return None
+    return await _read_schema(page, target, str(found.get("format", "")))
+
+
+async def _read_schema(page: ConsolePage, path: str, format: str) -> ShownSchema | None:
+    try:
+        document = await page.node.document(path)
+        return await in_thread(_shown_schema, path, format, document)
+    except BadAnswer:
+        # The document is elsewhere, or too large.
+        return None
+    except Refused as error:
+        if error.problem.status in (401, 403, 404):
+            return None
+        raise
+
+
+def _shown_schema(path: str, format: str, document: bytes) -> ShownSchema | None:
+    if not document:
+        return None
+    return ShownSchema(
+        path=path,
+        format=format,
+        fields=fields_of(format, document),
+        text=_as_text(document),
+        size=len(document),
+    )
+
+
+def _as_text(document: bytes) -> str | None:
+    """A document as a page shows it: JSON with indents, other texts as they are."""
+    if len(document) > _LARGEST_TEXT or b"\0" in document:
+        return None
+    # JSON with numbers that a double cannot hold, or nested too deeply, is shown as it is.
+    if not _LONG_NUMBER.search(document):
+        with contextlib.suppress(orjson.JSONDecodeError, orjson.JSONEncodeError):
+            return orjson.dumps(orjson.loads(document), option=orjson.OPT_INDENT_2).decode()
+    try:
+        return document.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+async def _collections_of(
+    page: ConsolePage, xid: Xid, kind: EntityType, entity: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    found = []
+    for plural, resource in kind.children.items():
+        path = f"{xid}/{plural}"
+        child = EntityType(singular=resource["singular"], children={}, attributes={})
+        rows, following = await _rows_at(page, path, child)
+        number = entity.get(f"{plural}count", len(rows))
+        found.append(
+            {"path": path, "plural": plural, "rows": rows, "number": number, "more": following}
+        )
+    return found
+
+
+async def _uses_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
+    """What refers to an entity, and what it refers to: directly, or through others."""
+    is_deep = page.request.query.get("through") == "others"
+    query = ReferencesQuery(of=str(xid), depth=DEEPEST if is_deep else 1)
+    found = await page.node.call(READ_REFERENCES, query=query)
+    shown = found.references[:_MOST_REFERENCES]
+    return {
+        "used_by": [each for each in shown if each.direction == "to"],
+        "uses": [each for each in shown if each.direction == "from"],
+        "is_deep": is_deep,
+        "are_all": found.complete and len(shown) == len(found.references),
+    }
+
+
+async def _versions_of(page: ConsolePage, xid: Xid, kind: EntityType) -> dict[str, Any]:
+    """The versions of a resource, and the difference between two of them."""
+    asked = page.request.query
+    params = {"limit": str(_SHOWN)}
+    if after := asked.get("after", "")[:1024]:
+        params["after"] = after
+    path = f"{xid.resource}/versions"
+    answer = await page.node.request("GET", path, params=params)
+    versions = list(orjson.loads(answer.body).values())
+    older, newer = asked.get("older", "")[:128], asked.get("newer", "")[:128]
+    if not older and not newer and len(versions) > 1:
+        older, newer = versions[-2]["versionid"], versions[-1]["versionid"]
+    lines = None
+    if is_valid_id(older) and is_valid_id(newer):
+        texts = await asyncio.gather(
+            *(_version_text(page, xid.resource.version(each), kind) for each in (older, newer))
+        )
+        lines = await in_thread(_differences, *texts)
+    following = URL(answer.next_page).query.get("after", "") if answer.next_page else ""
+    return {
+        "versions": versions,
+        "next": following,
+        "older": older,
+        "newer": newer,
+        "difference": lines,
+    }
+
+
+async def _version_text(page: ConsolePage, xid: Xid, kind: EntityType) -> str:
+    """A version as lines that can be compared: the document, else the attributes."""
+    if kind.has_document:
+        return _as_text(await page.node.document(str(xid))) or ""
+    found = await page.node.get(str(xid))
+    shown = {name: value for name, value in found.items() if name not in _ELSEWHERE}
+    return orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()
+
+
+def _differences(older: str, newer: str) -> list[tuple[str, str]]:
+    """The lines of a difference, each with the name of its kind, with some lines around."""
+    kinds = {"+": "added", "-": "removed", "@": "place", " ": "same"}
+    one, other = ([*islice(text.splitlines(), _MOST_LINES)] for text in (older, newer))
+    found = islice(difflib.unified_diff(one, other, lineterm="", n=3), 2, _MOST_DIFFERENCES)
+    return [(kinds.get(line[:1], "same"), line) for line in found]
+
+
+async def _raw_of(
+    page: ConsolePage, xid: Xid, kind: EntityType, entity: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The JSON of an entity, and how to read it by each API."""
+    base = page.request[CONTEXT].base_url(page.request)
+    candidates = []
+    if xid.groups in _REGISTRY04:
+        names = {"groups": _REGISTRY04[xid.groups], "resources": _REGISTRY04.get(xid.resources, "")}
+        older = xid._replace(**names)
+        candidates.append(("CloudEvents Registry 0.4", f"/registry/0.4{older}"))
+    if xid.kind == "group" and xid.groups == "endpoints":
+        name = quote(str(entity.get("name", xid.gid)), safe="")
+        candidates.append(("Discovery", f"/services?name={name}"))
+    if xid.rid and xid.groups == "messagegroups":
+        candidates.append(
+            ("Message Catalog", f"/messagecatalog/{xid.gid}/messagedefinitions/{xid.rid}")
+        )
+    if xid.rid and xid.groups == "schemagroups":
+        subject = f":.{xid.gid}:{xid.rid}"
+        version = "latest" if xid.kind == "resource" else xid.vid
+        candidates.append(
+            ("Confluent Schema Registry", f"/confluent/subjects/{subject}/versions/{version}")
+        )
+    answers = await asyncio.gather(*(page.node.found(path) for _, path in candidates))
+    suffix = "$details" if kind.has_document else ""
+    return {
+        "json": orjson.dumps(entity, option=orjson.OPT_INDENT_2).decode(),
+        "base": base,
+        "suffix": suffix,
+        "dialects": [
+            named for named, answer in zip(candidates, answers, strict=True) if answer is not None
+        ],
+    }
+
+
+def _crumbs(path: str) -> list[tuple[str, str]]:
+    """The steps from the catalog to a path: the text of each, and the page of each but the last."""
+    parts = path.split("/")[1:]
+    steps = [(part, entity_url("/" + "/".join(parts[: i + 1]))) for i, part in enumerate(parts)]
+    return [("Catalog", ENTITIES), *steps]
+
+
+entity_routes = (
+    page_route(ENTITIES, show_catalog),
+    page_route(f"{ENTITIES}/{{path:.*}}", show_path),
+)

@@ -1,0 +1,253 @@
+"""The start page, and the pages of the federation: what needs a look, then the whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from aiohttp import hdrs, web
+
+from catalog.client.errors import Refused
+from catalog.console.attention import (
+    Concern,
+    concern_of_comparisons,
+    concern_of_link,
+    concern_of_subscription,
+    peer_of,
+    rank_of,
+    state_in_words,
+    worst_first,
+)
+from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
+from catalog.http.route import Route
+from catalog.model.roles import Permission
+from catalog.operations.audit import READ_AUDIT, AuditEntry, AuditQuery
+from catalog.operations.links import GET_LINK, LIST_CONFLICTS, LIST_LINKS, ConflictQuery, LinkAnswer
+from catalog.operations.operation import Answered, Anyone, Operation, Query
+from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
+from catalog.operations.subscriptions import LIST_SUBSCRIPTIONS, SubscriptionAnswer
+
+_MOST_PAGES = 20
+_MOST_SHOWN = 100
+_LATEST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCount:
+    """A type of groups, with the number of groups that the reader sees."""
+
+    plural: str
+    number: int
+    description: str
+
+
+async def show_start(page: ConsolePage) -> web.Response:
+    """What needs a look, what the catalog holds, and the latest changes."""
+    links, subscriptions, reports, entries, types = await asyncio.gather(
+        links_for(page),
+        _subscriptions_for(page),
+        _reports_for(page),
+        _latest_for(page),
+        group_counts(page),
+    )
+    concerns = worst_first(
+        [
+            *map(concern_of_link, links),
+            *map(concern_of_subscription, subscriptions),
+            concern_of_comparisons(reports, datetime.now(UTC)),
+        ]
+    )
+    return await render(
+        page,
+        "start.html",
+        items=len(concerns),
+        concerns=concerns[:_MOST_SHOWN],
+        more=max(0, len(concerns) - _MOST_SHOWN),
+        types=types,
+        entries=entries,
+        watched=_watched(links, subscriptions, reports),
+        is_operator=page.may_everywhere(Permission.REPLICATE),
+        has_watch=page.may(Permission.REPLICATE) or page.may(Permission.SUBSCRIBE),
+        sees_changes=page.may_everywhere(Permission.ADMINISTER),
+        operators=roles_for(Permission.REPLICATE),
+        admins=roles_for(Permission.ADMINISTER),
+    )
+
+
+async def group_counts(page: ConsolePage) -> list[GroupCount]:
+    """The types of groups of the catalog, with the numbers of groups."""
+    root, model = await asyncio.gather(page.node.get("/"), page.node.get("/model"))
+    return [
+        GroupCount(
+            plural=plural,
+            number=root.get(f"{plural}count", 0),
+            description=kind.get("description", ""),
+        )
+        for plural, kind in model.get("groups", {}).items()
+    ]
+
+
+async def show_federation(page: ConsolePage) -> web.Response:
+    """The links, the worst first, then who follows whom, then the comparisons."""
+    if not page.may_everywhere(Permission.REPLICATE):
+        return await render(
+            page, "federation.html", links=None, role=roles_for(Permission.REPLICATE)
+        )
+    links, reports = await asyncio.gather(links_for(page), _reports_for(page))
+    rows = sorted(map(LinkRow.of, links), key=lambda row: (rank_of(row.concern), row.link.id))
+    return await render(
+        page,
+        "federation.html",
+        items=len(rows),
+        links=rows,
+        faulty=sum(row.concern is not None for row in rows),
+        names=list(dict.fromkeys(row.peer for row in rows)),
+        flows=_flows(rows),
+        reports=sorted(reports, key=lambda each: each.endedat, reverse=True),
+        own=page.request.host,
+    )
+
+
+async def show_link(page: ConsolePage) -> web.Response:
+    """One link: its state, what it waits for, its conflicts and its history."""
+    id = page.request.match_info["id"]
+    after = page.request.query.get("after", "")[:4096]
+    link = await page.node.call(GET_LINK, id=id)
+    conflicts = []
+    if link.conflicts:
+        query = ConflictQuery(limit=_MOST_SHOWN, after=after)
+        conflicts = (await page.node.call(LIST_CONFLICTS, query=query, id=id)).conflicts
+    last = conflicts[-1] if len(conflicts) == _MOST_SHOWN else None
+    return await render(
+        page,
+        "link.html",
+        row=LinkRow.of(link),
+        link=link,
+        conflicts=conflicts,
+        next=f"{last.authority}\n{last.origin}" if last else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """A link, and its worst fault, as a page shows them."""
+
+    link: LinkAnswer
+    concern: Concern | None
+
+    @classmethod
+    def of(cls, link: LinkAnswer) -> LinkRow:
+        return cls(link, concern_of_link(link))
+
+    @property
+    def peer(self) -> str:
+        return peer_of(self.link)
+
+    @property
+    def says(self) -> str:
+        """The state of the link or its worst fault, as the rest of a sentence about the link."""
+        return state_in_words(self.link) if self.concern is None else self.concern.says
+
+    @property
+    def severity(self) -> str:
+        return "ok" if self.concern is None else self.concern.severity
+
+
+def _flows(rows: Iterable[LinkRow]) -> dict[tuple[str, str], LinkRow]:
+    """The first link of each pair, by who follows and who is followed; "" is this catalog."""
+    found: dict[tuple[str, str], LinkRow] = {}
+    for row in rows:
+        pair = ("", row.peer) if row.link.direction == "in" else (row.peer, "")
+        found.setdefault(pair, row)
+    return found
+
+
+async def links_for(page: ConsolePage) -> list[LinkAnswer]:
+    """The links of the node; none for a reader who may not see links."""
+    pages = await _all(page, LIST_LINKS, Permission.REPLICATE)
+    return [link for each in pages for link in each.links]
+
+
+async def _subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
+    pages = await _all(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE)
+    return [found for each in pages for found in each.root]
+
+
+async def _reports_for(page: ConsolePage) -> list[Reconciliation]:
+    pages = await _all(page, LIST_RECONCILIATIONS, Permission.REPLICATE)
+    return [report for each in pages for report in each.reconciliations]
+
+
+async def _latest_for(page: ConsolePage) -> list[AuditEntry]:
+    query = AuditQuery(limit=_LATEST, outcome="done")
+    pages = await _all(page, READ_AUDIT, Permission.ADMINISTER, query=query, most=1)
+    return [entry for each in pages for entry in each.audit]
+
+
+async def _all(
+    page: ConsolePage,
+    operation: Operation[None, Answered],
+    permission: Permission,
+    *,
+    query: Query | None = None,
+    most: int = _MOST_PAGES,
+) -> list[Answered]:
+    """The first pages of a list; none if the reader lacks the permission."""
+    found: list[Answered] = []
+    if not page.may(permission):
+        return found
+    try:
+        async for each in page.node.call_pages(operation, query=query):
+            found.append(each)
+            if len(found) == most:
+                break
+    except Refused as error:
+        # The right may have been withdrawn since the page asked who its reader is.
+        if error.problem.status != 403:
+            raise
+    return found
+
+
+def _watched(
+    links: Sequence[LinkAnswer],
+    subscriptions: Sequence[SubscriptionAnswer],
+    reports: Iterable[Reconciliation],
+) -> str:
+    """What was looked at, in words, for a page on which nothing needs a look."""
+    parts = [
+        _number(len(links), "link", "links"),
+        _number(len(subscriptions), "subscription", "subscriptions"),
+        _number(len(list(reports)), "comparison", "comparisons"),
+    ]
+    return ", ".join(parts)
+
+
+def _number(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def _is_browser(request: web.Request) -> bool:
+    """Whether a browser asks for a page; programs accept anything, JSON, or HTML at most."""
+    accepted = request.headers.get(hdrs.ACCEPT, "").lower()
+    return "text/html" in accepted and "application/xhtml+xml" in accepted
+
+
+async def lead_to_console(request: web.Request) -> web.Response:
+    """Lead a browser that opens the registry to the start page."""
+    headers = {hdrs.LOCATION: "/console", hdrs.VARY: hdrs.ACCEPT}
+    return web.Response(status=302, headers=headers)
+
+
+overview_routes = (
+    Route(
+        Operation(method="GET", path="/", needs=Anyone.UNASKED, is_kept=False),
+        lead_to_console,
+        answer_refusal,
+        _is_browser,
+    ),
+    page_route("/console", show_start),
+    page_route("/console/federation", show_federation),
+    page_route("/console/federation/{id}", show_link),
+)

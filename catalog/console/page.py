@@ -1,0 +1,298 @@
+"""Pages: who reads, how a page is rendered, and the headers and refusals of every page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from aiohttp import hdrs, web
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
+
+from catalog.client.errors import BadAnswer, Problem, Refused
+from catalog.console.nodecalls import NodeCalls
+from catalog.console.sessions import token_of
+from catalog.console.staticfiles import address_of
+from catalog.http.problems import PROBLEM, problem_of
+from catalog.http.route import Route
+from catalog.load.longwork import aside
+from catalog.model.roles import (
+    PATH_PERMISSIONS,
+    PERMISSIONS,
+    WHOLE_CATALOG,
+    Permission,
+    roles_with,
+)
+from catalog.model.schema import RESERVED_GROUP_NAMES
+from catalog.model.timestamps import parse_time
+from catalog.model.xid import Xid
+from catalog.operations.access import WHOAMI, Whoami
+from catalog.operations.operation import Anyone, Operation
+
+LOGIN = "/console/login"
+ENTITIES = "/console/e"
+# Texts of a catalog never become HTML, and nothing comes from another server. Trusted Types make
+# the browser refuse every script that would turn a text into HTML.
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+_LONGEST_LINE = 240
+_MOST_HIGHLIGHTED = 64 * 1024
+_JSON_PART = re.compile(
+    # A text that is not closed ends with the document, so that the time stays linear.
+    r'(?P<name>"(?:[^"\\]|\\.)*+")(?=\s*+:)|(?P<text>"(?:[^"\\]|\\.)*+(?:"|\\?\Z))'
+    r"|(?P<literal>-?\d[\d.eE+-]*+|\b(?:true|false|null)\b)",
+    re.DOTALL,
+)
+_PLACEHOLDER = re.compile(r"(\{[^{}]{1,200}\})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolePage:
+    """A request for a page: the reader, and the operations that the reader may call."""
+
+    request: web.Request
+    node: NodeCalls
+    reader: Whoami
+    has_session: bool
+
+    def may(self, permission: Permission) -> bool:
+        """Whether the reader has a permission in the whole catalog, or in a group."""
+        if self.reader.open:
+            return True
+        return any(
+            permission
+            in (PERMISSIONS if each.path == WHOLE_CATALOG else PATH_PERMISSIONS)[each.role]
+            for each in self.reader.grants
+        )
+
+    def may_everywhere(self, permission: Permission) -> bool:
+        """Whether the reader has a permission in the whole catalog."""
+        return self.reader.open or any(
+            permission in PERMISSIONS[each.role]
+            for each in self.reader.grants
+            if each.path == WHOLE_CATALOG
+        )
+
+    @property
+    def who(self) -> str:
+        """The reader, in words."""
+        if self.reader.open:
+            return "open to everybody"
+        name = self.reader.name or ""
+        return "anonymous" if self.reader.kind == "anonymous" else f"{self.reader.kind} {name}"
+
+
+Show = Callable[[ConsolePage], Awaitable[web.Response]]
+
+
+def page_route(path: str, show: Show) -> Route:
+    """The route of a page.
+
+    The browser shows no credential that the door would check: the session, and every operation
+    that the page calls, does.
+    """
+
+    async def answer(request: web.Request) -> web.Response:
+        return await show(await open_page(request))
+
+    answer.__name__ = show.__name__
+    return Route(
+        Operation(method="GET", path=path, needs=Anyone.UNASKED, is_kept=False),
+        answer,
+        answer_error=answer_refusal,
+    )
+
+
+async def open_page(request: web.Request) -> ConsolePage:
+    """Find out who reads a page.
+
+    Raises:
+        Refused: the credential of the request or the token of the session is no longer valid.
+    """
+    token = await token_of(request)
+    node = NodeCalls(request, token)
+    return ConsolePage(
+        request=request,
+        node=node,
+        reader=await node.call(WHOAMI),
+        has_session=token is not None,
+    )
+
+
+async def render(
+    page: ConsolePage, template: str, *, items: int = 0, **values: Any
+) -> web.Response:
+    """A page, made from a template.
+
+    Args:
+        items: the number of rows or lines on the page; a long page does not hold up other requests.
+    """
+    about = {"page": page, "place": page.request.path, "q": ""}
+    found = _TEMPLATES.get_template(template)
+    return _html(await aside(items, found.render, **{**about, **values}))
+
+
+def render_bare(template: str, *, status: int = 200, **values: Any) -> web.Response:
+    """A page without a known reader: the log-in, or a refusal."""
+    about = {"page": None, "place": "", "q": ""}
+    return _html(_TEMPLATES.get_template(template).render(**{**about, **values}), status=status)
+
+
+def _html(text: str, *, status: int = 200) -> web.Response:
+    return web.Response(
+        body=text.encode(errors="replace"),
+        status=status,
+        headers={**_HEADERS, hdrs.CONTENT_TYPE: "text/html; charset=utf-8"},
+    )
+
+
+def answer_refusal(request: web.Request, error: Exception) -> web.Response:
+    """Answer a page that cannot be shown: by the log-in if a credential is missing, or in words."""
+    match error:
+        case Refused():
+            problem, name = error.problem, error.problem.name
+        case BadAnswer():
+            problem = Problem.read(502, b"", error.message)
+            name = "bad_answer"
+        case _:
+            document = problem_of(request, error)
+            assert isinstance(document.body, bytes)
+            problem = Problem.read(document.status, document.body, document.reason or "")
+            name = document[PROBLEM]
+    if problem.status == 401 and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
+        response = web.Response(status=302, headers={hdrs.LOCATION: _login_for(request)})
+    else:
+        response = render_bare("refused.html", status=problem.status, problem=problem)
+    response[PROBLEM] = name
+    return response
+
+
+def _login_for(request: web.Request) -> str:
+    return f"{LOGIN}?next={quote(request.path_qs, safe='')}"
+
+
+def roles_for(permission: Permission) -> str:
+    """The roles with a permission, in words."""
+    return " or ".join(roles_with(permission))
+
+
+def entity_url(path: str) -> str:
+    """The page of an entity or a collection."""
+    return ENTITIES + quote(path, safe="/:@~!$&'()*+,;=")
+
+
+def local_path(reference: Any) -> str | None:
+    """The path of an entity of this catalog that a text refers to, else `None`."""
+    if not isinstance(reference, str):
+        return None
+    try:
+        xid = Xid.parse(reference.removeprefix("#"))
+    except ValueError:
+        return None
+    return str(xid) if xid.gid and xid.groups not in RESERVED_GROUP_NAMES else None
+
+
+def web_url(text: Any) -> str | None:
+    """A text as the target of a link, if it is an absolute URL of the web."""
+    if not isinstance(text, str) or len(text) > 2000:
+        return None
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    return text if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+def in_words(seconds: float) -> str:
+    """A duration, such as `3 s`, `12 min` or `5 days`."""
+    for size, unit in ((86400, "day"), (3600, "h"), (60, "min")):
+        if seconds >= size * (2 if unit == "day" else 1):
+            number = round(seconds / size)
+            return f"{number} days" if unit == "day" else f"{number} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 or seconds == 0 else "under 1 s"
+
+
+def _ago(value: datetime | str) -> Markup:
+    """A time, told from now; the exact time is in the title."""
+    try:
+        time = value if isinstance(value, datetime) else parse_time(value)
+    except ValueError:
+        return Markup("{}").format(value)
+    age = (datetime.now(UTC) - time).total_seconds()
+    told = f"{in_words(age)} ago" if age >= 1 else "now" if age > -1 else f"in {in_words(-age)}"
+    exact = f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(time.isoformat(), exact, told)
+
+
+def short_authority(uri: str) -> str:
+    """An authority as short as its reader needs: the host of a URL, or the beginning of a UUID."""
+    if web_url(uri):
+        return urlsplit(uri).netloc
+    return f"{uri[:17]}…" if uri.startswith("urn:uuid:") else uri
+
+
+def _cut(text: Any, most: int = _LONGEST_LINE) -> str:
+    line = str(text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _marked_placeholders(text: str) -> Markup:
+    """A text with its placeholders of a URI template marked."""
+    parts = _PLACEHOLDER.split(str(text)[:2000])
+    return Markup("").join(
+        Markup('<span class="placeholder">{}</span>').format(part) if odd % 2 else part
+        for odd, part in enumerate(parts)
+    )
+
+
+def _highlighted(text: str) -> Markup:
+    """JSON with its names and values marked; large JSON, and other texts, as they are."""
+    if len(text) > _MOST_HIGHLIGHTED or not text.startswith(("{", "[")):
+        return Markup("{}").format(text)
+    parts, end = [], 0
+    for found in _JSON_PART.finditer(text):
+        parts.append(escape(text[end : found.start()]))
+        parts.append(Markup('<span class="{}">{}</span>').format(found.lastgroup, found[0]))
+        end = found.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def _query(values: Mapping[str, Any], **changes: Any) -> str:
+    """A query with some parameters changed; those without a value are left out."""
+    pairs = {**values, **changes}.items()
+    return "&".join(f"{name}={quote(str(value), safe='')}" for name, value in pairs if value)
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("catalog.console"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "ago": _ago,
+        "count": lambda number: f"{number:,}",
+        "cut": _cut,
+        "duration": in_words,
+        "entity": entity_url,
+        "highlighted": _highlighted,
+        "local": local_path,
+        "placeholders": _marked_placeholders,
+        "authority": short_authority,
+        "weburl": web_url,
+    }
+    made.globals |= {"static": address_of, "query": _query, "login": LOGIN}
+    return made
+
+
+_TEMPLATES = _environment()

@@ -1,0 +1,48 @@
+// Copies commands, moves to the search by "/", and shows hits as one types. Pages work without it.
+"use strict";
+
+for (const button of document.querySelectorAll("button.copy")) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    const label = button.firstChild;
+    label.nodeValue = "Copied";
+    setTimeout(() => { label.nodeValue = "Copy"; }, 1500);
+  });
+}
+
+const search = document.querySelector("input[type=search]");
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, select, textarea");
+  if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    search.focus();
+    search.select();
+  }
+});
+
+// The browser parses the answer as a document whose scripts never run; its nodes replace ours.
+const hits = document.getElementById("hits");
+if (search && hits) {
+  let waiting, running;
+  search.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const address = new URL(search.form.action);
+      address.search = new URLSearchParams(new FormData(search.form));
+      if (running) running.abort();
+      running = new XMLHttpRequest();
+      running.responseType = "document";
+      running.open("GET", address);
+      running.addEventListener("load", () => {
+        const found = running.response && running.response.getElementById("hits");
+        if (!found) return;
+        hits.replaceChildren(...found.childNodes);
+        history.replaceState(null, "", address);
+      });
+      running.send();
+    }, 120);
+  });
+}

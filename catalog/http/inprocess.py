@@ -1,0 +1,107 @@
+"""Answers a request in process, by the same door as a request over a connection.
+
+The answer goes to memory. Host, credential, rate, right and audit are those of the request that is
+being answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import EMPTY_PAYLOAD, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import HttpVersion11, RawRequestMessage
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from catalog.model.tracecontext import current_trace
+
+
+class LargerThanKept(Exception):
+    """An answer has more bytes than the caller takes."""
+
+
+@dataclass(slots=True)
+class InProcess:
+    """The server of an application, once the application serves."""
+
+    server: web.Server | None = None
+
+
+IN_PROCESS: web.AppKey[InProcess] = web.AppKey("in_process", InProcess)
+
+
+class _KeptAnswer(AbstractStreamWriter):
+    """Keeps the body of an answer in memory, in place of a connection."""
+
+    def __init__(self, largest: int) -> None:
+        self.body = bytearray()
+        self._largest = largest
+
+    async def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        self.body += chunk
+        self.output_size = len(self.body)
+        if len(self.body) > self._largest:
+            raise LargerThanKept
+
+    async def write_eof(self, chunk: bytes = b"") -> None:
+        await self.write(chunk)
+
+    async def drain(self) -> None:
+        """Nothing waits, since nothing is sent."""
+
+    def enable_compression(self, encoding: str = "deflate", strategy: int | None = None) -> None:
+        """Nothing is compressed, since nothing is sent."""
+
+    def enable_chunking(self) -> None:
+        """Nothing is framed, since nothing is sent."""
+
+    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
+        """The response has the headers itself."""
+
+
+async def read_in_process(
+    request: web.Request, url: URL, headers: Mapping[str, str], largest: int
+) -> tuple[web.StreamResponse, bytes]:
+    """Answer a GET while a request is being answered.
+
+    Args:
+        request: the request that is being answered, whose client, connection and host count.
+        url: the path and query to read.
+        headers: the headers of the read, among them Host and the credential.
+        largest: the most bytes of the answer's body.
+
+    Returns:
+        the response, whose status may be an error, and its body.
+
+    Raises:
+        LargerThanKept
+    """
+    server, task = request.app[IN_PROCESS].server, asyncio.current_task()
+    assert server is not None, "a request comes from a server"
+    assert task is not None, "a request is handled in a task"
+    fields = CIMultiDict(headers)
+    raw = tuple((name.encode(), value.encode()) for name, value in fields.items())
+    message = RawRequestMessage(
+        method="GET",
+        path=str(url),
+        version=HttpVersion11,
+        headers=CIMultiDictProxy(fields),
+        raw_headers=raw,
+        should_close=False,
+        compression=None,
+        upgrade=False,
+        chunked=False,
+        url=url,
+    )
+    kept, trace = _KeptAnswer(largest), current_trace.get()
+    inner = server.request_factory(message, EMPTY_PAYLOAD, request.protocol, kept, task)
+    try:
+        response = await server.request_handler(inner)
+        await response.prepare(inner)
+        await response.write_eof()
+    finally:
+        current_trace.set(trace)
+    return response, bytes(kept.body)

@@ -1,0 +1,32 @@
+"""Stores the sessions of the console: the digest of the session's secret, and a sealed token."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+IDLE = timedelta(hours=2)
+"""The time without a request after which a session ends."""
+LONGEST = timedelta(hours=12)
+"""The time after the log-in at which a session ends."""
+MOST_SESSIONS = 10_000
+
+_queries = Queries("consolesessions")
+
+
+async def add_session(connection: Connection, digest: bytes, sealed: bytes, now: datetime) -> None:
+    """Store a new session, and forget those that have ended."""
+    await connection.execute(_queries.remove_ended, now - LONGEST, now - IDLE, MOST_SESSIONS - 1)
+    await connection.execute(_queries.add, digest, sealed, now)
+
+
+async def find_session(connection: Connection, digest: bytes, now: datetime) -> bytes | None:
+    """The sealed token of a session; `None` if the session is unknown or has ended."""
+    found = await connection.fetchval(_queries.find, digest, now - LONGEST, now - IDLE, now)
+    return None if found is None else bytes(found)
+
+
+async def remove_session(connection: Connection, digest: bytes) -> None:
+    await connection.execute(_queries.remove, digest)

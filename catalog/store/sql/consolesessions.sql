@@ -1,0 +1,22 @@
+-- name: add
+-- Keep a new session.
+INSERT INTO console_sessions (digest, token, createdat, usedat) VALUES ($1, $2, $3, $3)
+
+-- name: find
+-- The encrypted token of a session that began, and was used, after two times; the use is noted once a
+-- minute.
+WITH used AS (
+    UPDATE console_sessions SET usedat = $4
+    WHERE digest = $1 AND createdat > $2 AND usedat > $3 AND usedat < $4::timestamptz - interval '1 minute'
+)
+SELECT token FROM console_sessions WHERE digest = $1 AND createdat > $2 AND usedat > $3
+
+-- name: remove
+-- Forget a session.
+DELETE FROM console_sessions WHERE digest = $1
+
+-- name: remove_ended
+-- Forget the sessions that began, or were used, before two times, and all but the latest ones.
+DELETE FROM console_sessions
+WHERE createdat <= $1 OR usedat <= $2
+    OR digest IN (SELECT digest FROM console_sessions ORDER BY usedat DESC OFFSET $3)

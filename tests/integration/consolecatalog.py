@@ -1,0 +1,46 @@
+"""A catalog for pages: real documents, two versions of a schema, links, and a subscription."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from catalog.documents.migration import migrate
+from tests.integration.conftest import Node
+
+DATA = Path(__file__).parents[2] / "catalog/demo/data"
+ALERT = "/messagegroups/NWS.Alerts/messages/NWS.WeatherAlert"
+SCHEMA = "/schemagroups/NWS.jstruct/schemas/NWS.WeatherAlert"
+_TYPES = ("endpoints", "messagegroups", "schemagroups")
+_DEAD = "http://127.0.0.1:9"
+
+
+async def fill(node: Node) -> str:
+    """Fill a node; returns the id of a link whose source does not answer."""
+    for name in ("us/nws-alerts", "eu/dwd"):
+        document = orjson.loads((DATA / f"{name}.xreg.json").read_bytes())
+        groups = {type: document[type] for type in _TYPES if type in document}
+        answer = await node.send("POST", "/", migrate(groups).document)
+        assert answer.status == 200, answer.body
+    schema = orjson.loads((await node.send("GET", SCHEMA)).body)
+    schema["properties"]["lifted"] = {"type": "datetime", "description": "When it was lifted."}
+    body: dict[str, Any] = {"format": "JsonStructure/draft-02", "schema": schema}
+    await node.put(f"{SCHEMA}/versions/2$details", body)
+    link = await node.send("POST", "/replication/links?force", {"source": _DEAD, "mode": "pull"})
+    assert link.status == 201, link.body
+    await node.send("PATCH", f"/replication/links/{link.json['id']}", {"paused": True})
+    subscription = {"sink": f"{_DEAD}/hook", "protocol": "HTTP"}
+    assert (await node.send("POST", "/subscriptions", subscription)).status == 201
+    report = {
+        "run": "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11",
+        "startedat": "2026-01-01T00:00:00Z",
+        "endedat": "2026-01-01T00:02:00Z",
+        "outcome": "different",
+        "name": "us",
+        "catalogs": ["eu", "us"],
+        "findings": {"stale": 3, "missing": 1},
+    }
+    assert (await node.send("POST", "/replication/reconciliations", report)).status == 204
+    return str(link.json["id"])
