@@ -43,6 +43,7 @@ from catalog.commands.console import cell, err, fail, out
 from catalog.commands.discover.command import app as discover_app
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
+from catalog.commands.mcp.command import app as mcp_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
@@ -90,7 +91,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     discover_app,
     *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(versiondiff.app, lint_app, validate.app),
+    *(versiondiff.app, lint_app, validate.app, mcp_app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):

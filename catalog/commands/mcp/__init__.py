@@ -1,0 +1,1 @@
+"""The command `mcp`: a catalog as tools for agents, by the Model Context Protocol."""
