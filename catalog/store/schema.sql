@@ -1547,7 +1547,7 @@ CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((defi
 
 CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
 
-CREATE INDEX search_index_words ON search_index USING gin (((words || fields))) WHERE is_listed;
+CREATE INDEX search_index_words ON search_index USING gin (((words || fields))) WITH (gin_pending_list_limit='128') WHERE is_listed;
 ALTER INDEX search_index_words ALTER COLUMN 1 SET STATISTICS 0;
 
 CREATE INDEX service_ids_id ON service_ids USING btree (id);

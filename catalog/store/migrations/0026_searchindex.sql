@@ -12,7 +12,9 @@ CREATE TABLE search_index (
     fields tsvector NOT NULL
 );
 
-CREATE INDEX search_index_words ON search_index USING gin ((words || fields)) WHERE is_listed;
+-- A search reads what is pending as a whole, and one write in many merges it.
+CREATE INDEX search_index_words ON search_index USING gin ((words || fields))
+    WITH (gin_pending_list_limit = 128) WHERE is_listed;
 
 -- Statistics of words take seconds after a large write, and change no plan.
 ALTER TABLE search_index ALTER COLUMN words SET STATISTICS 0, ALTER COLUMN fields SET STATISTICS 0;
