@@ -121,10 +121,12 @@ def _start(master: str, rows: int) -> SparkSession:
         builder = builder.master(master)
     try:
         return builder.config(map={**settings(master, rows)}).getOrCreate()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
+        # The text of an error of Java is a stack, with the reason in the line of an exception.
+        reason = re.search(r"^: [\w.]+: (.+)$", str(error), re.M)
         raise ReconcileError(
-            f"Spark does not start: {error}.",
-            f"Check the master {master!r} and the version of Java.",
+            f"Spark does not start: {reason[1] if reason else error}",
+            f"Check the master {master!r}, the memory of the driver, and the version of Java.",
         ) from error
 
 
