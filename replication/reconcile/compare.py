@@ -24,6 +24,7 @@ from replication.reconcile.rule import (
     copies_of,
     described,
     differences_in,
+    held_of,
     origins_of,
 )
 from replication.reconcile.topology import Topology
@@ -101,7 +102,7 @@ def compare(
                 _check_doubled(found.totals, engine, rows, topology)
                 is_few = found.number <= MOST_CONFIRMED
                 frame = found.described(is_few=is_few)
-                first = _differences(engine, frame) if found.number and is_few else []
+                first = _differences(engine, frame, topology) if found.number and is_few else []
             result = CatalogComparison(
                 findings=FindingsList(first),
                 rows=counts,
@@ -116,7 +117,8 @@ def compare(
                     yield replace(result, findings=findings, is_confirmed=False)
                 return
     # Few differences are in memory by now, so the frames are released before the second reading.
-    if first:
+    # Catalogs that were read before the comparison would show the same rows again.
+    if first and any(each.moment is None for each in plan.catalogs):
         with stages.stage("confirm", f"reading {len(first):,} differences again"):
             settle()
             if plan.keys is not None:
@@ -151,8 +153,11 @@ def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[
     with ExitStack() as kept:
 
         def describe(*, is_few: bool) -> str:
-            copies = engine.query(copies_of(is_few=is_few), rows=rows, found=found)
-            kept.enter_context(engine.keep(copies))
+            # Kept, since the rows would be read once more for each use of a frame.
+            held = engine.query(held_of(is_few=is_few), rows=rows, found=found)
+            held = kept.enter_context(engine.keep(held))
+            copies = engine.query(copies_of(), found=found, held=held)
+            copies = kept.enter_context(engine.keep(copies))
             return engine.query(described(topology, is_few=is_few), rows=rows, copies=copies)
 
         found = kept.enter_context(
@@ -163,8 +168,11 @@ def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[
         yield FoundDifferences(number, totals(), describe)
 
 
-def _differences(engine: Engine, frame: str) -> list[Difference]:
-    return [Difference(**row) for row in engine.fetch(frame)]
+def _differences(engine: Engine, frame: str, topology: Topology) -> list[Difference]:
+    """The differences of a frame, by authority, origin and catalog."""
+    position = topology.names.index
+    found = (Difference(**row) for row in engine.fetch(frame))
+    return sorted(found, key=lambda one: (*one.key[:2], position(one.catalog), one.key[3]))
 
 
 def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) -> list[Difference]:
@@ -180,12 +188,11 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
         engine.read(plan.again(buckets), _in_silence) as rows,
         find_differences(engine, rows, plan.topology) as found,
     ):
-        again = _differences(engine, found.described(is_few=True)) if found.number else []
+        frame = found.described(is_few=True) if found.number else None
+        again = [] if frame is None else _differences(engine, frame, plan.topology)
     # A difference that only the second reading shows may be a replication under way.
     before = {one.key: one for one in first}
-    kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
-    position = plan.topology.names.index
-    return sorted(kept, key=lambda one: (*one.key[:2], position(one.catalog), one.key[3]))
+    return [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
 
 
 def _in_silence(line: str) -> None:

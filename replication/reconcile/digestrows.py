@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
@@ -41,16 +40,13 @@ CSV_COLUMNS = {
 }
 _LEFT_OUT = ("bucket", "intact")
 _SENT = {name: type for name, type in CSV_COLUMNS.items() if name not in _LEFT_OUT}
-_SENT |= {"fp": pa.int64()}
 ROWS = pa.schema({"catalog": pa.int32(), **_SENT, "signature": pa.int8()})
-"""The columns of the rows: `catalog` is a position, `fp` the digest's fingerprint, and `changedat`
-the time of the last change at the authority, in microseconds since 1970."""
+"""The columns of the rows: `catalog` is a position, and `changedat` the time of the last change at
+the authority, in microseconds since 1970."""
 SIGNED_COLUMNS = {**CSV_COLUMNS, "signature": pa.string(), "signedby": pa.string()}
 DIGEST_CHARACTERS = 64
 
-_NIBBLES = np.full(256, 16, dtype=np.uint8)
-_NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
-_NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
+_HEXADECIMAL = "0123456789abcdef"
 
 
 def rows_within(
@@ -84,7 +80,7 @@ def rows_within(
 def parse_rows(
     body: bytes, buckets: BucketRange, *, catalog: str, is_signed: bool
 ) -> list[pa.RecordBatch]:
-    """Parse the CSV rows of a range of buckets; adds the digest's fingerprint as `fp`.
+    """Parse the CSV rows of a range of buckets.
 
     The row of the registry entity is left out, because registry entities are not replicated.
 
@@ -125,43 +121,26 @@ def _batches(body: bytes, columns: Mapping[str, pa.DataType]) -> Iterator[pa.Rec
 
 
 def checked(batch: pa.RecordBatch, buckets: BucketRange) -> pa.RecordBatch:
-    """Check the rows of a range of buckets, and add the digest's fingerprint as `fp`.
+    """Check the rows of a range of buckets; returns the rows without the registry entity.
 
     Raises:
         ValueError: a row is malformed.
     """
     if any(column.null_count for column in batch.columns):
         raise ValueError("a value is missing")
-    sent = batch.column("bucket").to_numpy()
-    if sent.size and not (buckets.start <= sent.min() and sent.max() < buckets.stop):
-        raise ValueError(f"bucket {sent.min()} or {sent.max()} was not asked for")
+    sent = pc.min_max(batch.column("bucket")).as_py()
+    if len(batch) and not (buckets.start <= sent["min"] and sent["max"] < buckets.stop):
+        raise ValueError(f"bucket {sent['min']} or {sent['max']} was not asked for")
+    _check_hexadecimal(batch, "digest", {DIGEST_CHARACTERS})
     if "signature" in batch.schema.names:
-        _check_hexadecimal(batch.column("signature"))
-    batch = batch.append_column("fp", fingerprints(batch.column("digest")))
+        _check_hexadecimal(batch, "signature", {0, 2 * SIGNATURE_BYTES})
     return batch.filter(pc.not_equal(batch.column("origin"), "/"))
 
 
-def _check_hexadecimal(signatures: pa.StringArray) -> None:
-    is_hexadecimal = pc.match_substring_regex(
-        signatures, f"^([0-9a-fA-F]{{{2 * SIGNATURE_BYTES}}})?$"
-    )
-    if not pc.all(is_hexadecimal).as_py() and len(signatures):
-        raise ValueError(f"a signature has not {2 * SIGNATURE_BYTES} hexadecimal digits")
-
-
-def fingerprints(digests: pa.StringArray) -> pa.Int64Array:
-    """The first 8 bytes of each hexadecimal digest as a signed, big-endian integer.
-
-    Raises:
-        ValueError: a digest has not 64 hexadecimal digits.
-    """
-    if not len(digests):
-        return pa.array([], pa.int64())
-    if set(pc.binary_length(digests).unique().to_pylist()) != {DIGEST_CHARACTERS}:
-        raise ValueError(f"a digest has not {DIGEST_CHARACTERS} characters")
-    text = np.frombuffer(b"".join(digests.cast(pa.binary()).to_pylist()), dtype=np.uint8)
-    nibbles = _NIBBLES[text.reshape(-1, DIGEST_CHARACTERS)]
-    if nibbles.max() > 15:
-        raise ValueError("a digest is not hexadecimal")
-    first = nibbles[:, 0:16:2] << 4 | nibbles[:, 1:16:2]
-    return pa.array(np.ascontiguousarray(first).view(">i8").ravel().astype(np.int64))
+def _check_hexadecimal(batch: pa.RecordBatch, name: str, lengths: set[int]) -> None:
+    texts = batch.column(name)
+    if not {*pc.binary_length(texts).unique().to_pylist()} <= lengths:
+        raise ValueError(f"a {name} has not {max(lengths)} characters")
+    # Trimming takes the digits from both ends, so nothing is left of a text of digits.
+    if pc.max(pc.binary_length(pc.ascii_trim(texts, _HEXADECIMAL))).as_py():
+        raise ValueError(f"a {name} is not hexadecimal")

@@ -53,7 +53,8 @@ MOST_ROWS = 1_000_000
 _READS_AT_ONCE = 8
 _ARGUMENT = re.compile(r":([a-z]+[0-9]+)\b")
 _HASHED = """
-SELECT *, hash('1', authority, origin) AS h1, hash('2', authority, chr(10), origin) AS h2
+SELECT *, hash('1', authority, origin) AS h1, hash('2', authority, chr(10), origin) AS h2,
+    hash(digest) AS fp
 FROM {rows}"""
 
 

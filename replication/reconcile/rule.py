@@ -7,12 +7,12 @@ at the catalog. A copy that is unsigned, forged or damaged is an additional find
 reference only if the origin has no sound copy.
 
 One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand for
-the origin, and each column of each catalog has one flat aggregate. (An aggregate of a struct or a
-string would make Spark sort instead of hash.) `described` adds the readable strings for the few
-origins that differ.
+the origin, one for the digest, and each column of each catalog has one flat aggregate. (An
+aggregate of a struct or a string would make Spark sort instead of hash.) `described` adds the
+readable strings for the few origins that differ.
 
-The relation `{rows}` has the columns of `digestrows.ROWS` and two hashes of the origin, `h1` and
-`h2`.
+The relation `{rows}` has the columns of `digestrows.ROWS`, two hashes of the origin, `h1` and `h2`,
+and a hash of the digest, `fp`.
 """
 
 from __future__ import annotations
@@ -87,9 +87,12 @@ def origins_of(topology: Topology) -> Statement:
         for name in _COMPARED
     )
     # An origin has one authority, so what depends on the authority is decided once for an origin.
+    # A catalog has one copy of an origin, so there is nothing to aggregate before the shuffle. The
+    # hint, a comment for DuckDB, makes Spark send these rows, which are narrower than aggregates.
     text = f"""
 WITH numbered AS (
-    SELECT catalog, h1, h2, epoch, fp, signature, CAST(deleted AS INT) AS deleted,
+    SELECT /*+ REPARTITION(h1, h2) */ catalog, h1, h2, epoch, fp, signature,
+        CAST(deleted AS INT) AS deleted,
         {_BIT.format("catalog")} AS bit,
         {_number(numbers, arguments)} AS number,
         {_selected(topology, numbers, arguments)} AS selected
@@ -235,8 +238,8 @@ def _at(catalog: str, name: str, catalogs: Iterable[int], alias: str) -> str:
     return f"CASE {catalog} {cases} END AS {alias}"
 
 
-def copies_of(*, is_few: bool) -> Statement:
-    """The differences `{found}`, each with the copy and the reference from `{rows}`.
+def held_of(*, is_few: bool) -> Statement:
+    """All copies in `{rows}` of the origins that differ, `{found}`.
 
     Args:
         is_few: send the differences to every worker, so that Spark need not shuffle the rows.
@@ -245,19 +248,24 @@ def copies_of(*, is_few: bool) -> Statement:
     text = f"""
 WITH wanted AS (
     SELECT DISTINCT h1, h2 FROM {{found}}
-), held AS (
-    SELECT {_broadcast("w", is_few=is_few)} r.h1, r.h2, r.catalog, r.signature, {shown}
-    FROM {{rows}} AS r SEMI JOIN wanted AS w ON w.h1 = r.h1 AND w.h2 = r.h2
 )
+SELECT {_broadcast("w", is_few=is_few)} r.h1, r.h2, r.catalog, r.signature, {shown}
+FROM {{rows}} AS r SEMI JOIN wanted AS w ON w.h1 = r.h1 AND w.h2 = r.h2"""
+    return Statement(text)
+
+
+def copies_of() -> Statement:
+    """The differences `{found}`, each with the copy and the reference from `{held}`."""
+    text = """
 SELECT f.h1, f.h2, f.catalog, f.reference, f.code, c.signature,
     coalesce(c.authority, o.authority) AS authority, coalesce(c.origin, o.origin) AS origin,
     coalesce(c.xid, c.origin, o.origin) AS path,
     c.xid, c.epoch, c.deleted, c.digest, c.changedat, o.epoch AS reference_epoch,
     o.deleted AS reference_deleted, o.digest AS reference_digest,
     o.changedat AS reference_changedat
-FROM {{found}} AS f
-LEFT JOIN held AS o ON o.h1 = f.h1 AND o.h2 = f.h2 AND o.catalog = f.reference
-LEFT JOIN held AS c ON c.h1 = f.h1 AND c.h2 = f.h2 AND c.catalog = f.catalog"""
+FROM {found} AS f
+LEFT JOIN {held} AS o ON o.h1 = f.h1 AND o.h2 = f.h2 AND o.catalog = f.reference
+LEFT JOIN {held} AS c ON c.h1 = f.h1 AND c.h2 = f.h2 AND c.catalog = f.catalog"""
     return Statement(text)
 
 

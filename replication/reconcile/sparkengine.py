@@ -1,34 +1,23 @@
-"""Spark as the engine of the rule, for any number of rows.
-
-The digest rows of catalogs are a data source of Spark, with a partition for each range of buckets
-of a catalog.
-"""
+"""Spark as the engine of the rule, for any number of rows."""
 
 from __future__ import annotations
 
-import pickle
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
-import orjson
-import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from catalog.model.entity import Origin
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.bucketplan import BucketPlan
-from replication.reconcile.copysignatures import SignatureCheck
-from replication.reconcile.digestrows import BucketRange, rows_within
 from replication.reconcile.findings import (
     COPY_FINDINGS,
     FINDINGS,
@@ -40,85 +29,8 @@ from replication.reconcile.findings import (
     by_catalog,
     counts_of,
 )
-from replication.reconcile.inputs.input import OpenedInput
 from replication.reconcile.rule import Statement
-
-FORMAT = "concord_digests"
-SCHEMA = (
-    "catalog int, authority string, origin string, xid string, "
-    "epoch bigint, deleted boolean, digest string, changedat bigint, fp bigint, signature tinyint"
-)
-
-
-def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
-    """The rows of the plan's catalogs in one lazy frame: an action of Spark reads the rows."""
-    spark.dataSource.register(DigestSource)
-    inputs = pickle.dumps([catalog.input for catalog in plan.catalogs])
-    return (
-        spark.read.format(FORMAT)
-        .option("secretinputs", b64encode(inputs).decode())
-        .option("requests", _json([(catalog, *part) for catalog, part in plan.requests]))
-        .option("verify", _json(plan.verify))
-        .option(
-            "keys", _json(None if plan.keys is None else SignatureCheck.of(plan.keys).written())
-        )
-        .load()
-    )
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
-
-
-@dataclass(frozen=True, slots=True)
-class _BucketsOfCatalog(InputPartition):
-    """A partition; a single request reads the rows of the partition."""
-
-    catalog: int
-    buckets: BucketRange
-
-
-class DigestSource(DataSource):
-    """`spark.read.format("concord_digests")`: the digest rows of several catalogs.
-
-    Options: `secretinputs`, the pickled inputs in base64 (Spark's logs mask an option with that
-    name, and the inputs have tokens), and as JSON `requests` [[catalog, from, to], …], `verify`,
-    and `keys`, the keys for checking signatures; null checks no signatures.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def schema(self) -> str:
-        return SCHEMA
-
-    def reader(self, schema: Any) -> DataSourceReader:
-        return _DigestReader(dict(self.options))
-
-
-class _DigestReader(DataSourceReader):
-    def __init__(self, options: dict[str, str]) -> None:
-        # The driver of this job has pickled the inputs.
-        self._inputs: list[OpenedInput] = pickle.loads(b64decode(options["secretinputs"]))
-        self._requests = orjson.loads(options["requests"])
-        self._verify = orjson.loads(options["verify"])
-        keys = orjson.loads(options["keys"])
-        self._check = None if keys is None else SignatureCheck.read(keys)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [
-            _BucketsOfCatalog(catalog, BucketRange(start, stop))
-            for catalog, start, stop in self._requests
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _BucketsOfCatalog)
-        given = self._inputs[partition.catalog]
-        return rows_within(
-            given, partition.catalog, partition.buckets, verify=self._verify, check=self._check
-        )
-
+from replication.reconcile.sparkrows import digest_rows, hashed, snapshot_rows, unread_snapshots
 
 _EVERY_SECONDS = 5.0
 
@@ -131,8 +43,13 @@ class SparkEngine:
 
     @contextmanager
     def read(self, plan: BucketPlan, progress: Callable[[str], None]) -> Iterator[str]:
+        kept = snapshot_rows(self._session, plan)
+        # Spark reads the files of snapshots twice in less time than it takes to keep their rows.
         with (
-            self.cached(hashed(digest_rows(self._session, plan))) as rows,
+            self.cached(hashed(digest_rows(self._session, plan)))
+            if kept is None
+            else nullcontext(self.view(hashed(kept))) as rows,
+            unread_snapshots(plan),
             _told(self._session, progress),
         ):
             yield rows
@@ -221,15 +138,6 @@ def _told(session: SparkSession, progress: Callable[[str], None]) -> Iterator[No
     finally:
         is_over.set()
         thread.join()
-
-
-def hashed(rows: DataFrame) -> DataFrame:
-    """Digest rows with hashes of the strings, so that the steps of the rule move only numbers.
-
-    An origin has two independent hashes; both collide together in one of 10^22 runs.
-    """
-    origin = (F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2))
-    return rows.select("*", *origin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from replication.reconcile.compare import find_differences
 from replication.reconcile.copysignatures import DETAILS, UNCHECKED, UNSIGNED, VERIFIED
-from replication.reconcile.digestrows import ROWS, fingerprints
+from replication.reconcile.digestrows import ROWS
 from replication.reconcile.duckdbengine import DuckdbEngine
 from replication.reconcile.engine import Engine
 from replication.reconcile.findings import FINDINGS, Difference, FindingName
@@ -36,7 +36,6 @@ class Compare(Protocol):
 
 def table_of(copies: Sequence[Copy]) -> pa.Table:
     columns = {name: [getattr(one, name) for one in copies] for name in asdict(copies[0])}
-    columns["fp"] = fingerprints(pa.array(columns["digest"]))
     return pa.table({each.name: pa.array(columns[each.name], each.type) for each in ROWS})
 
 

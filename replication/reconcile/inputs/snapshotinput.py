@@ -63,6 +63,12 @@ class SnapshotInput:
     directory: str
     url: str
 
+    @property
+    def path(self) -> str | None:
+        """The path on this machine; `None` for a snapshot in an object store."""
+        files, path = _located(self.directory)
+        return path if isinstance(files, pafs.LocalFileSystem) else None
+
     @contextmanager
     def opened(self, work: Path, progress: Callable[[str], None]) -> Iterator[SnapshotInput]:
         yield self
@@ -76,7 +82,10 @@ class SnapshotInput:
             if manifest["format"] != FORMAT:
                 raise ValueError(f"its format is {manifest['format']!r}, not {FORMAT}")
             check_digest_version(self.name, manifest["digestversion"])
-            rows = self._dataset(files, path).count_rows()
+            dataset = self._dataset(files, path)
+            if _lacks_values(dataset):
+                raise ValueError("a value is missing")
+            rows = dataset.count_rows()
             if rows != manifest["rows"]:
                 raise ValueError(
                     f"it has {rows:,} rows, and its manifest says {manifest['rows']:,}"
@@ -125,12 +134,26 @@ class SnapshotInput:
             yield _located(self.directory)
         except (OSError, KeyError, TypeError, ValueError) as error:
             # Arrow's errors of files are OSError, and of contents ValueError.
-            reason = " ".join(str(error).split())[:300].rstrip(".")
-            raise CatalogUnread(
-                f"Catalog {self.name} could not be read in {self.directory}: {reason}.",
-                "Write the snapshot anew: `concord snapshot --to …`.",
-                self.name,
-            ) from error
+            raise self.unread(" ".join(str(error).split())[:300].rstrip(".")) from error
+
+    def unread(self, reason: str) -> CatalogUnread:
+        return CatalogUnread(
+            f"Catalog {self.name} could not be read in {self.directory}: {reason}.",
+            "Write the snapshot anew: `concord snapshot --to …`.",
+            self.name,
+        )
+
+
+def _lacks_values(dataset: ds.Dataset) -> bool:
+    """Whether a row lacks a value, by the statistics in the files."""
+    files = [fragment.metadata for fragment in dataset.get_fragments()]
+    groups = [file.row_group(number) for file in files for number in range(file.num_row_groups)]
+    return any(
+        (found := group.column(number).statistics) is None or found.null_count
+        for group in groups
+        if group.num_rows
+        for number in range(group.num_columns)
+    )
 
 
 def write_snapshot(
