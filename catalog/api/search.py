@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -85,7 +85,7 @@ def _types(model: Model, wanted: str) -> list[str]:
 
 def _answer(found: FoundEntities, wanted: WantedWords) -> SearchAnswer:
     return SearchAnswer(
-        hits=[_hit(entity, wanted) for entity in found.entities],
+        hits=[_hit(entity, wanted, found.deprecated) for entity in found.entities],
         count=found.count,
         complete=found.is_whole and found.count < MOST_CANDIDATES,
         facets=Facets(**{name: _facets(counts) for name, counts in found.facets.items()}),
@@ -96,7 +96,7 @@ def _facets(counts: Mapping[str, int]) -> list[Facet]:
     return [Facet(value=v, count=count) for v, count in list(counts.items())[:_MOST_FACETS]]
 
 
-def _hit(entity: Entity, wanted: WantedWords) -> Hit:
+def _hit(entity: Entity, wanted: WantedWords, deprecated: Collection[str]) -> Hit:
     attributes, format = entity.attributes, format_of(entity)
     name, description = (
         found if isinstance(found := attributes.get(each), str) else None
@@ -111,7 +111,7 @@ def _hit(entity: Entity, wanted: WantedWords) -> Hit:
         format=format,
         epoch=entity.epoch,
         modifiedat=entity.modifiedat,
-        deprecated=attributes.get("deprecated") is not None,
+        deprecated=entity.xid in deprecated,
         xref=attributes.get("xref") if entity.kind == "resource" else None,
         matches=list(_matches(entity, wanted)),
     )

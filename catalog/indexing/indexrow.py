@@ -68,11 +68,10 @@ def index_row(entity: Entity) -> IndexRow | None:
         fields = f"{_marked(names, 'C')} {_references(keys)}"
     elif entity.document_sha256 is None:
         fields = ""
-    is_deprecated = entity.attributes.get("deprecated") is not None
     words = " ".join(
         [
             *_words(texts_of(entity)),
-            _conditions(type, entity.authority, format, is_deprecated),
+            _conditions(type, entity.authority, format),
             _references([reference.key for reference in own_references(entity)]),
         ]
     )
@@ -161,17 +160,12 @@ def _references(keys: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _conditions(type: str, authority: str, format: str | None, is_deprecated: bool) -> str:
+def _conditions(type: str, authority: str, format: str | None) -> str:
     """The terms of the conditions that an entity meets."""
     terms = [type_term(type), authority_term(authority)]
     if format:
         terms.append(format_term(format))
-    if is_deprecated:
-        terms.append(DEPRECATED)
     return " ".join(map(quoted, terms))
-
-
-DEPRECATED = f"{_TERM}deprecated"
 
 
 def name_term(word: str) -> str:

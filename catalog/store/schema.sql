@@ -1505,6 +1505,8 @@ CREATE INDEX entities_bucket ON entities USING btree (bucket) INCLUDE (fingerpri
 
 CREATE INDEX entities_contexts ON entities USING btree (xid) WHERE ((kind = 'group'::text) AND (attributes ? 'confluent'::text));
 
+CREATE INDEX entities_deprecated ON entities USING btree (xid) WHERE (attributes ? 'deprecated'::text);
+
 CREATE INDEX entities_listing ON entities USING btree (listing, listing_id) WHERE (listing IS NOT NULL);
 
 CREATE INDEX entities_modified ON entities USING btree (listing, modifiedat, listing_id) WHERE (listing IS NOT NULL);

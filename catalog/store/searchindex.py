@@ -15,7 +15,6 @@ import orjson
 import structlog
 
 from catalog.indexing.indexrow import (
-    DEPRECATED,
     authority_term,
     format_term,
     index_row,
@@ -65,7 +64,7 @@ class WordSearch:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.wanted.runs or self._terms)
+        return not (self.wanted.runs or self._terms or self.deprecated)
 
     @property
     def wanted(self) -> WantedWords:
@@ -76,7 +75,6 @@ class WordSearch:
         terms = [
             *([] if self.authority is None else [authority_term(self.authority)]),
             *([] if self.format is None else [format_term(self.format)]),
-            *([DEPRECATED] if self.deprecated else []),
         ]
         queries = list(map(quoted, terms))
         if self.types is not None:
@@ -95,7 +93,7 @@ class WordSearch:
         in_id = [_run_query(run, name_term("")) for run in wanted.runs]
         words = [quoted(word) for whole, parts in wanted.runs for word in (whole, *parts)]
         return (
-            " & ".join([*runs, *terms]),
+            " & ".join([*runs, *terms]) or f"{quoted(type_term(''))}:*",
             " & ".join([*in_id, *terms]) if in_id else None,
             " | ".join(f"{word}:*" for word in words) or None,
             " | ".join(words) or None,
@@ -117,12 +115,14 @@ def _run_query(run: tuple[str, tuple[str, ...]], prefix: str) -> str:
 class FoundEntities:
     """The result of a search: a page of entities, and figures about all candidates.
 
-    `count` is the number of candidates; `facets` has the number of candidates by the name of an
+    `deprecated` has the xids of the entities of the page that are deprecated; `count` is the number
+    of candidates; `facets` has the number of candidates by the name of an
     attribute and by value, the most frequent first. The result is not whole while entities from
     before the index are still missing there.
     """
 
     entities: Sequence[Entity]
+    deprecated: frozenset[str]
     count: int
     facets: Mapping[str, Mapping[str, int]]
     is_whole: bool
@@ -145,7 +145,7 @@ async def find(
         MOST_CANDIDATES,
         offset,
         limit,
-        quoted(DEPRECATED),
+        search.deprecated,
     )
     facets: dict[str, dict[str, int]] = {}
     for facet in orjson.loads(row["facets"]):
@@ -154,6 +154,7 @@ async def find(
     entities = [by_xid[xid] for xid in row["xids"] if xid in by_xid]
     return FoundEntities(
         entities=await with_small_documents(connection, entities),
+        deprecated=frozenset(row["deprecated"]),
         count=row["count"],
         facets=facets,
         is_whole=row["is_whole"],

@@ -111,6 +111,27 @@ async def test_hits_tell_what_they_are_and_where_the_words_stand(empty: Node) ->
     }
 
 
+async def test_a_resource_is_deprecated_by_its_own_attributes(empty: Node) -> None:
+    old, kept = (f"/messagegroups/shop/messages/{id}" for id in ("order.old", "order.kept"))
+    for xid in (old, kept):
+        await empty.put(xid, {"name": "An order"})
+    await empty.put("/endpoints/gone", {"usage": ["producer"], "deprecated": {}})
+    answer = await empty.send("PATCH", f"{old}/meta", {"deprecated": {"docs": "https://d.example"}})
+    assert answer.status == 200, answer.body
+
+    assert await xids(empty, "order", deprecated="true") == [old]
+    assert {*await xids(empty, deprecated="true")} == {old, "/endpoints/gone"}
+    found = await search(empty, "order")
+    assert {hit["xid"]: hit["deprecated"] for hit in found["hits"]} == {old: True, kept: False}
+    assert found["facets"]["deprecated"] == [{"value": "true", "count": 1}]
+    # A further version is the default one then, and stands for the deprecated resource.
+    answer = await empty.send("POST", old, {"name": "An order, later"})
+    assert answer.status == 201, answer.body
+    assert await xids(empty, "later", deprecated="true") == [old]
+    await empty.send("PATCH", f"{old}/meta", {"deprecated": None})
+    assert await xids(empty, "order", deprecated="true") == []
+
+
 async def test_ids_come_before_texts_and_equal_ids_before_all(empty: Node) -> None:
     for id, description in (("a.orders", ""), ("order", ""), ("b", "Order by order"), ("c", "")):
         await empty.put(f"/messagegroups/g/messages/{id}", {"description": description or "-"})

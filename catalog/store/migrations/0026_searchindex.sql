@@ -20,6 +20,8 @@ CREATE INDEX search_index_words ON search_index USING gin ((words || fields))
 ALTER TABLE search_index ALTER COLUMN words SET STATISTICS 0, ALTER COLUMN fields SET STATISTICS 0;
 ALTER INDEX search_index_words ALTER COLUMN 1 SET STATISTICS 0;
 
+CREATE INDEX entities_deprecated ON entities (xid) WHERE attributes ? 'deprecated';
+
 CREATE VIEW visible.search_index AS
 SELECT * FROM public.search_index e
 WHERE EXISTS (

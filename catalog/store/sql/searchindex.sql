@@ -2,12 +2,19 @@
 -- The entities that a search finds, in the order of their rank: how many there are up to a bound,
 -- the counts of their types, authorities and formats, and the xids of a page.
 -- $1 is what an entity has to have, $2 what it has to have in its id to come before all others;
--- $3 and $4 rank by beginnings of words and by whole words, $5 is the id that comes first.
-WITH named AS MATERIALIZED (
+-- $3 and $4 rank by beginnings of words and by whole words, $5 is the id that comes first; $11 says
+-- that only deprecated entities are found. A resource is deprecated by its own attributes, and its
+-- default version stands for it.
+WITH deprecated AS MATERIALIZED (
+    SELECT CASE WHEN kind = 'resource' AND NOT attributes ? 'xref'
+        THEN xid || '/versions/' || (attributes ->> 'defaultversionid') ELSE xid END AS xid
+    FROM entities WHERE $11::boolean AND attributes ? 'deprecated'
+), named AS MATERIALIZED (
     SELECT * FROM search_index
     WHERE is_listed AND words || fields @@ $2::tsquery
         AND ($6::text IS NULL OR authority = $6)
         AND ($7::text IS NULL OR lower(format) = $7 OR starts_with(lower(format), $7 || '/'))
+        AND (NOT $11 OR xid IN (SELECT xid FROM deprecated))
     LIMIT $8
 ), others AS MATERIALIZED (
     SELECT * FROM search_index
@@ -15,31 +22,37 @@ WITH named AS MATERIALIZED (
         AND ($2::tsquery IS NULL OR NOT words || fields @@ $2::tsquery)
         AND ($6::text IS NULL OR authority = $6)
         AND ($7::text IS NULL OR lower(format) = $7 OR starts_with(lower(format), $7 || '/'))
+        AND (NOT $11 OR xid IN (SELECT xid FROM deprecated))
     LIMIT greatest($8 - (SELECT count(*) FROM named), 0)
 ), candidates AS MATERIALIZED (
-    SELECT * FROM named UNION ALL SELECT * FROM others
+    SELECT c.*, EXISTS (
+        SELECT FROM entities e WHERE e.attributes ? 'deprecated'
+            AND e.xid IN (c.xid, regexp_replace(c.xid, '/versions/[^/]+$', ''))
+    ) AS is_deprecated
+    FROM (SELECT * FROM named UNION ALL SELECT * FROM others) AS c
 ), facets AS (
     SELECT CASE 0 WHEN grouping(type) THEN 'type' WHEN grouping(authority) THEN 'authority'
             WHEN grouping(format) THEN 'format' ELSE 'deprecated' END AS name,
         coalesce(type, authority, format, deprecated) AS value, count(*) AS count
     FROM (
-        SELECT type, authority, format, CASE WHEN words @@ $11::tsquery THEN 'true' END AS deprecated
+        SELECT type, authority, format, CASE WHEN is_deprecated THEN 'true' END AS deprecated
         FROM candidates
     ) AS c
     GROUP BY GROUPING SETS ((type), (authority), (format), (deprecated))
+), page AS MATERIALIZED (
+    SELECT xid, is_deprecated FROM candidates
+    ORDER BY lower(split_part(xid, '/', CASE WHEN strpos(type, '/') = 0 THEN 3 ELSE 5 END)) = $5 DESC,
+        coalesce(ts_rank(words || fields, $3::tsquery, 1)
+            + ts_rank(words || fields, $4::tsquery, 1), 0) DESC,
+        xid
+    OFFSET $9 LIMIT $10
 )
 SELECT (SELECT count(*) FROM candidates) AS count,
     (SELECT unindexedafter IS NULL FROM node) AS is_whole,
     (SELECT coalesce(json_agg(f ORDER BY f.count DESC, f.value), '[]') FROM facets f
         WHERE f.value IS NOT NULL) AS facets,
-    ARRAY(
-        SELECT xid FROM candidates
-        ORDER BY lower(split_part(xid, '/', CASE WHEN strpos(type, '/') = 0 THEN 3 ELSE 5 END)) = $5 DESC,
-            coalesce(ts_rank(words || fields, $3::tsquery, 1)
-                + ts_rank(words || fields, $4::tsquery, 1), 0) DESC,
-            xid
-        OFFSET $9 LIMIT $10
-    ) AS xids
+    ARRAY(SELECT xid FROM page) AS xids,
+    ARRAY(SELECT xid FROM page WHERE is_deprecated) AS deprecated
 
 -- name: read_seen
 -- The groups that the caller of a connection sees: a path, or a pattern.
