@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import asyncpg
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -16,6 +17,7 @@ from catalog.store.embedded import start_embedded
 from replication.routes import routes as replication_routes
 from tests.fuzz.requests import routes_of
 from tests.integration.conftest import Node, start_node
+from tests.pages import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -68,7 +70,8 @@ async def _locked(url: str) -> AsyncIterator[None]:
 
 
 async def test_every_route_answers_while_the_database_hangs(hung: Node) -> None:
-    routes = routes_of(await hung.get("/openapi.json"))
+    # A busy machine takes longer to make the document than a request may here.
+    routes = routes_of(orjson.loads((ROOT / "docs/openapi.json").read_bytes()))
     assert len(routes) > 150
     turns = asyncio.Semaphore(AT_ONCE)
 
