@@ -23,14 +23,9 @@ collect_ignore = ["xregistry_conformance"]
 
 
 @pytest.fixture(scope="session")
-def node_url(postgres_url: str, template: str) -> Iterator[str]:
+def server(postgres_url: str, template: str) -> Iterator[Server]:
     with own_node(postgres_url, template) as url:
-        yield url
-
-
-@pytest.fixture(scope="session")
-def server(node_url: str) -> Server:
-    return Server(node_url)
+        yield Server(url)
 
 
 @contextlib.contextmanager

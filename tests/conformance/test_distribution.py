@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 import orjson
 import pytest
 
+from tests.conformance.conftest import own_node
 from xregistry_conformance.harness import Server
 
 HERE = Path(__file__).parent
@@ -25,6 +27,13 @@ status = main(sys.argv[1:])
 print("imported:", *{name for name in sys.modules if name.split(".")[0] in ("catalog", "tests")})
 sys.exit(status)
 """
+
+
+@pytest.fixture(scope="module")
+def node_url(postgres_url: str, template: str) -> Iterator[str]:
+    """A node of its own, as the command wipes it."""
+    with own_node(postgres_url, template) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
             "DROP TABLE console_sessions;"
             "ALTER TABLE node DROP COLUMN unindexedafter;"
             "DROP INDEX entities_schema_id, entities_schema_guid, entities_schema_references,"
-            "    entities_without_schema_id, entities_contexts;"
+            "    entities_without_schema_id, entities_contexts, entities_deprecated;"
             "DELETE FROM migrations WHERE number >= 9"
         )
         assert await migrate(connection) == [

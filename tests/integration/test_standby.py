@@ -174,10 +174,11 @@ async def test_what_an_asynchronous_standby_lacks_is_noticed_as_lost(
             await servers.standby.start()
             await servers.promote()
 
-            async def is_written() -> bool:
-                return (await one.send("PUT", f"{GROUP}/messages/other", {})).status in (200, 201)
+            async def are_writable() -> bool:
+                answers = [await n.send("PUT", f"{GROUP}/messages/other", {}) for n in nodes]
+                return all(answer.status in (200, 201) for answer in answers)
 
-            await eventually(is_written, FAILOVER_SECONDS + 10)
+            await eventually(are_writable, FAILOVER_SECONDS + 10)
             await link_history_is(peer, "to-catalog", "lost data")
             # The peer asks before it deletes most of what it has.
             await link_is(peer, "to-catalog", "asking")
