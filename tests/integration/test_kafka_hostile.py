@@ -38,9 +38,13 @@ async def serving(serve: Serve) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def refused_by(serve: Serve, **settings: Any) -> SinkRefused:
-    """The answer for an event that is sent to such a server by a user with a password."""
-    node = Settings(delivery_timeout_seconds=1)
+async def refused_by(serve: Serve, *, seconds: float = 1, **settings: Any) -> SinkRefused:
+    """The answer for an event that is sent to such a server by a user with a password.
+
+    Args:
+        seconds: the longest time of the delivery.
+    """
+    node = Settings(delivery_timeout_seconds=seconds)
     async with (
         serving(serve) as port,
         asyncio.timeout(20),
@@ -114,7 +118,8 @@ async def test_a_server_that_speaks_no_kafka_is_refused(answer: bytes) -> None:
         writer.write(answer)
         await writer.drain()
 
-    assert "ended the connection" in (await refused_by(serve)).reason
+    # A busy machine may stand still for a second.
+    assert "ended the connection" in (await refused_by(serve, seconds=15)).reason
 
 
 async def test_a_server_that_never_answers_is_left() -> None:
