@@ -96,7 +96,10 @@ def test_topics_become_endpoints_and_messages_and_a_second_run_says_what_is_new(
     gone = {**proposed["endpoints"][events], "protocoloptions": {"topic": "shop.gone"}}
     file.write_text(yaml.safe_dump({"specversion": "1.0-rc4", "endpoints": {"gone": gone}}))
     assert (imported := concord("import", str(file), "--url", node)).returncode == 0, imported
-    again = concord(*asked, "--against", node)
+    again = concord(*asked, "--against", node, "--records", "0")
+    assert "shop.gone" not in again.stderr, "nobody asked for the topic"
+    assert f"names the topic {events}" not in again.stderr, "it has records, though none was read"
+    again = concord(*asked, "--against", node, "--topic", "shop.gone")
     assert yaml.safe_load(again.stdout)["endpoints"] == {}
     assert "There is no new topic." in again.stderr
     assert f"/endpoints/{empty} names the topic {empty}, which has no records." in again.stderr

@@ -108,21 +108,22 @@ async def _discover(
     user: str | None,
     password: str | None,
 ) -> tuple[Proposal, Mapping[str, str], list[TopicSample]]:
-    """The proposal, the topics that the catalog knows with their endpoints, and the samples."""
+    """The proposal, the wanted topics that the catalog knows with their endpoints, the samples."""
     import aiohttp
 
     from catalog.commands.discover.proposal import Registry, propose
     from catalog.commands.discover.schemaregistry import read_registry
 
     try:
-        from catalog.commands.discover.kafkatopics import sample_topics
+        from catalog.commands.discover.kafkatopics import is_wanted, sample_topics
     except ModuleNotFoundError as error:
         if error.name != "aiokafka":
             raise
         hint = f"Install it with: {install_command('kafka')}"
         raise CommandError("The library of Kafka is not installed.", hint) from error
     cluster = _cluster(url, user, password)
-    known = {} if against is None else await _known_topics(against)
+    named = {} if against is None else await _known_topics(against)
+    known = {topic: xid for topic, xid in named.items() if is_wanted(topic, patterns)}
     samples = [sample async for sample in sample_topics(cluster, patterns, records)]
     new = [sample for sample in samples if sample.topic not in known]
     auth = None if user is None or password is None else aiohttp.BasicAuth(user, password)
@@ -178,5 +179,5 @@ def _explain_known(known: Mapping[str, str], samples: Sequence[TopicSample]) -> 
     for topic, xid in known.items():
         if topic not in found:
             err.print(f"{cell(xid)} names the topic {cell(topic)}, which was not found.")
-        elif not found[topic].records:
+        elif found[topic].is_empty:
             err.print(f"{cell(xid)} names the topic {cell(topic)}, which has no records.")

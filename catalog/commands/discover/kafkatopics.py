@@ -57,7 +57,7 @@ async def sample_topics(
     try:
         await admin.start()
         await consumer.start()
-        topics = sorted(topic for topic in await admin.list_topics() if _is_wanted(topic, patterns))
+        topics = sorted(topic for topic in await admin.list_topics() if is_wanted(topic, patterns))
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
             told = await admin.describe_topics(topics[start : start + _TOPICS_AT_ONCE])
             numbers = {
@@ -77,7 +77,8 @@ async def sample_topics(
         await admin.close()
 
 
-def _is_wanted(topic: str, patterns: Sequence[str]) -> bool:
+def is_wanted(topic: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern names a topic."""
     return any(
         fnmatchcase(topic, pattern) and topic.startswith("_") <= pattern.startswith("_")
         for pattern in patterns
@@ -96,6 +97,8 @@ async def _sample(
     begins = await consumer.beginning_offsets(partitions)
     ends = await consumer.end_offsets(partitions)
     waiting = {each: ends[each] for each in partitions if ends[each] > begins[each]}
+    for topic, sample in samples.items():
+        sample.is_empty = not any(each.topic == topic for each in waiting)
     if empty := [each for each in partitions if each not in waiting]:
         consumer.pause(*empty)
     for each, end in waiting.items():

@@ -55,10 +55,12 @@ class TopicSample:
         events: how often each kind of CloudEvent was sampled.
         schema_ids: how often each schema id was sampled before a value, in Confluent's format.
         records: the number of sampled records.
+        is_empty: whether no partition has a record.
     """
 
     topic: str
     partitions: int
+    is_empty: bool = False
     events: dict[EventKind, int] = field(default_factory=dict)
     schema_ids: dict[int, int] = field(default_factory=dict)
     records: int = 0
@@ -224,7 +226,7 @@ def could_be_of(subject: str, topics: Collection[str]) -> bool:
 
 
 def _sampled(sample: TopicSample) -> str:
-    return f"{_counted(sample.records, 'record')} sampled" if sample.records else "no records"
+    return "no records" if sample.is_empty else f"{_counted(sample.records, 'record')} sampled"
 
 
 def _counted(number: int, noun: str) -> str:
