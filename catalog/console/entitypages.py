@@ -62,7 +62,7 @@ class ShownAttribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSchema:
-    """A schema: its path, its format, its fields and its text.
+    """The path, the format, the fields and the text of a schema.
 
     Args:
         text: the document; `None` if the document is no text, or too large for a page.

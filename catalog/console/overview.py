@@ -111,7 +111,7 @@ async def show_federation(page: ConsolePage) -> web.Response:
 
 
 async def show_link(page: ConsolePage) -> web.Response:
-    """One link: its state, what it waits for, its conflicts and its history."""
+    """A page about one link: the state, the pending question, the conflicts and the history."""
     id = page.request.match_info["id"]
     after = page.request.query.get("after", "")[:4096]
     link = await page.node.call(GET_LINK, id=id)

@@ -19,7 +19,7 @@ MOST_NAMES = 1000
 
 _MOST_VALUES = 20_000
 _NAMING = ("properties", "patternProperties", "$defs", "definitions", "choices")
-# The quantifiers give nothing back, so that a text is read once, whatever it contains.
+# Possessive quantifiers never backtrack, so that the time grows with the length of the text only.
 _PROTOBUF_NAME = re.compile(
     r"\b(?:message|enum|service|rpc|oneof)\s++(\w++)|\b([A-Za-z_]\w*+)\s*+=\s*+-?[0-9]"
 )

@@ -51,7 +51,11 @@ class ReferenceEdge:
 
 @record
 class ReferenceEdges:
-    """ReferenceEdges, and whether they are all."""
+    """Edges between entities.
+
+    Args:
+        are_complete: whether the bounds of a search left no edge out.
+    """
 
     edges: Sequence[ReferenceEdge]
     are_complete: bool

@@ -1,4 +1,4 @@
-"""The search index: its rows, what it finds, and the entities that are indexed later.
+"""Writes and reads the search index, and indexes entities from before the index in the background.
 
 The index is written in the transaction of the entities. It finds entities by words, and by the keys
 of their references.

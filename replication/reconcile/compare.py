@@ -145,7 +145,7 @@ class FoundDifferences:
 def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[FoundDifferences]:
     """Find differences in rows; `described` gives a frame with the columns of `Difference`."""
     if not engine.count(rows):
-        # Spark observes nothing where there is nothing.
+        # Spark gives no observation of a frame without rows.
         yield FoundDifferences(0, dict.fromkeys(TOTALS, 0), lambda *, is_few: rows)
         return
     origins, totals = engine.observe(engine.query(origins_of(topology), rows=rows), TOTALS)

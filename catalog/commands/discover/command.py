@@ -68,8 +68,8 @@ def discover(
     """Propose endpoints and messages for the topics of a Kafka cluster.
 
     Nothing is written to a catalog, to the cluster or to the registry: the command prints a
-    document for `concord import`, and says on stderr what each part is concluded from. A CloudEvent
-    in a topic gives a message of its type. Other records give a message for each schema by which
+    document for `concord import`, and lists the evidence of each part on stderr. A CloudEvent in a
+    topic gives a message of its type. Other records give a message for each schema by which
     they were written, whatever strategy named its subject. `concord link add URL --confluent`
     brings the schemas themselves.
 

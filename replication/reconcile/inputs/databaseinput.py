@@ -35,10 +35,11 @@ _LINKS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseInput:
-    """The database of a node, which needs not run. All rows are of one moment.
+    """The database of a node that may be stopped. All rows are of one moment.
 
-    A standby and a role that may only read do. The role needs SELECT on the tables `entities`,
-    `tombstones`, `documents`, `node`, `links`, `changes`, `incarnations` and `reconciliations`.
+    The database may be a standby, and the role may be read-only. The role needs SELECT on the
+    tables `entities`, `tombstones`, `documents`, `node`, `links`, `changes`, `incarnations` and
+    `reconciliations`.
 
     Args:
         dsn: the URL of the database, with its secrets.
