@@ -19,7 +19,7 @@ class OperationCalls(Connection):
     async def call(
         self,
         operation: Operation[Taken, Answered],
-        body: Taken | None = None,
+        body: Taken | Mapping[str, Any] | None = None,
         *,
         query: BaseModel | None = None,
         headers: Mapping[str, str] | None = None,
@@ -28,7 +28,8 @@ class OperationCalls(Connection):
         """Call an operation of the API, and return the answer as the model of the operation.
 
         Args:
-            body: an instance of the model that the operation takes.
+            body: an instance of the model that the operation takes, or JSON that the node is to
+                check.
             query: an instance of the model of the query.
             headers: the headers that the operation needs.
             at: the values of the placeholders in the path.
@@ -83,5 +84,7 @@ def _target(
     return path, params
 
 
-def _dumped(body: BaseModel | None) -> Any:
-    return None if body is None else body.model_dump(mode="json", exclude_unset=True, by_alias=True)
+def _dumped(body: BaseModel | Mapping[str, Any] | None) -> Any:
+    if isinstance(body, BaseModel):
+        return body.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    return body

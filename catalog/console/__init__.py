@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from catalog.console.changepage import change_routes
 from catalog.console.entitypages import entity_routes
+from catalog.console.linkactions import link_action_routes
 from catalog.console.login import login_routes
 from catalog.console.overview import overview_routes
 from catalog.console.page import answer_refusal
@@ -18,6 +19,7 @@ routes: Sequence[Route] = (
     *search_routes,
     *entity_routes,
     *change_routes,
+    *link_action_routes,
     *login_routes,
     Route(GET_FILE, get_file, answer_refusal),
 )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs
 
 from aiohttp import hdrs, web
 
 from catalog.client.errors import Refused
+from catalog.console.forms import read_form
 from catalog.console.nodecalls import NodeCalls
 from catalog.console.page import LOGIN, answer_refusal, render_bare
 from catalog.console.sessions import begin_session, check_same_site, end_session, is_private
-from catalog.http.body import read_body
 from catalog.http.route import Route
 from catalog.operations.access import WHOAMI
 from catalog.operations.operation import Anyone, Operation
 
 _START = "/console"
-_LONGEST_FORM = 16 * 1024
+_LARGEST_FORM = 16 * 1024
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
 _NO_TLS = (
     "This page came without TLS from another machine: a token would be readable on the way. Reach "
@@ -33,11 +32,9 @@ async def show_login(request: web.Request) -> web.Response:
 
 async def log_in(request: web.Request) -> web.Response:
     """Begin a session if the node accepts the token of the form."""
-    check_same_site(request)
-    body = await read_body(request, most=_LONGEST_FORM)
-    fields = parse_qs(body.decode(errors="replace"), max_num_fields=8)
-    token = fields.get("token", [""])[0].strip().removeprefix("Bearer ").strip()
-    target = fields.get("next", [""])[0]
+    form = await read_form(request, largest=_LARGEST_FORM)
+    token = form.get("token", "").strip().removeprefix("Bearer ").strip()
+    target = form.get("next", "")
     if not is_private(request):
         return _form(request, target, status=403)
     if not _TOKEN.fullmatch(token):

@@ -17,16 +17,21 @@ from yarl import URL
 from catalog.client.connection import Answer, Params
 from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.client.operationcalls import OperationCalls
-from catalog.http.inprocess import LargerThanKept, read_in_process
+from catalog.http.inprocess import LargerThanKept, call_in_process
+from catalog.operations.operation import READING
 
 _LARGEST_ANSWER = 8 * 1024 * 1024
 # The headers of the page's request that tell who reads, from where, and by which name of the node.
 _PASSED_ON = (hdrs.HOST, hdrs.USER_AGENT, "X-Forwarded-For", "X-Request-ID")
+# The parameter of operations that tell what they would do.
+_TRIED = "dryrun"
 _NEXT = re.compile(r"<([^>]+)>\s*;\s*rel=\"?next\"?")
 
 
 class NodeCalls(OperationCalls):
-    """The reads of the node that serves a page; every method raises `ClientError`.
+    """The calls of the node that serves a page; every method raises `ClientError`.
+
+    A request for a page that is only shown changes nothing: GET reads, and tries without effect.
 
     Args:
         request: the request for the page.
@@ -59,20 +64,24 @@ class NodeCalls(OperationCalls):
         wait_for: str = "",
         wait_seconds: int | None = None,
     ) -> Answer:
-        """Answer a GET of the API in process.
+        """Answer a request of the API in process.
 
         Raises:
             Refused: the node refuses the request.
             BadAnswer: the answer is a redirect, or too large for a page.
         """
-        if method != hdrs.METH_GET:
-            raise ValueError("a page only reads")
         pairs = list(params.items() if isinstance(params, Mapping) else params)
+        is_shown = self._request.method in READING
+        if is_shown and method not in READING and (_TRIED, "") not in pairs:
+            raise ValueError(f"{method} {path} would change what a page only shows")
         url = URL(path).extend_query(pairs)
         sent = {**self._headers, **(headers or {})}
+        if body is not None and not isinstance(body, bytes):
+            body = orjson.dumps(body)
+            sent.setdefault(hdrs.CONTENT_TYPE, "application/json")
         try:
-            response, content = await read_in_process(
-                self._request, url, sent, largest or _LARGEST_ANSWER
+            response, content = await call_in_process(
+                self._request, method, url, sent, body or b"", largest=largest or _LARGEST_ANSWER
             )
         except LargerThanKept as error:
             raise BadAnswer(self.at(path), "more than a page can show") from error

@@ -20,6 +20,7 @@ from catalog.console.attention import (
     state_in_words,
     worst_first,
 )
+from catalog.console.linkactions import link_offers
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
 from catalog.model.roles import Permission
@@ -126,6 +127,7 @@ async def show_link(page: ConsolePage) -> web.Response:
         row=LinkRow.of(link),
         link=link,
         conflicts=conflicts,
+        offers=link_offers(page, link),
         next=f"{last.authority}\n{last.origin}" if last else "",
     )
 

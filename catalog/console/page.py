@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.console.nodecalls import NodeCalls
+from catalog.console.notices import forget_notice, notice_for
 from catalog.console.sessions import token_of
 from catalog.console.staticfiles import address_of
 from catalog.http.problems import PROBLEM, problem_of
@@ -128,21 +129,25 @@ async def open_page(request: web.Request) -> ConsolePage:
 
 
 async def render(
-    page: ConsolePage, template: str, *, items: int = 0, **values: Any
+    page: ConsolePage, template: str, *, items: int = 0, status: int = 200, **values: Any
 ) -> web.Response:
     """A page, made from a template.
 
     Args:
         items: the number of rows or lines on the page; a long page does not hold up other requests.
     """
-    about = {"page": page, "place": page.request.path, "q": ""}
+    notice = notice_for(page.request) if page.request.method == hdrs.METH_GET else None
+    about = {"page": page, "place": page.request.path, "q": "", "notice": notice}
     found = _TEMPLATES.get_template(template)
-    return _html(await aside(items, found.render, **{**about, **values}))
+    response = _html(await aside(items, found.render, **{**about, **values}), status=status)
+    if notice is not None:
+        forget_notice(page.request, response)
+    return response
 
 
 def render_bare(template: str, *, status: int = 200, **values: Any) -> web.Response:
     """A page without a known reader: the log-in, or a refusal."""
-    about = {"page": None, "place": "", "q": ""}
+    about = {"page": None, "place": "", "q": "", "notice": None}
     return _html(_TEMPLATES.get_template(template).render(**{**about, **values}), status=status)
 
 

@@ -39,13 +39,12 @@ async def begin_session(request: web.Request, response: web.StreamResponse, toke
     sealed = _keys_of(secret).seal(token.encode(), _place_of(secret))
     async with request[CONTEXT].database.transaction() as connection:
         await add_session(connection, _digest(secret), sealed, datetime.now(UTC))
-    is_secure = _is_secure(request)
     response.set_cookie(
-        _cookie_of(request),
+        cookie_name(request, _NAME),
         secret,
         max_age=int(LONGEST.total_seconds()),
         path="/",
-        secure=is_secure,
+        secure=is_secure(request),
         httponly=True,
         samesite="Lax",
     )
@@ -70,7 +69,8 @@ async def end_session(request: web.Request, response: web.StreamResponse) -> Non
         return
     async with request[CONTEXT].database.transaction() as connection:
         await remove_session(connection, _digest(secret))
-    response.del_cookie(_cookie_of(request), path="/", secure=_is_secure(request), samesite="Lax")
+    name = cookie_name(request, _NAME)
+    response.del_cookie(name, path="/", secure=is_secure(request), samesite="Lax")
 
 
 def check_same_site(request: web.Request) -> None:
@@ -95,23 +95,24 @@ def check_same_site(request: web.Request) -> None:
 
 
 def _secret_in(request: web.Request) -> str | None:
-    secret = request.cookies.get(_cookie_of(request), "")
+    secret = request.cookies.get(cookie_name(request, _NAME), "")
     return secret if _FORM.fullmatch(secret) else None
 
 
-def _cookie_of(request: web.Request) -> str:
-    """The name of the cookie, with an unusual port: nodes at ports of a host share its cookies."""
+def cookie_name(request: web.Request, name: str) -> str:
+    """The name of a cookie, with an unusual port: nodes at ports of a host share its cookies."""
     base = _base(request)
-    name = _NAME if base.is_default_port() else f"{_NAME}-{base.port}"
-    return f"__Host-{name}" if _is_secure(request) else name
+    name = name if base.is_default_port() else f"{name}-{base.port}"
+    return f"__Host-{name}" if is_secure(request) else name
+
+
+def is_secure(request: web.Request) -> bool:
+    """Whether the browser reaches the node over TLS, and keeps its cookies from other ways."""
+    return _base(request).scheme == "https"
 
 
 def _base(request: web.Request) -> URL:
     return URL(request[CONTEXT].base_url(request))
-
-
-def _is_secure(request: web.Request) -> bool:
-    return _base(request).scheme == "https"
 
 
 def _digest(secret: str) -> bytes:

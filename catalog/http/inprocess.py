@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aiohttp import EMPTY_PAYLOAD, web
+from aiohttp import EMPTY_PAYLOAD, StreamReader, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, RawRequestMessage
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -62,30 +62,40 @@ class _KeptAnswer(AbstractStreamWriter):
         """The response has the headers itself."""
 
 
-async def read_in_process(
-    request: web.Request, url: URL, headers: Mapping[str, str], largest: int
+async def call_in_process(
+    request: web.Request,
+    method: str,
+    url: URL,
+    headers: Mapping[str, str],
+    body: bytes = b"",
+    *,
+    largest: int,
 ) -> tuple[web.StreamResponse, bytes]:
-    """Answer a GET while a request is being answered.
+    """Answer a request of a node's own while a client's request is being answered.
 
     Args:
         request: the request that is being answered, whose client, connection and host count.
-        url: the path and query to read.
-        headers: the headers of the read, among them Host and the credential.
+        method: the method of the inner request.
+        url: the path and query of the inner request.
+        headers: the headers of the inner request, among them Host and the credential.
+        body: the body of the inner request.
         largest: the most bytes of the answer's body.
 
     Returns:
         the response, whose status may be an error, and its body.
 
     Raises:
-        LargerThanKept
+        LargerThanKept: a write may have been carried out.
     """
     server, task = request.app[IN_PROCESS].server, asyncio.current_task()
     assert server is not None, "a request comes from a server"
     assert task is not None, "a request is handled in a task"
     fields = CIMultiDict(headers)
+    if body:
+        fields[hdrs.CONTENT_LENGTH] = str(len(body))
     raw = tuple((name.encode(), value.encode()) for name, value in fields.items())
     message = RawRequestMessage(
-        method="GET",
+        method=method,
         path=str(url),
         version=HttpVersion11,
         headers=CIMultiDictProxy(fields),
@@ -97,7 +107,8 @@ async def read_in_process(
         url=url,
     )
     kept, trace = _KeptAnswer(largest), current_trace.get()
-    inner = server.request_factory(message, EMPTY_PAYLOAD, request.protocol, kept, task)
+    content = _content_of(request, body) if body else EMPTY_PAYLOAD
+    inner = server.request_factory(message, content, request.protocol, kept, task)
     try:
         response = await server.request_handler(inner)
         await response.prepare(inner)
@@ -105,3 +116,12 @@ async def read_in_process(
     finally:
         current_trace.set(trace)
     return response, bytes(kept.body)
+
+
+def _content_of(request: web.Request, body: bytes) -> StreamReader:
+    """A body that has arrived as a whole."""
+    # The reader has room for the body, and so never pauses the connection of the client.
+    content = StreamReader(request.protocol, len(body))
+    content.feed_data(body)
+    content.feed_eof()
+    return content

@@ -1,19 +1,27 @@
-"""A catalog for pages: real documents, two versions of a schema, links, and a subscription."""
+"""A catalog for pages: real documents, two versions of a schema, links, and a subscription.
+
+Its readers have tokens, and send forms as a page of the console does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 
+from catalog.access.owntokens import make_token
 from catalog.documents.migration import migrate
-from tests.integration.conftest import Node
+from catalog.model.roles import Grant, Role
+from tests.integration.conftest import Answer, Node
 
 DATA = Path(__file__).parents[2] / "catalog/demo/data"
 ALERT = "/messagegroups/NWS.Alerts/messages/NWS.WeatherAlert"
 SCHEMA = "/schemagroups/NWS.jstruct/schemas/NWS.WeatherAlert"
 _TYPES = ("endpoints", "messagegroups", "schemagroups")
+OWN_PAGE = {"Sec_Fetch_Site": "same-origin"}
 _DEAD = "http://127.0.0.1:9"
 
 
@@ -44,3 +52,19 @@ async def fill(node: Node) -> str:
     }
     assert (await node.send("POST", "/replication/reconciliations", report)).status == 204
     return str(link.json["id"])
+
+
+async def new_token(node: Node, role: Role, path: str = "/") -> tuple[str, str]:
+    """The id and the text of a token."""
+    async with node.database.transaction() as connection:
+        grants = (Grant("admin"),)
+        _, text = await make_token(connection, name="", grants=grants, expiresat=None)
+    wanted = {"grants": [{"role": role, "path": path}]}
+    answer = await node.send("POST", "/access/tokens", wanted, Authorization=f"Bearer {text}")
+    return answer.json["id"], answer.json["token"]
+
+
+async def send_form(node: Node, path: str, fields: Mapping[str, str], **headers: str) -> Answer:
+    """Send a form to a path, as a page of the console that is at the path."""
+    sent = {**OWN_PAGE, "Content_Type": "application/x-www-form-urlencoded", **headers}
+    return await node.send("POST", path, body=urlencode(fields).encode(), **sent)

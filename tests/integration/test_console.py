@@ -11,11 +11,12 @@ import pytest
 import pytest_asyncio
 
 from catalog.access.authentication import AUTHENTICATION
-from catalog.access.owntokens import end_token, make_token
+from catalog.access.owntokens import end_token
 from catalog.console import routes as console_routes
-from catalog.model.roles import ROLES, Grant, Role
+from catalog.model.roles import ROLES, Role
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.consolecatalog import OWN_PAGE, new_token
 from tests.integration.federation import (
     databases,
     eventually,
@@ -43,7 +44,6 @@ PROGRAMS = {
     "axios": "application/json, text/plain, */*",
     "Python's requests": "*/*",
 }
-OWN_PAGE = {"Sec_Fetch_Site": "same-origin"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -56,16 +56,6 @@ async def node(shared_database_url: str) -> AsyncIterator[Node]:
             await running.put(path, {"description": f"about {group}"}, Authorization=token)
             await running.put(f"{path}/messages/paid", Authorization=token)
         yield running
-
-
-async def new_token(node: Node, role: Role, path: str = "/") -> tuple[str, str]:
-    """The id and the text of a token."""
-    async with node.database.transaction() as connection:
-        grants = (Grant("admin"),)
-        _, text = await make_token(connection, name="", grants=grants, expiresat=None)
-    wanted = {"grants": [{"role": role, "path": path}]}
-    answer = await node.send("POST", "/access/tokens", wanted, Authorization=f"Bearer {text}")
-    return answer.json["id"], answer.json["token"]
 
 
 async def log_in(node: Node, token: str, **headers: str) -> Answer:
