@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catalog.console.actions import action_routes
 from catalog.console.changepage import change_routes
 from catalog.console.entitypages import entity_routes
-from catalog.console.linkactions import link_action_routes
+from catalog.console.linkactions import LINK_ACTIONS
 from catalog.console.login import login_routes
+from catalog.console.newlink import ADD_LINK
 from catalog.console.overview import overview_routes
 from catalog.console.page import answer_refusal
 from catalog.console.searchpage import search_routes
@@ -19,7 +21,7 @@ routes: Sequence[Route] = (
     *search_routes,
     *entity_routes,
     *change_routes,
-    *link_action_routes,
+    *action_routes(*LINK_ACTIONS, ADD_LINK),
     *login_routes,
     Route(GET_FILE, get_file, answer_refusal),
 )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from catalog.model.linkterms import State
+from catalog.model.roles import Permission
 from catalog.operations.links import LinkAnswer
 from catalog.operations.reconciliations import Reconciliation
 from catalog.operations.subscriptions import SubscriptionAnswer
@@ -30,6 +31,15 @@ _WORDS: dict[State, str] = {
     "asking": "asks before it deletes",
     "paused": "is paused",
 }
+_NAMES = {
+    "allow": "See and allow",
+    "credential": "New credential",
+    "redeliver": "Deliver again",
+    "reset": "Compare anew",
+    "resume": "Resume",
+    "retry": "Try again now",
+    "run": "Run now",
+}
 _STOPPED = frozenset({"unauthenticated", "forbidden", "refused", "asking"})
 
 
@@ -45,6 +55,9 @@ class Concern:
             empty if the sentence says it.
         remedy: a command that helps, or shows more.
         page: the page of the console that shows more; empty if there is none.
+        action: the action of the page that helps, as the last part of its path; empty if there is
+            none.
+        needs: the permission for the action.
     """
 
     severity: Severity
@@ -55,6 +68,13 @@ class Concern:
     time: datetime | None = None
     time_is: str = ""
     page: str = ""
+    action: str = ""
+    needs: Permission = Permission.ADMINISTER
+
+    @property
+    def action_name(self) -> str:
+        """The name of the action on a button."""
+        return _NAMES[self.action]
 
 
 def peer_of(link: LinkAnswer) -> str:
@@ -74,7 +94,7 @@ def concern_of_link(link: LinkAnswer) -> Concern | None:
     found = _fault_of_link(link)
     if found is None:
         return None
-    severity, says, remedy = found
+    severity, says, remedy, action = found
     return Concern(
         severity=severity,
         about=peer_of(link),
@@ -84,33 +104,36 @@ def concern_of_link(link: LinkAnswer) -> Concern | None:
         time_is="last well",
         remedy=remedy,
         page=f"/console/federation/{link.id}",
+        action=action,
     )
 
 
-def _fault_of_link(link: LinkAnswer) -> tuple[Severity, str, str] | None:
+def _fault_of_link(link: LinkAnswer) -> tuple[Severity, str, str, str] | None:
+    """The fault of a link with a command and an action that help."""
     id, says = link.id, state_in_words(link)
+    run = f"concord link run {id}"
     if link.state == "asking" and link.question is not None:
         question = link.question
         says = f"asks whether it may delete {question.deletions:,} of {question.of:,} entities"
-        return "fault", says, f"concord link allow {id} {question.digest}"
+        return "fault", says, f"concord link allow {id} {question.digest}", "allow"
     if link.state == "unauthenticated":
-        return "fault", says, f"concord link credential {id} --help"
+        return "fault", says, f"concord link credential {id} --help", "credential"
     if link.state in _STOPPED:
-        return "fault", says, f"concord link show {id}"
+        return "fault", says, f"concord link show {id}", "run"
     if link.failures and link.state != "paused":
         times = "time" if link.failures == 1 else "times"
-        return "fault", f"failed {link.failures:,} {times} in a row", f"concord link run {id}"
+        return "fault", f"failed {link.failures:,} {times} in a row", run, "run"
     if link.conflicts:
         copies = "copy" if link.conflicts == 1 else "copies"
         says = f"could not apply {link.conflicts:,} {copies}"
-        return "warning", says, f"concord link show {id}"
+        return "warning", says, f"concord link show {id}", ""
     if link.lag is not None and link.lag > _LATE_SECONDS and link.state != "paused":
-        return "warning", f"{says}, and may lack later changes", f"concord link run {id}"
+        return "warning", f"{says}, and may lack later changes", run, "run"
     if link.differing:
         says = f"had {link.differing:,} differing entities when it was last compared"
-        return "warning", says, f"concord link reset {id}"
+        return "warning", says, f"concord link reset {id}", "reset"
     if link.state == "paused":
-        return "note", says, f"concord link resume {id}"
+        return "note", says, f"concord link resume {id}", "resume"
     return None
 
 
@@ -119,20 +142,21 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
     status, id = subscription.status, subscription.id
     dead = status.deadletters.dead + status.deadletters.waiting
     severity: Severity = "warning"
+    action = ""
     if status.state == "suspended":
         severity, says = "fault", "is suspended, and delivers nothing"
         remedy = f"concord subscription show {id}"
     elif dead:
         says = f"has {dead:,} dead {'letter' if dead == 1 else 'letters'}"
-        remedy = f"concord subscription deadletters list {id}"
+        remedy, action = f"concord subscription deadletters list {id}", "redeliver"
     elif status.failures:
         says = f"failed {status.failures:,} {'time' if status.failures == 1 else 'times'} in a row"
-        remedy = f"concord subscription attempts {id}"
+        remedy, action = f"concord subscription attempts {id}", "retry"
     elif status.lost is not None:
         says, remedy = "has lost changes", f"concord subscription show {id}"
     elif status.state == "paused":
         severity, says = "note", "is paused"
-        remedy = f"concord subscription resume {id}"
+        remedy, action = f"concord subscription resume {id}", "resume"
     else:
         return None
     why = status.error or status.failedcause or status.reason or ""
@@ -144,6 +168,9 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
         time=status.failingsince or status.failedat,
         time_is="the first" if status.failingsince else "the last",
         remedy=remedy,
+        page=f"/console/subscriptions/{id}",
+        action=action,
+        needs=Permission.SUBSCRIBE,
     )
 
 

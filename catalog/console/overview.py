@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from aiohttp import hdrs, web
 
 from catalog.client.errors import Refused
+from catalog.console.actions import offers
 from catalog.console.attention import (
     Concern,
     concern_of_comparisons,
@@ -21,6 +22,7 @@ from catalog.console.attention import (
     worst_first,
 )
 from catalog.console.linkactions import link_offers
+from catalog.console.newlink import ADD_LINK
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
 from catalog.model.roles import Permission
@@ -108,6 +110,7 @@ async def show_federation(page: ConsolePage) -> web.Response:
         flows=_flows(rows),
         reports=sorted(reports, key=lambda each: each.endedat, reverse=True),
         own=page.request.host,
+        offers=offers(page, [ADD_LINK]),
     )
 
 
@@ -117,7 +120,7 @@ async def show_link(page: ConsolePage) -> web.Response:
     after = page.request.query.get("after", "")[:4096]
     link = await page.node.call(GET_LINK, id=id)
     conflicts = []
-    if link.conflicts:
+    if link.conflicts and page.may_everywhere(Permission.ADMINISTER):
         query = ConflictQuery(limit=_MOST_SHOWN, after=after)
         conflicts = (await page.node.call(LIST_CONFLICTS, query=query, id=id)).conflicts
     last = conflicts[-1] if len(conflicts) == _MOST_SHOWN else None
@@ -128,6 +131,7 @@ async def show_link(page: ConsolePage) -> web.Response:
         link=link,
         conflicts=conflicts,
         offers=link_offers(page, link),
+        admins=roles_for(Permission.ADMINISTER),
         next=f"{last.authority}\n{last.origin}" if last else "",
     )
 

@@ -122,7 +122,7 @@ async def test_what_is_stuck_is_told_first_with_a_command_that_helps(
         told = await look.inner_text()
         assert "The comparison of eu, us found differences" in told
         assert f"concord link resume {link}" in told
-        await look.get_by_role("link", name="http://127.0.0.1:9").click()
+        await look.get_by_role("link", name="http://127.0.0.1:9", exact=True).click()
         await tab.wait_for_url(f"**/console/federation/{link}")
 
 
