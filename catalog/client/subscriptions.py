@@ -17,7 +17,10 @@ from catalog.client.operationcalls import OperationCalls
 from catalog.operations import deliveries
 from catalog.operations import subscriptions as operations
 from catalog.operations.deliveries import (
+    CauseQuery,
     DeadLetterAnswer,
+    DeadLetterCause,
+    DeadLetterQuery,
     DeliveryAttempt,
     ExampleAnswer,
     NumberQuery,
@@ -29,8 +32,10 @@ from catalog.operations.deliveries import (
 from catalog.operations.subscriptions import (
     KeyExchange,
     NewSubscription,
+    NewSubscriptionQuery,
     SigningKeyAnswer,
     SubscriptionAnswer,
+    TriedSubscription,
 )
 
 Event = Mapping[str, Any]
@@ -74,6 +79,11 @@ class SubscriptionCalls(OperationCalls):
         """Create a subscription to later changes; the answer has the id."""
         return await self.call(operations.CREATE_SUBSCRIPTION, wanted)
 
+    async def try_subscription(self, wanted: NewSubscription) -> TriedSubscription:
+        """Report the events of the latest changes that a new subscription would have been sent."""
+        query = NewSubscriptionQuery(dryrun=True)
+        return await self.call(operations.TRY_SUBSCRIPTION, wanted, query=query)
+
     async def unsubscribe(self, id: str) -> None:
         await self.call(operations.DELETE_SUBSCRIPTION, id=id)
 
@@ -102,33 +112,45 @@ class SubscriptionCalls(OperationCalls):
         pages = self.call_pages(deliveries.LIST_ATTEMPTS, query=query, id=id)
         return await _first((page.root async for page in pages), most)
 
-    async def dead_letters(self, id: str, most: int | None = None) -> list[DeadLetterAnswer]:
-        """The first `most` dead letters, oldest first."""
-        query = NumberQuery(limit=most)
+    async def dead_letters(
+        self, id: str, most: int | None = None, *, cause: str | None = None
+    ) -> list[DeadLetterAnswer]:
+        """The first `most` dead letters, oldest first; with a `cause`, those with this reason."""
+        query = DeadLetterQuery(limit=most, cause=cause)
         pages = self.call_pages(deliveries.LIST_DEAD_LETTERS, query=query, id=id)
         return await _first((page.root async for page in pages), most)
+
+    async def dead_letter_causes(self, id: str) -> list[DeadLetterCause]:
+        """The dead letters counted by reason, the most frequent first."""
+        return (await self.call(deliveries.LIST_CAUSES, id=id)).causes
 
     async def dead_letter(self, id: str, number: int) -> WholeDeadLetter:
         """A dead letter with the `event`."""
         return await self.call(deliveries.GET_DEAD_LETTER, id=id, number=str(number))
 
     async def redeliver(
-        self, id: str, number: int | None = None, *, since: datetime | None = None
+        self,
+        id: str,
+        number: int | None = None,
+        *,
+        since: datetime | None = None,
+        cause: str | None = None,
     ) -> Redelivered:
-        """Deliver dead letters again: one letter, letters since a time, or every letter.
+        """Deliver dead letters again: one, those since a time or with a reason, or every letter.
 
         Events that wait behind the dead letters are delivered, too. The answer has the number of
         events `accepted`, and does not wait for the delivery.
         """
-        wanted = Redelivery(number=number, since=since)
+        wanted = Redelivery(number=number, since=since, cause=cause)
         return await self.call(deliveries.REDELIVER_DEAD_LETTERS, wanted, id=id)
 
     async def remove_dead_letter(self, id: str, number: int) -> None:
         await self.call(deliveries.DELETE_DEAD_LETTER, id=id, number=str(number))
 
-    async def remove_dead_letters(self, id: str) -> int:
-        """Delete every dead letter of a subscription; return the number."""
-        return (await self.call(deliveries.DELETE_DEAD_LETTERS, id=id)).deleted
+    async def remove_dead_letters(self, id: str, *, cause: str | None = None) -> int:
+        """Delete the dead letters of a subscription, of a cause or all; return the number."""
+        query = CauseQuery(cause=cause)
+        return (await self.call(deliveries.DELETE_DEAD_LETTERS, query=query, id=id)).deleted
 
     async def exchange_signing_key(self, id: str, overlap: int | None = None) -> SigningKeyAnswer:
         """Make a new key; only the answer has the secret of the key.

@@ -1,4 +1,4 @@
-"""The commands `subscription deadletters list`, `show`, `redeliver` and `remove`."""
+"""The commands `subscription deadletters list`, `causes`, `show`, `redeliver` and `remove`."""
 
 from __future__ import annotations
 
@@ -48,12 +48,20 @@ Numbers = Annotated[
     typer.Argument(metavar="NUMBER", help="Their numbers; without any, use an option."),
 ]
 All = Annotated[bool, typer.Option("--all", help="All dead letters of the subscription.")]
+Cause = Annotated[
+    str | None,
+    typer.Option(
+        help="Those with this reason, as `concord subscription deadletters causes` shows it.",
+        metavar="TEXT",
+    ),
+]
 
 
 @app.command("list")
 def list_(
     id: SubscriptionId,
     limit: Annotated[int, typer.Option(help="The most dead letters to show.", min=1)] = 100,
+    cause: Cause = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -64,7 +72,7 @@ def list_(
 
     Example: concord subscription deadletters list 8f2c
     """
-    found = on_node(url, lambda client: client.dead_letters(id, limit))
+    found = on_node(url, lambda client: client.dead_letters(id, limit, cause=cause))
     if as_json:
         print_json(found)
         return
@@ -72,6 +80,23 @@ def list_(
     shown = table(*columns)
     for letter in map(json_of, found):
         shown.add_row(*(cell(letter.get(name)) for name in columns))
+    out.print(shown if found else "This subscription has no dead letters.")
+
+
+@app.command()
+def causes(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Count undelivered events by the reason, the most frequent reason first.
+
+    Example: concord subscription deadletters causes 8f2c
+    """
+    found = on_node(url, lambda client: client.dead_letter_causes(id))
+    if as_json:
+        print_json(found)
+        return
+    columns = ("dead", "waiting", "due", "first", "last", "reason")
+    shown = table(*columns)
+    for each in map(json_of, found):
+        shown.add_row(*(cell(each.get(name)) for name in columns))
     out.print(shown if found else "This subscription has no dead letters.")
 
 
@@ -92,6 +117,7 @@ def redeliver(
         str | None,
         typer.Option(help="Those that failed at this time or later.", metavar="TIME"),
     ] = None,
+    cause: Cause = None,
     all_: All = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait until they are delivered.")
@@ -104,13 +130,15 @@ def redeliver(
     The exit code is 1 if an event failed again.
 
     Example: concord subscription deadletters redeliver 8f2c --since 2026-03-01T12:00:00Z
+
+    Of one cause: concord subscription deadletters redeliver 8f2c --cause "the sink answered 503"
     """
     from catalog.operations.deliveries import Redelivery
 
-    _check_choice(numbers, since is not None, all_)
+    _check_choice(numbers, since is not None, cause is not None, all_)
     moment = wanted(Redelivery, since=since).since
     outcome = on_node(
-        url, lambda client: _redeliver(client, id, numbers, moment, waits=not no_wait)
+        url, lambda client: _redeliver(client, id, numbers, moment, cause, waits=not no_wait)
     )
     if as_json:
         print_json(outcome)
@@ -122,14 +150,18 @@ def redeliver(
 
 @app.command()
 def remove(
-    id: SubscriptionId, numbers: Numbers = None, all_: All = False, url: Url = DEFAULT_URL
+    id: SubscriptionId,
+    numbers: Numbers = None,
+    cause: Cause = None,
+    all_: All = False,
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Delete dead letters without delivery; the events that wait behind them are delivered.
 
     Example: concord subscription deadletters remove 8f2c 17
     """
-    _check_choice(numbers, all_)
-    removed = on_node(url, lambda client: _remove(client, id, numbers or []))
+    _check_choice(numbers, cause is not None, all_)
+    removed = on_node(url, lambda client: _remove(client, id, numbers or [], cause))
     out.print(f"{_events(removed)} removed.")
 
 
@@ -138,22 +170,28 @@ def _check_choice(numbers: list[int] | None, *options: bool) -> None:
         fail("Name dead letters by their numbers, or use one of the options.", "See --help.")
 
 
-async def _remove(client: Client, id: str, numbers: list[int]) -> int:
+async def _remove(client: Client, id: str, numbers: list[int], cause: str | None) -> int:
     if not numbers:
-        return await client.remove_dead_letters(id)
+        return await client.remove_dead_letters(id, cause=cause)
     for number in numbers:
         await client.remove_dead_letter(id, number)
     return len(numbers)
 
 
 async def _redeliver(
-    client: Client, id: str, numbers: list[int] | None, since: datetime | None, *, waits: bool
+    client: Client,
+    id: str,
+    numbers: list[int] | None,
+    since: datetime | None,
+    cause: str | None,
+    *,
+    waits: bool,
 ) -> dict[str, Any]:
     """Redeliver dead letters; return the number of events and, if awaited, the outcome."""
     if numbers:
         answers = [await client.redeliver(id, number) for number in numbers]
     else:
-        answers = [await client.redeliver(id, since=since)]
+        answers = [await client.redeliver(id, since=since, cause=cause)]
     accepted = sum(answer.accepted for answer in answers)
     if not waits:
         return {"accepted": accepted}

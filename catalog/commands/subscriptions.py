@@ -42,11 +42,11 @@ from catalog.commands.sinkoptions import (
     settings_of,
 )
 from catalog.commands.subscriptionlife import SubscriptionId
-from catalog.model.masking import printable_json
+from catalog.model.masking import counted, printable_json
 
 if TYPE_CHECKING:
     from catalog.client import Client, Events
-    from catalog.operations.subscriptions import DeliveryStatus
+    from catalog.operations.subscriptions import DeliveryStatus, TriedSubscription
 
 app = typer.Typer(no_args_is_help=True, help="Send the changes of a catalog as CloudEvents.")
 
@@ -96,6 +96,12 @@ def add(
     signature: Signature = None,
     user: User = None,
     credential: CredentialFile = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only tell which events of the latest changes it would have sent."
+        ),
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -120,6 +126,9 @@ def add(
         sinkcredential=credential_of(user, credential),
         config={} if interval is None else {"interval": interval},
     )
+    if dry_run:
+        _print_trial(on_node(url, lambda client: client.try_subscription(definition)), as_json)
+        return
     subscription = on_node(url, lambda client: client.subscribe(definition))
     if as_json:
         print_json(subscription)
@@ -129,6 +138,19 @@ def add(
         out.print(f"Subscription [bold]{cell(subscription.id)}[/] sends to {sent_to}{once}.")
         for key in subscription.signingkeys or ():
             keyexchange.print_key(key)
+
+
+def _print_trial(found: TriedSubscription, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    changes = counted(found.changes, "latest changes")
+    out.print(f"Of the {changes}, it would have sent {counted(found.events, 'events')}.")
+    shown = table("time", "type", "subject")
+    for each in found.first:
+        shown.add_row(*(cell(each.get(name)) for name in ("time", "type", "subject")))
+    if found.first:
+        out.print(shown)
 
 
 @app.command("list")

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    RootModel,
-    StrictBool,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import from_json
+from pydantic import ConfigDict, Field, RootModel, StrictBool, model_validator
 
 from catalog.model.roles import Permission
 from catalog.operations.operation import (
@@ -32,6 +23,7 @@ from catalog.operations.subscriptions import (
     TAG,
     Count,
     DeadLetterCounts,
+    Event,
     SubscriptionAnswer,
 )
 
@@ -40,25 +32,7 @@ DeadLetterState = Literal["dead", "waiting", "due"]
 ShortText = Annotated[str, Field(max_length=256)]
 
 LAST_NUMBER = 2**63 - 1
-_OF_EVENTS = ["specversion", "id", "source", "type"]
-
-
-def _parsed(event: object) -> object:
-    return from_json(event) if isinstance(event, bytes) else event
-
-
-Event = Annotated[
-    dict[str, Any],
-    BeforeValidator(_parsed),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "description": "An event in the JSON format of CloudEvents.",
-            "required": _OF_EVENTS,
-            "properties": {name: {"type": "string", "minLength": 1} for name in _OF_EVENTS},
-        }
-    ),
-]
+LONGEST_CAUSE = 2048
 
 
 class SubscriptionChanges(Body):
@@ -138,8 +112,39 @@ class DeadLetterAnswers(RootModel[list[DeadLetterAnswer]]):
     """A page of dead letters, oldest first."""
 
 
+class CauseQuery(Query):
+    """The cause of dead letters."""
+
+    cause: str | None = Field(
+        default=None,
+        max_length=LONGEST_CAUSE,
+        description="Only those with this `reason`.",
+    )
+
+
+class DeadLetterQuery(NumberQuery, CauseQuery):
+    """The page of a list of dead letters."""
+
+
+class DeadLetterCause(AnswerBody):
+    """The dead letters with the same reason: their numbers by state, the first and last failure."""
+
+    reason: str
+    dead: Count
+    waiting: Count
+    due: Count
+    first: Time
+    last: Time
+
+
+class DeadLetterCauses(AnswerBody):
+    """The causes of dead letters, the most frequent first."""
+
+    causes: list[DeadLetterCause]
+
+
 class Redelivery(Body):
-    """The dead letters to deliver again: a single letter, failures since a time, or everything."""
+    """The dead letters to deliver again: a single letter, those of a cause or time, or all."""
 
     number: int | None = Field(
         default=None,
@@ -149,11 +154,14 @@ class Redelivery(Body):
         description="That of one letter; those that wait behind it are delivered, too.",
     )
     since: Time | None = None
+    cause: str | None = Field(
+        default=None, max_length=LONGEST_CAUSE, description="Only those with this `reason`."
+    )
 
     @model_validator(mode="after")
     def _names_one_or_several(self) -> Self:
-        if self.number is not None and self.since is not None:
-            raise ValueError('it has a "number" or "since", and not both')
+        if self.number is not None and (self.since is not None or self.cause is not None):
+            raise ValueError('a "number" names one letter, and needs no "since" and no "cause"')
         return self
 
 
@@ -213,14 +221,21 @@ LIST_DEAD_LETTERS = Operation(
     method="GET",
     path=_DEAD,
     needs=Permission.SUBSCRIBE,
-    query=NumberQuery,
+    query=DeadLetterQuery,
     answers=DeadLetterAnswers,
     headers=NEXT,
+)
+LIST_CAUSES = Operation(
+    method="GET",
+    path=f"{ONE}/deadlettercauses",
+    needs=Permission.SUBSCRIBE,
+    answers=DeadLetterCauses,
 )
 DELETE_DEAD_LETTERS = Operation(
     method="DELETE",
     path=_DEAD,
     needs=Permission.SUBSCRIBE,
+    query=CauseQuery,
     answers=DeletedDeadLetters,
     conditions=True,
 )

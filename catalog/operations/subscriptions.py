@@ -8,14 +8,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     RootModel,
     SecretStr,
     SerializerFunctionWrapHandler,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
+from pydantic_core import from_json
 
 from catalog.model.credentials import CredentialType, PlainCredential, RefreshGrant, TokenCredential
 from catalog.model.roles import IdentityKind, Permission
@@ -23,8 +26,10 @@ from catalog.model.sinkterms import SignatureScheme
 from catalog.operations.operation import (
     AnswerBody,
     Body,
+    Flag,
     Operation,
     PageQuery,
+    Query,
     Secret,
     Time,
 )
@@ -57,6 +62,25 @@ def _check_refresh_token(value: SecretStr) -> SecretStr:
 
 Count = Annotated[int, Field(ge=0)]
 Filter = dict[str, Any]
+_OF_EVENTS = ["specversion", "id", "source", "type"]
+
+
+def _parsed(event: object) -> object:
+    return from_json(event) if isinstance(event, bytes) else event
+
+
+Event = Annotated[
+    dict[str, Any],
+    BeforeValidator(_parsed),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "An event in the JSON format of CloudEvents.",
+            "required": _OF_EVENTS,
+            "properties": {name: {"type": "string", "minLength": 1} for name in _OF_EVENTS},
+        }
+    ),
+]
 Settings = dict[str, Any]
 
 
@@ -344,6 +368,26 @@ class SubscriptionAnswers(RootModel[list[SubscriptionAnswer]]):
     """A page of subscriptions."""
 
 
+class NewSubscriptionQuery(Query):
+    """Whether a subscription is made."""
+
+    dryrun: Flag = Field(
+        default=False, description="Tell what it would have been sent, and make nothing."
+    )
+
+
+class TriedSubscription(AnswerBody):
+    """The events of the latest changes that a subscription would have been sent.
+
+    `changes` is the number of changes that were examined, `since` the time of the oldest.
+    """
+
+    changes: Count
+    since: Time | None = None
+    events: Count
+    first: list[Event] = Field(description="The newest event first, without the rest.")
+
+
 class KeyExchange(Body):
     """The time for which the old key signs beside the new key; with 0, the old key ends at once."""
 
@@ -365,11 +409,21 @@ LIST_SUBSCRIPTIONS = Operation(
     answers=SubscriptionAnswers,
     headers=NEXT,
 )
+TRY_SUBSCRIPTION = Operation(
+    method="POST",
+    path=_ALL,
+    needs=Permission.SUBSCRIBE,
+    takes=NewSubscription,
+    query=NewSubscriptionQuery,
+    answers=TriedSubscription,
+)
 CREATE_SUBSCRIPTION = Operation(
     method="POST",
     path=_ALL,
     needs=Permission.SUBSCRIBE,
     takes=NewSubscription,
+    query=NewSubscriptionQuery,
+    dry=TRY_SUBSCRIPTION,
     answers=SubscriptionAnswer,
     status=201,
     outcomes=PENDING,

@@ -145,6 +145,14 @@ async def read_changes(
     return page.changes
 
 
+async def position_before(connection: Connection, number: int) -> Position:
+    """The position before the newest `number` changes, or the beginning of the log."""
+    row = await connection.fetchrow(_queries.before_newest, number)
+    if row is not None:
+        return Position(row["txid"], row["seq"])
+    return (await read_head(connection)).dropped
+
+
 def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
     return [
         LoggedChange(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
@@ -138,10 +138,18 @@ async def answer_write(
     return await answer_read(connection, subscription, status=status, headers=headers)
 
 
-def next_page(request: web.Request, limit: int, after: object) -> dict[str, str]:
-    """The header with the URL of the page after `after`."""
+def next_page(
+    request: web.Request, limit: int, after: object, **filters: str | None
+) -> dict[str, str]:
+    """The header with the URL of the page after `after`.
+
+    Args:
+        filters: the further parameters of the page, except for those without a value.
+    """
     here = f"{request[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
-    return {"Link": f"<{here}?limit={limit}&after={quote(str(after))}>;rel=next"}
+    given = [(name, text) for name, text in filters.items() if text is not None]
+    query = urlencode([("limit", limit), ("after", str(after)), *given], quote_via=quote)
+    return {"Link": f"<{here}?{query}>;rel=next"}
 
 
 def _tag_of(subscription: Subscription) -> str:

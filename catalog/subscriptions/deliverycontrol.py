@@ -28,7 +28,11 @@ from catalog.model.errors import NotFound
 from catalog.model.xid import group_path
 from catalog.operations.deliveries import (
     LAST_NUMBER,
+    CauseQuery,
     DeadLetterAnswers,
+    DeadLetterCause,
+    DeadLetterCauses,
+    DeadLetterQuery,
     DeletedDeadLetters,
     DeliveryAttempts,
     ExampleAnswer,
@@ -57,6 +61,7 @@ from catalog.subscriptions.stored.deliveryattempts import page_attempts
 from catalog.subscriptions.stored.sinkconsents import is_missing
 from catalog.subscriptions.stored.subscriptions import Subscription
 
+_MOST_CAUSES = 100
 _WAITING = "Have the earlier ones of its subject delivered again, or delete them."
 _REPLACE = "Replace the subscription first (PUT), which makes it active again."
 _log = structlog.get_logger(__name__)
@@ -68,18 +73,55 @@ _ASK_AGAIN = "Replace the subscription (PUT): its sink is asked again then."
 _TEXT = "An example event, sent on request: nothing has changed in the catalog."
 
 
-async def list_dead_letters(request: web.Request, page: NumberQuery) -> web.Response:
+async def list_dead_letters(request: web.Request, page: DeadLetterQuery) -> web.Response:
     """List the dead letters in pages, without the events themselves."""
     limit = page_limit(request, page.limit)
     async with request[CONTEXT].database.acquire() as connection:
         subscription = await read_addressed(request, connection)
         found = await store.page_dead_letters(
-            connection, subscription.id, page.after or 0, limit + 1
+            connection, subscription.id, page.after or 0, limit + 1, page.cause
         )
         seen = await _seen(request, connection, found[:limit])
-    headers = next_page(request, limit, found[limit - 1].number) if len(found) > limit else {}
+    headers = {}
+    if len(found) > limit:
+        headers = next_page(request, limit, found[limit - 1].number, cause=page.cause)
     shown = DeadLetterAnswers.model_validate(seen, from_attributes=True)
     return model_response(shown, headers=headers)
+
+
+async def list_dead_letter_causes(request: web.Request) -> DeadLetterCauses:
+    """Count the dead letters by reason, the most frequent reason first."""
+    shown = request[CONTEXT].caller.sees
+    async with request[CONTEXT].database.acquire() as connection:
+        subscription = await read_addressed(request, connection)
+        found = await store.read_causes(
+            connection, subscription.id, by_group=shown is not EVERYTHING
+        )
+        if shown is not EVERYTHING:
+            groups = {path for path, _ in found if path is not None}
+            covered = await covered_groups(connection, shown.rules, groups)
+            found = [each for each in found if each[0] is None or each[0] in covered]
+    merged: dict[str, DeadLetterCause] = {}
+    for _, cause in found:
+        known = merged.get(cause.reason)
+        merged[cause.reason] = cause if known is None else _together(known, cause)
+    ranked = sorted(merged.values(), key=lambda each: (-_number_of(each), each.reason))
+    return DeadLetterCauses(causes=ranked[:_MOST_CAUSES])
+
+
+def _together(one: DeadLetterCause, other: DeadLetterCause) -> DeadLetterCause:
+    return DeadLetterCause(
+        reason=one.reason,
+        dead=one.dead + other.dead,
+        waiting=one.waiting + other.waiting,
+        due=one.due + other.due,
+        first=min(one.first, other.first),
+        last=max(one.last, other.last),
+    )
+
+
+def _number_of(cause: DeadLetterCause) -> int:
+    return cause.dead + cause.waiting + cause.due
 
 
 async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
@@ -90,7 +132,10 @@ async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
 
 
 async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Redelivered:
-    """Have dead letters delivered again: several, or one with the events behind it."""
+    """Have dead letters delivered again: several, or one with the events behind it.
+
+    Several are all, or those that failed since a time or for a reason.
+    """
     async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         if wanted.number is not None:
@@ -103,7 +148,11 @@ async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Re
             fault = f"the subscription is {subscription.state}, and delivers nothing any more"
             raise UnresolvedConflict(subscription.path, error_detail=fault, detail=_REPLACE)
         marked = await store.mark_due(
-            connection, subscription.id, number=wanted.number, since=wanted.since
+            connection,
+            subscription.id,
+            number=wanted.number,
+            since=wanted.since,
+            reason=wanted.cause,
         )
         if marked:
             await subscriptions.wake(connection, subscription.id)
@@ -121,11 +170,13 @@ async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
     return WholeDeadLetter.model_validate(found, from_attributes=True)
 
 
-async def delete_dead_letters(request: web.Request) -> DeletedDeadLetters:
-    """Delete all dead letters, and answer with their number."""
+async def delete_dead_letters(request: web.Request, query: CauseQuery) -> DeletedDeadLetters:
+    """Delete all dead letters, or those of one cause, and answer with their number."""
     async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
-        deleted = await store.clear_dead_letters(connection, subscription.id)
+        deleted, released = await store.clear_dead_letters(connection, subscription.id, query.cause)
+        if released:
+            await subscriptions.wake(connection, subscription.id)
     return DeletedDeadLetters(deleted=deleted)
 
 

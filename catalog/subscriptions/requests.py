@@ -34,7 +34,11 @@ from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
 from catalog.operations import deliveries, subscriptions
 from catalog.operations.operation import PageQuery
-from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswers
+from catalog.operations.subscriptions import (
+    NewSubscription,
+    NewSubscriptionQuery,
+    SubscriptionAnswers,
+)
 from catalog.store.database import Connection
 from catalog.store.logpositions import check_position
 from catalog.subscriptions import deliverycontrol
@@ -73,6 +77,7 @@ from catalog.subscriptions.stored.subscriptions import (
     page,
     replace,
 )
+from catalog.subscriptions.trial import try_definition
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 _NONE_STORED = (
@@ -232,13 +237,17 @@ async def list_subscriptions(request: web.Request, query: PageQuery) -> web.Resp
     return model_response(SubscriptionAnswers(shown), headers=headers)
 
 
-async def create_subscription(request: web.Request, wanted: NewSubscription) -> web.Response:
-    """Create a subscription, which receives changes from now on.
+async def create_subscription(
+    request: web.Request, wanted: NewSubscription, query: NewSubscriptionQuery
+) -> web.Response:
+    """Create a subscription, which receives changes from now on, or tell what it would receive.
 
     The status is 202 if the sink has yet to agree.
     """
     context = request[CONTEXT]
     definition = unmasked(await _read_definition(request, wanted), None, request.path)
+    if query.dryrun:
+        return model_response(await try_definition(request, definition))
     async with context.database.transaction() as connection:
         await _check_count(request, connection)
         id, credential = str(uuid.uuid4()), credential_in(wanted)
@@ -421,6 +430,7 @@ routes: Sequence[Route] = (
     Route(deliveries.SEND_EXAMPLE, deliverycontrol.send_example),
     Route(deliveries.LIST_ATTEMPTS, deliverycontrol.list_attempts),
     Route(deliveries.LIST_DEAD_LETTERS, deliverycontrol.list_dead_letters),
+    Route(deliveries.LIST_CAUSES, deliverycontrol.list_dead_letter_causes),
     Route(deliveries.DELETE_DEAD_LETTERS, deliverycontrol.delete_dead_letters),
     Route(deliveries.REDELIVER_DEAD_LETTERS, deliverycontrol.redeliver_dead_letters),
     Route(deliveries.GET_DEAD_LETTER, deliverycontrol.get_dead_letter),

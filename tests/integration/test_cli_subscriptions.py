@@ -211,6 +211,32 @@ async def test_dead_letters_are_listed_and_shown(node: Node, sink: AnsweringSink
     assert "dead: 2, waiting: 1" in await printed(node, "show", id)
 
 
+async def test_dead_letters_are_counted_and_delivered_by_cause(
+    node: Node, sink: AnsweringSink
+) -> None:
+    id = await buried(node, sink)
+    [first, behind] = await json_of(node, "deadletters", "causes", id)
+    assert (first["dead"], behind["waiting"]) == (2, 1)
+    assert first["reason"] in await printed(node, "deadletters", "causes", id)
+    found = await json_of(node, "deadletters", "list", id, "--cause", behind["reason"])
+    assert [each["state"] for each in found] == ["waiting"]
+    sink.status = 204
+    text = await printed(node, "deadletters", "redeliver", id, "--cause", first["reason"])
+    assert text == "3 events delivered. "
+    assert "no dead letters" in await printed(node, "deadletters", "causes", id)
+
+
+async def test_a_subscription_is_tried_before_it_is_made(node: Node) -> None:
+    await node.put("/messagegroups/tried")
+    await node.changes()
+    wanted = ("add", "--sink", "http://127.0.0.1:9/", "--dry-run")
+    text = await printed(node, *wanted, "--type", "io.xregistry.group.created")
+    assert "it would have sent 1 event." in text
+    assert "/messagegroups/tried" in text
+    assert (await json_of(node, *wanted, "--type", "none"))["events"] == 0
+    assert "no subscriptions" in await printed(node, "list")
+
+
 async def test_dead_letters_are_delivered_again_in_order(node: Node, sink: AnsweringSink) -> None:
     id = await buried(node, sink)
     [first, second, third] = await json_of(node, "deadletters", "list", id)

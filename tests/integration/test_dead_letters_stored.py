@@ -155,7 +155,7 @@ async def test_what_waits_behind_a_deleted_dead_letter_is_due(database: Database
         await remove(connection, ID, [await number_of(database, "a1"), LAST])
     assert await states(database) == {"a2": "due", "b1": "dead"}
     async with database.transaction() as connection:
-        assert await clear_dead_letters(connection, ID) == 2
+        assert (await clear_dead_letters(connection, ID))[0] == 2
     assert await states(database) == {}
 
 

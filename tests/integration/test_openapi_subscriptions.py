@@ -164,6 +164,8 @@ async def definitions(api: DescribedApi, sink: WebHookSink) -> str:
         "sinkcredential": {"credentialtype": "PLAIN", "identifier": "me", "secret": "s"},
         "protocolsettings": {"signature": "hmac-sha256", "headers": {"X-A": "b"}},
     }
+    tried = await api.done("POST", ALL, {**wanted, "filters": []}, query="?dryrun")
+    assert tried["changes"] >= tried["events"]
     made = await api.done("POST", ALL, wanted)
     assert made["signingkeys"][0]["secret"]
     id: str = made["id"]
@@ -266,6 +268,9 @@ async def dead_letters(api: DescribedApi, id: str, sink: WebHookSink) -> None:
         assert len(await api.done("GET", path, query="?limit=1", id=id)) == 1
         await api.refused(400, "GET", path, query="?limit=x", id=id)
         await unchanged(api, path, id=id)
+    causes = f"{ONE}/deadlettercauses"
+    assert len((await api.done("GET", causes, id=id))["causes"]) == 2
+    await unchanged(api, causes, id=id)
     assert (await api.done("GET", LETTER, id=id, number=number))["event"]["specversion"] == "1.0"
     await unchanged(api, LETTER, id=id, number=number)
     redeliver = f"{DEAD}/redeliver"
@@ -275,6 +280,7 @@ async def dead_letters(api: DescribedApi, id: str, sink: WebHookSink) -> None:
     since = {"since": letters[0]["at"]}
     assert (await api.done("POST", redeliver, since, id=id))["accepted"] == 2
     await api.done("DELETE", LETTER, id=id, number=number)
+    await api.refused(400, "DELETE", DEAD, query=f"?cause={'x' * 3000}", id=id)
     assert (await api.done("DELETE", DEAD, id=id))["deleted"] == 3
 
 

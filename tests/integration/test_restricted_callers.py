@@ -127,6 +127,39 @@ async def test_a_subscription_brings_what_its_creator_may_see_now(
     assert subjects(sink)[2:] == ["/messagegroups/other"] * 2
 
 
+async def test_a_dry_run_tells_of_what_the_caller_may_see(node: Node, admin: Holder) -> None:
+    owner = await holder(node, "writer", "/messagegroups/mine")
+    for group in ("other", "mine"):
+        await admin.put(f"/messagegroups/{group}")
+        await admin.put(f"/messagegroups/{group}/messages/m")
+
+    async def subjects_for(caller: Holder, **changes: Any) -> list[str]:
+        wanted = definition("http://127.0.0.1:9/", **changes)
+        answer = await caller.send("POST", "/subscriptions?dryrun", wanted)
+        assert (answer.status, answer.json["events"]) == (200, len(answer.json["first"]))
+        return [each["subject"] for each in answer.json["first"]]
+
+    created = {"types": ["io.xregistry.group.created"]}
+    # What is not older than any running transaction can be read only a moment later.
+    async with asyncio.timeout(20):
+        while "/messagegroups/mine" not in await subjects_for(admin, **created):
+            await asyncio.sleep(0.02)  # between two looks at the log
+    assert await subjects_for(admin, **created) == ["/messagegroups/mine", "/messagegroups/other"]
+    assert await subjects_for(owner, **created) == ["/messagegroups/mine"]
+    message = {"filters": [{"prefix": {"subject": "/messagegroups/mine/messages/"}}]}
+    assert {*await subjects_for(owner, **message)} == {
+        "/messagegroups/mine/messages/m",
+        "/messagegroups/mine/messages/m/versions/1",
+    }
+    assert await owner.get("/subscriptions") == []
+    for wrong in ({"filters": [{"x": 1}]}, {"protocol": "PIGEON"}, {"sink": "ftp://x"}):
+        refused = await owner.send("POST", "/subscriptions?dryrun", definition(**wrong))
+        assert refused.status == 400
+    audit = {"types": ["concord.subscription.created"]}
+    refused = await owner.send("POST", "/subscriptions?dryrun", definition(**audit))
+    assert refused.status == 400
+
+
 async def test_the_end_of_a_token_suspends_what_its_holder_subscribed_to(
     node: Node, admin: Holder, sink: AnsweringSink
 ) -> None:
@@ -192,9 +225,12 @@ async def test_dead_letters_are_shown_and_delivered_while_they_may_be_seen(
     await admin.put("/messagegroups/mine", {"name": "secret"})
     [letter] = await until(lambda: owner.get(f"{path}/deadletters"))
     one = f"{path}/deadletters/{letter['number']}"
+    [cause] = (await owner.get(f"{path}/deadlettercauses"))["causes"]
+    assert (cause["reason"], cause["dead"]) == (letter["reason"], 1)
 
     await owner.may_not("/messagegroups/mine")
     assert await owner.get(f"{path}/deadletters") == []
+    assert await owner.get(f"{path}/deadlettercauses") == {"causes": []}
     again = f"{path}/deadletters/redeliver", {"number": letter["number"]}
     for method, *asked in (("GET", one), ("DELETE", one), ("POST", *again)):
         assert (await owner.send(method, *asked)).status == 404

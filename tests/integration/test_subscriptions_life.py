@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from aiohttp import web
@@ -61,7 +62,9 @@ def definition(sink: str = "http://127.0.0.1:9/", **changes: Any) -> dict[str, A
     return {"sink": sink, "protocol": "HTTP", **changes}
 
 
-async def bury(node: Node, path: str, *names: str, at: datetime = NOW) -> None:
+async def bury(
+    node: Node, path: str, *names: str, at: datetime = NOW, reason: str = "the sink answered 400"
+) -> None:
     """Add dead letters; the subject is the first letter, and later ones of it wait."""
     seen: set[str] = set()
     failed = []
@@ -73,7 +76,7 @@ async def bury(node: Node, path: str, *names: str, at: datetime = NOW) -> None:
                 subject=name[0],
                 at=at,
                 attempts=int(name[0] not in seen),
-                reason="the sink answered 400",
+                reason=reason,
                 waits=name[0] in seen,
             )
         )
@@ -181,6 +184,7 @@ async def test_a_definition_that_is_put_back_as_it_is_shown_changes_nothing(node
         ("/test", "OPTIONS, POST"),
         ("/attempts", "GET, HEAD, OPTIONS"),
         ("/deadletters", "DELETE, GET, HEAD, OPTIONS"),
+        ("/deadlettercauses", "GET, HEAD, OPTIONS"),
         ("/deadletters/redeliver", "OPTIONS, POST"),
         ("/deadletters/1", "DELETE, GET, HEAD, OPTIONS"),
     ],
@@ -357,6 +361,44 @@ async def test_all_dead_letters_or_those_since_a_time_are_due(node: Node) -> Non
     assert answer.json == {"accepted": 1, "deadletters": COUNTS | {"due": 3}}
 
 
+async def test_dead_letters_are_counted_shown_delivered_and_deleted_by_cause(node: Node) -> None:
+    path, late, wrong = await subscribed(node), "the sink did not answer", "it answered 4_2 & %"
+    await bury(node, path, "a1", "b1", reason=late, at=NOW - HOUR)
+    await bury(node, path, "c1", "f1", reason=late)
+    await bury(node, path, "d1", "d2", "e1", reason=wrong)
+    times = {"last": "2026-03-01T12:00:00Z"}
+    assert await node.get(f"{path}/deadlettercauses") == {
+        "causes": [
+            {
+                **{"reason": late, "dead": 4, "waiting": 0, "due": 0},
+                **times,
+                "first": "2026-03-01T11:00:00Z",
+            },
+            {
+                **{"reason": wrong, "dead": 2, "waiting": 1, "due": 0},
+                **times,
+                "first": times["last"],
+            },
+        ]
+    }
+    found: list[str] = []
+    page = f"{path}/deadletters?{urlencode({'cause': wrong, 'limit': 2})}"
+    while page:
+        answer = await node.send("GET", page)
+        found += [each["eventid"] for each in answer.json]
+        page = next_of(answer)
+    assert found == ["d1", "d2", "e1"]
+    both = {"cause": late, "since": "2026-03-01T12:00:00Z"}
+    answer = await node.send("POST", f"{path}/deadletters/redeliver", both)
+    left = COUNTS | {"dead": 4, "waiting": 1, "due": 2}
+    assert answer.json == {"accepted": 2, "deadletters": left}
+    answer = await node.send("POST", f"{path}/deadletters/redeliver", {"cause": late, "number": 1})
+    assert answer.status == 400
+    deleted = await node.send("DELETE", f"{path}/deadletters?{urlencode({'cause': wrong})}")
+    assert deleted.json == {"deleted": 3}
+    assert {*await letters(node, path)} == {"a1", "b1", "c1", "f1"}
+
+
 async def test_a_deleted_dead_letter_lets_the_next_of_its_subject_go(node: Node) -> None:
     path = await subscribed(node)
     await bury(node, path, "a1", "a2", "b1")
@@ -428,7 +470,7 @@ async def test_a_sink_that_is_no_url_is_refused(node: Node, sink: str) -> None:
 
 
 UNKNOWN = ["x", "%00", "%ff", "a" * 300, "..%2f..", "%F0%9F%92%A9"]
-READS = ["", "/attempts", "/deadletters", "/deadletters/1"]
+READS = ["", "/attempts", "/deadletters", "/deadlettercauses", "/deadletters/1"]
 WRITES = ["/test", "/deadletters/redeliver"]
 
 

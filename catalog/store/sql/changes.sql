@@ -27,6 +27,10 @@ FROM node
 -- The last change that was committed, whether readers of the log see it already or not.
 SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
 
+-- name: before_newest
+-- The last change before the newest $1 ones.
+SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC OFFSET $1 LIMIT 1
+
 -- name: announce
 -- Tell the other processes of this node that the log has grown.
 SELECT pg_notify('changes', '')

@@ -68,29 +68,42 @@ FROM dead_letters WHERE subscription = ANY ($1::text[])
 GROUP BY subscription
 
 -- name: page
--- The dead letters of a subscription after a number, without their events.
+-- The dead letters of a subscription after a number, of one reason or of all, without their events.
 SELECT number, subscription, '\x'::bytea AS event, eventid, subject, at, attempts, reason, state,
     xid
-FROM dead_letters WHERE subscription = $1 AND number > $2 ORDER BY number LIMIT $3
+FROM dead_letters WHERE subscription = $1 AND number > $2 AND ($4::text IS NULL OR reason = $4)
+ORDER BY number LIMIT $3
+
+-- name: causes
+-- The dead letters of a subscription by reason and, if $2, by the group of their entity: how many
+-- in each state, and the first and last failure.
+SELECT reason, CASE WHEN $2 AND xid <> '/' THEN substring(xid FROM '^/[^/]+/[^/]+') END AS path,
+    count(*) FILTER (WHERE state = 'dead') AS dead,
+    count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'due') AS due, min(at) AS first, max(at) AS last
+FROM dead_letters WHERE subscription = $1
+GROUP BY 1, 2
 
 -- name: get
 -- One dead letter.
 SELECT * FROM dead_letters WHERE subscription = $1 AND number = $2
 
 -- name: mark_due
--- Have dead letters delivered again: one, those since a time, or all; how many.
+-- Have dead letters delivered again: one, those since a time or of a reason, or all; how many.
 WITH marked AS (
     UPDATE dead_letters SET state = 'due'
     WHERE subscription = $1 AND state = 'dead' AND at >= coalesce($3::timestamptz, '-infinity')
         AND number BETWEEN coalesce($2::bigint, 0) AND coalesce($2, 9223372036854775807)
+        AND ($4::text IS NULL OR reason = $4)
     RETURNING number
 )
 SELECT count(*) FROM marked
 
 -- name: clear
--- Delete all dead letters of a subscription; how many.
+-- Delete the dead letters of a subscription, of one reason or all; how many.
 WITH gone AS (
-    DELETE FROM dead_letters WHERE subscription = $1 RETURNING number
+    DELETE FROM dead_letters WHERE subscription = $1 AND ($2::text IS NULL OR reason = $2)
+    RETURNING number
 )
 SELECT count(*) FROM gone
 

@@ -231,12 +231,30 @@ class Tails:
         log = log_of(definition)
         if log != "changes":
             return self._subscriptions if log == "subscriptions" else self._audit
-        for dialect in self._dialects:
-            if wants_dialect(definition, dialect, self._base):
-                is_root = definition.source == self._base
-                source = self._base if is_root else self._base + dialect.root
-                return self._others[dialect.root, source]
-        return self._native
+        found = _wanted_dialect(definition, self._dialects, self._base)
+        return self._native if found is None else self._others[found[0].root, found[1]]
+
+
+def change_log_for(
+    definition: SubscriptionDefinition,
+    *,
+    base: str,
+    names: EventNames,
+    dialects: Sequence[EventDialect],
+) -> LogReader:
+    """The reader of the change log, with the events that a subscription receives."""
+    found = _wanted_dialect(definition, dialects, base) or (native_dialect(names), base)
+    return ChangeLogReader(*found)
+
+
+def _wanted_dialect(
+    definition: SubscriptionDefinition, dialects: Sequence[EventDialect], base: str
+) -> tuple[EventDialect, str] | None:
+    """The dialect of a subscription with the source of events; `None` for native events."""
+    for dialect in dialects:
+        if wants_dialect(definition, dialect, base):
+            return dialect, base if definition.source == base else base + dialect.root
+    return None
 
 
 def wants_dialect(definition: SubscriptionDefinition, dialect: EventDialect, base: str) -> bool:

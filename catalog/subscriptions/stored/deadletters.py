@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from catalog.operations.deliveries import DeadLetterState
+from catalog.operations.deliveries import DeadLetterCause, DeadLetterState
 from catalog.operations.subscriptions import DeadLetterCounts
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
@@ -153,11 +153,30 @@ async def count_dead_letters(
 
 
 async def page_dead_letters(
-    connection: Connection, subscription: str, after: int, limit: int
+    connection: Connection, subscription: str, after: int, limit: int, reason: str | None = None
 ) -> list[DeadLetter]:
-    """Read up to `limit` dead letters whose numbers come after `after`, without their events."""
-    rows = await connection.fetch(_queries.page, subscription, after, limit)
+    """Read up to `limit` dead letters whose numbers come after `after`, without their events.
+
+    Args:
+        reason: the reason of the dead letters; `None` for every reason.
+    """
+    rows = await connection.fetch(_queries.page, subscription, after, limit, reason)
     return [DeadLetter(**row) for row in rows]
+
+
+async def read_causes(
+    connection: Connection, subscription: str, *, by_group: bool
+) -> list[tuple[str | None, DeadLetterCause]]:
+    """Count the dead letters of a subscription by reason.
+
+    Args:
+        by_group: whether a reason is counted apart for each group of entities.
+
+    Returns:
+        the counts, each with the path of the group; `None` for all groups, and for no entity.
+    """
+    rows = await connection.fetch(_queries.causes, subscription, by_group)
+    return [(row["path"], DeadLetterCause.model_validate(dict(row))) for row in rows]
 
 
 async def get_dead_letter(
@@ -173,25 +192,34 @@ async def mark_due(
     *,
     number: int | None = None,
     since: datetime | None = None,
+    reason: str | None = None,
 ) -> int:
     """Make dead letters and the events waiting behind them due; return how many.
 
     Args:
         number: the only dead letter to mark.
         since: the earliest failure time of the dead letters to mark.
+        reason: the reason of the dead letters to mark.
     """
     if not await lock_subscription(connection, subscription):
         return 0
-    marked: int = await connection.fetchval(_queries.mark_due, subscription, number, since)
+    marked: int = await connection.fetchval(_queries.mark_due, subscription, number, since, reason)
     released: int = await connection.fetchval(_queries.release, subscription)
     return marked + released
 
 
-async def clear_dead_letters(connection: Connection, subscription: str) -> int:
-    """Delete all dead letters of a subscription, in a transaction; return how many."""
+async def clear_dead_letters(
+    connection: Connection, subscription: str, reason: str | None = None
+) -> tuple[int, int]:
+    """Delete the dead letters of a subscription with a reason, or all, in a transaction.
+
+    Returns:
+        the number of deleted dead letters, and the number of waiting dead letters that become due.
+    """
     if not await lock_subscription(connection, subscription):
-        return 0
-    return int(await connection.fetchval(_queries.clear, subscription))
+        return 0, 0
+    cleared: int = await connection.fetchval(_queries.clear, subscription, reason)
+    return cleared, int(await connection.fetchval(_queries.release, subscription))
 
 
 async def aged_subscriptions(connection: Connection, before: datetime, limit: int) -> list[str]:
