@@ -10,10 +10,13 @@ from catalog.console.entitypages import entity_routes
 from catalog.console.linkactions import LINK_ACTIONS
 from catalog.console.login import login_routes
 from catalog.console.newlink import ADD_LINK
+from catalog.console.newsubscription import SUBSCRIBE
 from catalog.console.overview import overview_routes
 from catalog.console.page import answer_refusal
 from catalog.console.searchpage import search_routes
 from catalog.console.staticfiles import GET_FILE, get_file
+from catalog.console.subscriptionactions import SUBSCRIPTION_ACTIONS
+from catalog.console.subscriptionpages import subscription_routes
 from catalog.http.route import Route
 
 routes: Sequence[Route] = (
@@ -21,7 +24,8 @@ routes: Sequence[Route] = (
     *search_routes,
     *entity_routes,
     *change_routes,
-    *action_routes(*LINK_ACTIONS, ADD_LINK),
+    *subscription_routes,
+    *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE),
     *login_routes,
     Route(GET_FILE, get_file, answer_refusal),
 )

@@ -6,11 +6,13 @@ with a notice. What the node refuses is told beside the form, which keeps what w
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+import orjson
 from aiohttp import web
 from markupsafe import Markup
 
@@ -116,11 +118,22 @@ class Offers:
     role: str = ""
 
 
-def offers(page: ConsolePage, actions: Sequence[Action], **at: str) -> Offers:
-    """The actions that a page offers its reader; of several roles that lack, the first is told."""
+def offers(
+    page: ConsolePage, actions: Sequence[Action], given: Mapping[str, str] | None = None, **at: str
+) -> Offers:
+    """The actions that a page offers its reader; of several roles that lack, the first is told.
+
+    Args:
+        given: fields with which the forms are filled.
+        at: the values of the placeholders.
+    """
+    filled = {name: text for name, text in (given or {}).items() if text}
+    query = f"?{urlencode(filled, quote_via=quote)}" if filled else ""
     lacking = [each for each in actions if not page.may(each.needs)]
     return Offers(
-        allowed=[(each.name, each.address(**at)) for each in actions if page.may(each.needs)],
+        allowed=[
+            (each.name, each.address(**at) + query) for each in actions if page.may(each.needs)
+        ],
         others=[each.name for each in lacking],
         role=roles_for(lacking[0].needs) if lacking else "",
     )
@@ -232,7 +245,20 @@ def _faults_in(problem: Problem) -> dict[str, str]:
     }
 
 
+def digest_of(wanted: Mapping[str, Any]) -> str:
+    """A digest of what was tried, by which a form proves that it was not changed since.
+
+    Args:
+        wanted: JSON without secrets.
+    """
+    return hashlib.sha256(orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
 def sentence(text: str, *values: Any) -> Markup:
-    """A sentence with texts of others at its placeholders `{}`, isolated from its direction."""
+    """A sentence with texts of others at its placeholders `{}`, isolated from its direction.
+
+    Args:
+        text: the sentence, which has no text of others.
+    """
     isolated = Markup("<bdi>{}</bdi>")
     return Markup(text).format(*(isolated.format(str(each)[:300]) for each in values))

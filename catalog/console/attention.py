@@ -72,7 +72,7 @@ class Concern:
     needs: Permission = Permission.ADMINISTER
 
     @property
-    def action_name(self) -> str:
+    def button(self) -> str:
         """The name of the action on a button."""
         return _NAMES[self.action]
 

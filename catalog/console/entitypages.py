@@ -17,7 +17,9 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from catalog.client.errors import BadAnswer, Refused
+from catalog.console.actions import offers
 from catalog.console.fieldtree import FieldRow, fields_of
+from catalog.console.newsubscription import TELL_ME
 from catalog.console.overview import group_counts, links_for
 from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
 from catalog.context import CONTEXT
@@ -193,6 +195,7 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
         "resource": str(xid.resource) if xid.rid else "",
         "tabs": _tabs(xid, schema),
         "tab": tab if tab in _TABS else "about",
+        "offers": offers(page, [TELL_ME], {"about": str(xid.resource if xid.rid else xid)}),
     }
     match tab:
         case "versions" if xid.rid:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from typing import Any, Literal
 
-import orjson
-
-from catalog.console.actions import Action, ActionQuestion, ActionResult, FormFault
+from catalog.console.actions import Action, ActionQuestion, ActionResult, FormFault, digest_of
 from catalog.console.forms import Form
 from catalog.console.linkactions import FEDERATION, Trial, link_page
 from catalog.console.page import ConsolePage
@@ -48,7 +44,7 @@ def _question(form: Form, trial: Trial | None = None, tried: str = "") -> Action
 async def _act(page: ConsolePage, form: Form) -> ActionResult | ActionQuestion:
     wanted, force = _definition_in(form), "force" in form
     # What was told is added, and not what was typed after it was told.
-    digest = _digest_of(wanted)
+    digest = digest_of({name: value for name, value in wanted.items() if name != "token"})
     if form.get("step") == "add" and (force or form.get("tried") == digest):
         made = await page.node.call(CREATE_LINK, wanted, query=NewLinkQuery(force=force))
         says = f"The link is made. {_told(made.found)}".rstrip()
@@ -58,11 +54,6 @@ async def _act(page: ConsolePage, form: Form) -> ActionResult | ActionQuestion:
         return _question(form, Trial(None, told), digest)
     tried = await page.node.call(TRY_LINK, wanted, query=NewLinkQuery(dryrun=True))
     return _question(form, Trial(tried), digest)
-
-
-def _digest_of(wanted: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in wanted.items() if name != "token"}
-    return hashlib.sha256(orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
 def _definition_in(form: Form) -> dict[str, Any]:

@@ -50,7 +50,7 @@ async def show_start(page: ConsolePage) -> web.Response:
     """What needs a look, what the catalog holds, and the latest changes."""
     links, subscriptions, reports, entries, types = await asyncio.gather(
         links_for(page),
-        _subscriptions_for(page),
+        subscriptions_for(page),
         _reports_for(page),
         _latest_for(page),
         group_counts(page),
@@ -176,7 +176,8 @@ async def links_for(page: ConsolePage) -> list[LinkAnswer]:
     return [link for each in pages for link in each.links]
 
 
-async def _subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
+async def subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
+    """The subscriptions that the reader may know of."""
     pages = await _all(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE)
     return [found for each in pages for found in each.root]
 

@@ -61,6 +61,13 @@ async def violations_in(tab: Page) -> list[str]:
     return found
 
 
+async def overflow(tab: Page) -> int:
+    """By how many pixels a page is wider than the window."""
+    root = "document.documentElement"
+    wider: int = await tab.evaluate(f"{root}.scrollWidth - {root}.clientWidth")
+    return wider
+
+
 async def picture(tab: Page, path: Path) -> None:
     """Take a picture of what the tab shows."""
     await tab.screenshot(path=path, animations="disabled", caret="hide")

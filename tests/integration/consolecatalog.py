@@ -68,3 +68,13 @@ async def send_form(node: Node, path: str, fields: Mapping[str, str], **headers:
     """Send a form to a path, as a page of the console that is at the path."""
     sent = {**OWN_PAGE, "Content_Type": "application/x-www-form-urlencoded", **headers}
     return await node.send("POST", path, body=urlencode(fields).encode(), **sent)
+
+
+async def bearer(node: Node, role: Role) -> dict[str, str]:
+    """The header with the token of a new caller."""
+    return {"Authorization": f"Bearer {(await new_token(node, role))[1]}"}
+
+
+def cookie_in(answer: Answer) -> dict[str, str]:
+    """The header with the cookie that an answer sets."""
+    return {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}

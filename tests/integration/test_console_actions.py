@@ -10,8 +10,8 @@ import pytest_asyncio
 from catalog.console import routes as console_routes
 from catalog.model.roles import Role
 from replication.routes import routes as replication_routes
-from tests.integration.conftest import Answer, Node, start_node
-from tests.integration.consolecatalog import OWN_PAGE, new_token, send_form
+from tests.integration.conftest import Node, start_node
+from tests.integration.consolecatalog import OWN_PAGE, bearer, cookie_in, send_form
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 # Nothing answers here.
@@ -32,18 +32,9 @@ async def node(shared_database_url: str) -> AsyncIterator[Node]:
         yield running
 
 
-async def bearer(node: Node, role: Role) -> dict[str, str]:
-    """The header with the token of a new caller."""
-    return {"Authorization": f"Bearer {(await new_token(node, role))[1]}"}
-
-
 async def state_of(node: Node) -> str:
     answer = await node.send("GET", "/replication/links/dead", **await bearer(node, "admin"))
     return str(answer.json["state"])
-
-
-def cookie_in(answer: Answer) -> dict[str, str]:
-    return {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
 
 
 async def test_an_action_is_asked_done_and_told_once(node: Node) -> None:

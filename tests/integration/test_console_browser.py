@@ -11,12 +11,12 @@ import pytest_asyncio
 
 pytest.importorskip("playwright", reason="playwright is missing: pip install playwright")
 
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser
 
 from catalog.console import routes as console_routes
 from replication.routes import routes as replication_routes
 from tests.integration import consolecatalog
-from tests.integration.chromium import open_tab, picture, run_chromium, violations_in
+from tests.integration.chromium import open_tab, overflow, picture, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import ALERT, SCHEMA
 
@@ -63,13 +63,6 @@ async def node(shared_database_url: str, browser: Browser) -> AsyncIterator[Node
 async def link(node: Node) -> str:
     """The id of a link of the node, which has been filled."""
     return await consolecatalog.fill(node)
-
-
-async def overflow(tab: Page) -> int:
-    """By how many pixels a page is wider than the window."""
-    root = "document.documentElement"
-    wider: int = await tab.evaluate(f"{root}.scrollWidth - {root}.clientWidth")
-    return wider
 
 
 @pytest.mark.parametrize(("width", "is_dark"), [(1440, False), (360, True)])
