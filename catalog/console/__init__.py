@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from catalog.console.actions import action_routes
 from catalog.console.changepage import change_routes
+from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.entitypages import entity_routes
 from catalog.console.linkactions import LINK_ACTIONS
 from catalog.console.login import login_routes
@@ -25,7 +26,7 @@ routes: Sequence[Route] = (
     *entity_routes,
     *change_routes,
     *subscription_routes,
-    *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE),
+    *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE, CREATE, EDIT, DELETE),
     *login_routes,
     Route(GET_FILE, get_file, answer_refusal),
 )

@@ -7,6 +7,7 @@ with a notice. What the node refuses is told beside the form, which keeps what w
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from catalog.http.route import Route
 from catalog.model.concorderrors import Forbidden
 from catalog.model.roles import Permission
 
+_PLACEHOLDER = re.compile(r"{(\w+)(:[^}]*)?}")
 _CONFIRM = "confirm.html"
 
 
@@ -42,6 +44,7 @@ class ActionQuestion:
         template: a template that extends `confirm.html`.
         values: what the template needs.
         items: the number of rows on the page.
+        form: the fields that the form shows in place of those that were typed.
     """
 
     title: str
@@ -53,6 +56,7 @@ class ActionQuestion:
     template: str = _CONFIRM
     values: Mapping[str, Any] = field(default_factory=dict)
     items: int = 0
+    form: Form | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +110,9 @@ class Action:
 
     def address(self, **at: str) -> str:
         """The page of the action, for values of the placeholders."""
-        return self.path.format_map({name: quote(id, safe="") for name, id in at.items()})
+        return _PLACEHOLDER.sub(
+            lambda found: quote(at[found[1]], safe="/:@~!$&'()*+,;=" if found[2] else ""), self.path
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,20 +125,26 @@ class Offers:
 
 
 def offers(
-    page: ConsolePage, actions: Sequence[Action], given: Mapping[str, str] | None = None, **at: str
+    page: ConsolePage,
+    actions: Sequence[Action],
+    given: Mapping[str, str] | None = None,
+    *,
+    within: str = "",
+    **at: str,
 ) -> Offers:
     """The actions that a page offers its reader; of several roles that lack, the first is told.
 
     Args:
         given: fields with which the forms are filled.
+        within: the path that the actions are about, where the reader may have a role of its own.
         at: the values of the placeholders.
     """
     filled = {name: text for name, text in (given or {}).items() if text}
     query = f"?{urlencode(filled, quote_via=quote)}" if filled else ""
-    lacking = [each for each in actions if not page.may(each.needs)]
+    lacking = [each for each in actions if not page.may(each.needs, within)]
     return Offers(
         allowed=[
-            (each.name, each.address(**at) + query) for each in actions if page.may(each.needs)
+            (each.name, each.address(**at) + query) for each in actions if each not in lacking
         ],
         others=[each.name for each in lacking],
         role=roles_for(lacking[0].needs) if lacking else "",
@@ -229,7 +241,7 @@ async def ask(
         effects=question.effects,
         is_harmful=question.is_harmful,
         can_act=question.can_act,
-        form=form,
+        form=form if question.form is None else question.form,
         fault=fault,
         faults=faults or {},
         **question.values,

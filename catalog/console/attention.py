@@ -32,6 +32,7 @@ _WORDS: dict[State, str] = {
     "paused": "is paused",
 }
 _NAMES = {
+    "activate": "Make active",
     "allow": "See and allow",
     "credential": "New credential",
     "redeliver": "Deliver again",
@@ -145,7 +146,7 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
     action = ""
     if status.state == "suspended":
         severity, says = "fault", "is suspended, and delivers nothing"
-        remedy = f"concord subscription show {id}"
+        remedy, action = f"concord subscription show {id}", "activate"
     elif dead:
         says = f"has {dead:,} dead {'letter' if dead == 1 else 'letters'}"
         remedy, action = f"concord subscription deadletters list {id}", "redeliver"

@@ -17,7 +17,9 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from catalog.client.errors import BadAnswer, Refused
-from catalog.console.actions import offers
+from catalog.console.actions import Offers, offers
+from catalog.console.entityforms import CREATE, DELETE, EDIT
+from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
 from catalog.console.overview import group_counts, links_for
@@ -77,16 +79,6 @@ class ShownSchema:
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityType:
-    """What the model says of an entity's type."""
-
-    singular: str
-    children: Mapping[str, Any]
-    attributes: Mapping[str, Any]
-    has_document: bool = False
-
-
 async def show_catalog(page: ConsolePage) -> web.Response:
     """The types of groups."""
     return await render(page, "catalog.html", types=await group_counts(page))
@@ -108,38 +100,13 @@ async def show_path(page: ConsolePage) -> web.Response:
             target = f"{entity_url(str(parent))}?tab=versions"
             return web.Response(status=303, headers={hdrs.LOCATION: target})
         return await _show_collection(page, path, parent.child(parts[-1], "_"), model)
-    return await _show_entity(page, parent, _type_of(model, parent))
-
-
-def _type_of(model: Mapping[str, Any], xid: Xid) -> EntityType:
-    """The type of an entity.
-
-    Raises:
-        NotFound: the model has no such type.
-    """
-    group = model.get("groups", {}).get(xid.groups)
-    if group is None:
-        raise NotFound(str(xid))
-    if not xid.rid:
-        children = group.get("resources", {})
-        return EntityType(
-            singular=group["singular"], children=children, attributes=group.get("attributes", {})
-        )
-    resource = group.get("resources", {}).get(xid.resources)
-    if resource is None:
-        raise NotFound(str(xid))
-    return EntityType(
-        singular=resource["singular"],
-        children={},
-        attributes={**resource.get("resourceattributes", {}), **resource.get("attributes", {})},
-        has_document=resource.get("hasdocument", True),
-    )
+    return await _show_entity(page, parent, type_of(model, parent))
 
 
 async def _show_collection(
     page: ConsolePage, path: str, example: Xid, model: Mapping[str, Any]
 ) -> web.Response:
-    kind = _type_of(model, example)
+    kind = type_of(model, example)
     asked = page.request.query
     wanted, after = asked.get("id", "").strip()[:128], asked.get("after", "")[:1024]
     rows, following = await _rows_at(page, path, kind, wanted, after)
@@ -153,6 +120,7 @@ async def _show_collection(
         wanted=wanted,
         next=following,
         is_continued=bool(after),
+        offers=offers(page, [CREATE], {"in": path}, within=path if example.rid else ""),
     )
 
 
@@ -174,8 +142,7 @@ async def _rows_at(
 
 
 async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Response:
-    address = f"{xid}$details" if kind.has_document else str(xid)
-    entity = await page.node.get(address)
+    entity = await page.node.get(kind.address_of(xid))
     tab = page.request.query.get("tab", "about")
     meta, links, schema = await asyncio.gather(
         page.node.found(f"{xid.resource}/meta") if xid.rid else _nothing(),
@@ -196,6 +163,7 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
         "tabs": _tabs(xid, schema),
         "tab": tab if tab in _TABS else "about",
         "offers": offers(page, [TELL_ME], {"about": str(xid.resource if xid.rid else xid)}),
+        "edits": None if "authority" in entity else _edits(page, xid),
     }
     match tab:
         case "versions" if xid.rid:
@@ -210,6 +178,10 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
     if schema is not None:
         lines += len(schema.fields) + _lines_in(schema.text or "")
     return await render(page, "entity.html", items=lines, **values)
+
+
+def _edits(page: ConsolePage, xid: Xid) -> Offers:
+    return offers(page, [EDIT, DELETE], within=str(xid), path=str(xid).removeprefix("/"))
 
 
 def _lines_in(text: str) -> int:

@@ -26,6 +26,7 @@ from catalog.model.roles import (
     PERMISSIONS,
     WHOLE_CATALOG,
     Permission,
+    covers,
     roles_with,
 )
 from catalog.model.schema import RESERVED_GROUP_NAMES
@@ -66,13 +67,19 @@ class ConsolePage:
     reader: Whoami
     has_session: bool
 
-    def may(self, permission: Permission) -> bool:
-        """Whether the reader has a permission in the whole catalog, or in a group."""
-        if self.reader.open:
+    def may(self, permission: Permission, within: str = "") -> bool:
+        """Whether the reader has a permission in the whole catalog, or in a group.
+
+        Args:
+            within: the path of the group or of an entity in the group; empty for any group.
+        """
+        # A reader with more grants than are listed may have the permission by another one.
+        if self.reader.open or self.reader.more:
             return True
         return any(
             permission
             in (PERMISSIONS if each.path == WHOLE_CATALOG else PATH_PERMISSIONS)[each.role]
+            and (not within or covers(each.path, within))
             for each in self.reader.grants
         )
 

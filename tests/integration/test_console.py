@@ -31,7 +31,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROUTES = [*replication_routes, *console_routes]
 PAGES = (
     *("/console", "/console/search?q=paid", "/console/e", "/console/changes"),
-    *("/console/federation", "/console/e/messagegroups", "/console/e/messagegroups/orders"),
+    *(
+        "/console/federation",
+        "/console/subscriptions",
+        "/console/e/messagegroups",
+        "/console/e/messagegroups/orders",
+    ),
     "/console/e/messagegroups/orders/messages/paid?tab=versions",
     "/console/e/messagegroups/orders/messages/paid?tab=uses",
 )

@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+pytest.importorskip("playwright", reason="playwright is missing: pip install playwright")
+
 from catalog.console import routes as console_routes
 from catalog.model.roles import Role
 from replication.routes import routes as replication_routes
+from tests.integration.chromium import open_tab, run_chromium
 from tests.integration.conftest import Node, start_node
-from tests.integration.consolecatalog import OWN_PAGE, bearer, cookie_in, send_form
+from tests.integration.consolecatalog import OWN_PAGE, bearer, cookie_in, new_token, send_form
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 # Nothing answers here.
@@ -123,3 +126,21 @@ async def test_a_form_without_a_session_is_answered_with_the_log_in(node: Node) 
     assert (answer.status, b'href="/console/login"' in answer.body) == (401, True)
     asked = await node.send("GET", f"{LINK}/pause")
     assert (asked.status, asked.headers["Location"].startswith("/console/login")) == (302, True)
+
+
+async def test_a_browser_logs_in_acts_and_logs_out(node: Node) -> None:
+    _, token = await new_token(node, "admin")
+    async with run_chromium() as browser, open_tab(browser) as (tab, told):
+        await tab.goto(f"{node.url}{LINK}/pause")
+        await tab.get_by_label("Token").fill(token)
+        await tab.keyboard.press("Enter")
+        await tab.get_by_label("Why").fill("by a browser")
+        await tab.keyboard.press("Enter")
+        await tab.get_by_role("status").get_by_text("The link is paused.").wait_for()
+        await tab.get_by_role("button", name="Log out").click()
+        await tab.get_by_label("Token").wait_for()
+        assert told == []
+    assert await state_of(node) == "paused"
+    assert (
+        await send_form(node, f"{LINK}/resume", {}, **await bearer(node, "admin"))
+    ).status == 303

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from catalog.cli import app
+from catalog.console import routes
 from catalog.console.attention import (
     Concern,
     concern_of_comparisons,
@@ -134,7 +135,7 @@ def test_the_worst_is_told_first() -> None:
     assert [each.severity for each in concerns] == ["fault", "warning", "note"]
 
 
-def test_each_remedy_is_a_command_of_this_program() -> None:
+def test_each_remedy_is_a_command_and_an_action_of_this_program() -> None:
     concerns: list[Concern | None] = [
         concern_of_link(link(state="asking", question=QUESTION)),
         concern_of_link(link(state="unauthenticated")),
@@ -149,7 +150,12 @@ def test_each_remedy_is_a_command_of_this_program() -> None:
         concern_of_comparisons([report(outcome="failed")], NOW),
         concern_of_comparisons([report(age=timedelta(days=8))], NOW),
     ]
+    forms = {each.operation.path for each in routes if each.operation.method == "POST"}
     for concern in worst_first(concerns):
+        if concern.action:
+            page = concern.page.replace("/eu", "/{id}").replace("/s1", "/{id}")
+            assert f"{page}/{concern.action}" in forms
+            assert concern.button
         command: Any = get_command(app)
         for word in concern.remedy.split()[1:]:
             if not hasattr(command, "commands"):
