@@ -24,6 +24,7 @@ from catalog.commands import (
     audit,
     delete,
     doctor,
+    events,
     export,
     get,
     keys,
@@ -91,7 +92,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     discover_app,
     *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(versiondiff.app, lint_app, validate.app, mcp_app),
+    *(versiondiff.app, lint_app, validate.app, events.app, mcp_app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):

@@ -37,6 +37,8 @@ from catalog.model.errors import ActionNotSupported
 from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation
 from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
+from catalog.subscriptions.eventstreams import add_event_streams
+from catalog.subscriptions.eventstreams import routes as event_streams
 from catalog.subscriptions.requests import routes as subscriptions
 from catalog.web.admit import renew
 from catalog.web.door import Door
@@ -83,6 +85,7 @@ native_routes: Sequence[Route] = (
     *search,
     *references,
     *diff,
+    *event_streams,
 )
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"
@@ -121,6 +124,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
     app[IN_PROCESS] = InProcess()
     app[BODY_MEMORY] = BodyMemory(shared.settings)
     add_stream_shares(app, shared.settings)
+    add_event_streams(app)
     app[LINK_WAITS] = LinkWaits(shared.database)
     app[ANSWERS] = AnswerCache(
         shared.database,

@@ -9,6 +9,7 @@ import orjson
 
 from catalog.client.connection import JsonObject
 from catalog.client.documentcalls import DocumentCalls
+from catalog.client.events import EventCalls
 from catalog.client.exports import ExportCalls
 from catalog.client.operationcalls import OperationCalls
 from catalog.client.replication import ReplicationCalls
@@ -157,6 +158,7 @@ class Client(
     ExportCalls,
     DocumentCalls,
     SubscriptionCalls,
+    EventCalls,
     ReplicationCalls,
     RecoveryCalls,
     HandoverCalls,

@@ -227,8 +227,10 @@ class Connection:
         *,
         params: Params = (),
         body: Any = None,
+        headers: Mapping[str, str] | None = None,
         wait_seconds: float = 0.0,
         is_bounded: bool = True,
+        is_endless: bool = False,
     ) -> AsyncGenerator[bytes]:
         """Send one request and yield each line of the answer on arrival.
 
@@ -238,14 +240,15 @@ class Connection:
         Args:
             wait_seconds: the additional time in which the node may answer.
             is_bounded: whether the whole answer has to arrive in time, or only each chunk.
+            is_endless: whether the answer goes on for ever, at whatever rate.
 
         Raises:
             BadAnswer: a line has more than 32 MiB, or the answer arrives too slowly.
         """
-        call = _Call.of(method, path, params, body, {})
+        call = _Call.of(method, path, params, body, headers or {})
         patience = self._timeout + wait_seconds
         timeout = aiohttp.ClientTimeout(
-            total=patience if is_bounded else None,
+            total=patience if is_bounded and not is_endless else None,
             sock_connect=_CONNECT_SECONDS,
             sock_read=patience,
         )
@@ -254,7 +257,7 @@ class Connection:
         async with self._respond(call, timeout) as response:
             async for chunk in arrival.timed(response.content.iter_any()):
                 self.received += len(chunk)
-                if arrival.is_too_slow:
+                if arrival.is_too_slow and not is_endless:
                     raise BadAnswer(self.at(path), f"less than {LEAST_RATE} bytes a second")
                 *lines, last = chunk.split(b"\n")
                 for line in lines:

@@ -34,7 +34,7 @@ class OperationCalls(Connection):
             headers: the headers that the operation needs.
             at: the values of the placeholders in the path.
         """
-        path, params = _target(operation, query, at)
+        path, params = target_of(operation, query, at)
         answer = await self.request(
             operation.method,
             path,
@@ -49,7 +49,7 @@ class OperationCalls(Connection):
         self, operation: Operation[Taken, Answered], *, query: BaseModel | None = None, **at: str
     ) -> AsyncIterator[Answered]:
         """The pages of an operation that answers in pages; see `call`."""
-        path, params = _target(operation, query, at)
+        path, params = target_of(operation, query, at)
         while path:
             answer = await self.request(operation.method, path, params=params)
             yield self._read(operation, path, answer)
@@ -68,7 +68,7 @@ class OperationCalls(Connection):
             raise BadAnswer(self.at(path), fault) from error
 
 
-def _target(
+def target_of(
     operation: Operation[Any, Any], query: BaseModel | None, at: Mapping[str, str]
 ) -> tuple[str, Params]:
     """The path and the query of a call of an operation."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from catalog.commands import (
@@ -31,6 +28,12 @@ from catalog.commands.console import (
     table,
     wanted,
 )
+from catalog.commands.events import (
+    EventFilters,
+    EventTypes,
+    filter_in,
+    print_until_interrupted,
+)
 from catalog.commands.sinkoptions import (
     CredentialFile,
     Protocol,
@@ -42,10 +45,10 @@ from catalog.commands.sinkoptions import (
     settings_of,
 )
 from catalog.commands.subscriptionlife import SubscriptionId
-from catalog.model.masking import counted, printable_json
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
-    from catalog.client import Client, Events
+    from catalog.client import Client
     from catalog.operations.subscriptions import DeliveryStatus, TriedSubscription
 
 app = typer.Typer(no_args_is_help=True, help="Send the changes of a catalog as CloudEvents.")
@@ -56,19 +59,6 @@ app.add_typer(subscriptionlife.app)
 app.add_typer(deadletters.app, name="deadletters")
 app.add_typer(keyexchange.app, name="keys")
 
-EventTypes = Annotated[
-    list[str] | None,
-    typer.Option("--type", help="Only events of this type. Repeatable.", metavar="TYPE"),
-]
-EventFilters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filter",
-        help="""Only events that this filter admits, such as """
-        """'{"prefix": {"subject": "/endpoints/"}}'. Repeatable: all of them must admit it.""",
-        metavar="JSON",
-    ),
-]
 Structured = Annotated[
     bool,
     typer.Option("--structured", help="Send an event as one JSON object, its attributes included."),
@@ -121,7 +111,7 @@ def add(
         sink=sink,
         protocol=protocol or protocol_of(sink),
         types=types or [],
-        filters=[_filter(text) for text in filters or []],
+        filters=[filter_in(text) for text in filters or []],
         protocolsettings=chosen | settings_of(settings or [], signature),
         sinkcredential=credential_of(user, credential),
         config={} if interval is None else {"interval": interval},
@@ -251,18 +241,8 @@ def listen(
 
     Example: concord subscription listen --type io.xregistry.resource.created
     """
-    parsed = [_filter(text) for text in filters or []]
+    parsed = [filter_in(text) for text in filters or []]
     on_node(url, lambda client: _listen(client, types or [], parsed, port, as_json=as_json))
-
-
-def _filter(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        fail(
-            f"The filter {text!r} is not JSON.",
-            """Write it like '{"prefix": {"subject": "/messagegroups/"}}'.""",
-        )
 
 
 async def _listen(
@@ -271,34 +251,6 @@ async def _listen(
     try:
         async with client.listen(types=types, filters=filters, port=port) as events:
             err.print(f"Listening to {client.url}; Ctrl-C ends it.")
-            # The task group also ends the wait for Ctrl-C when printing fails.
-            async with asyncio.TaskGroup() as tasks:
-                printing = tasks.create_task(_print(events, as_json=as_json))
-                await _interrupted()
-                printing.cancel()
+            await print_until_interrupted(events, as_json=as_json)
     except OSError as error:
         fail(f"Port {port} cannot be used: {error.strerror}.", "Choose another with --port.")
-
-
-async def _print(events: Events, *, as_json: bool) -> None:
-    async for event in events:
-        if as_json:
-            print(printable_json(orjson.dumps(dict(event)).decode()), flush=True)
-        else:
-            out.print(event_line(event))
-
-
-async def _interrupted() -> None:
-    stop = asyncio.Event()
-    # A signal must not end the process before the client has removed its subscription.
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    await stop.wait()
-
-
-def event_line(event: Any) -> str:
-    """Return an event as a line with time, type, subject and changed attributes."""
-    time = cell(str(event.get("time", ""))[11:23])
-    changed = (event.get("data") or {}).get("changed") or []
-    names = f" [dim]{cell(list(changed))}[/]" if changed else ""
-    return f"[dim]{time}[/] [cyan]{cell(event.get('type'))}[/] {cell(event.get('subject'))}{names}"

@@ -58,6 +58,8 @@ class Limits(BaseSettings):
     """Bytes per second at which a stream must be read, on average"""
     long_polls: PositiveInt = 5000
     """Most requests that wait for changes of the replication feed at a time"""
+    event_streams: PositiveInt = 1000
+    """Most streams of events (`GET /-/events`) of a process at a time; a client has a quarter"""
 
     read_wait_seconds: PositiveFloat = 30.0
     """Longest time that a read may wait for a position; the time if it asks for none"""

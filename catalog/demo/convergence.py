@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from catalog.client import Client, DigestRow
-from catalog.commands.subscriptions import event_line
+from catalog.commands.events import event_line
 from catalog.demo.federation import NAMES, Federation
 from catalog.demo.output import Unexpected, expect
 from catalog.demo.setup import ALERT, ENDPOINT, FOLLOWERS, REGIONS, SCHEMA, WATER_LEVEL, Demo

@@ -196,6 +196,7 @@ class Tails:
     Args:
         base: the URL by which subscribers know the node.
         dialects: the dialects besides the native API.
+        pace_seconds: as for `Tail`.
     """
 
     def __init__(
@@ -207,12 +208,13 @@ class Tails:
         size: int,
         names: EventNames,
         dialects: Sequence[EventDialect],
+        pace_seconds: float = 0.0,
     ) -> None:
         self._base = base
         self._dialects = dialects
 
         def tail(log: LogReader) -> Tail:
-            return Tail(database, log=log, start=start, size=size)
+            return Tail(database, log=log, start=start, size=size, pace_seconds=pace_seconds)
 
         self._subscriptions = tail(SubscriptionLogReader(base + SUBSCRIPTION_SOURCE))
         self._audit = tail(AuditLogReader(base + AUDIT_SOURCE))

@@ -124,13 +124,23 @@ class Tail:
         log: reads the entries and renders their events.
         start: the position after which the window begins.
         size: the least number of changes in the window, once there were as many.
+        pace_seconds: the least time between two reads, for readers that need no haste.
     """
 
-    def __init__(self, database: Database, *, log: LogReader, start: Position, size: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        log: LogReader,
+        start: Position,
+        size: int,
+        pace_seconds: float = 0.0,
+    ) -> None:
         self._wanted = asyncio.Event()
         self._database = database
         self.log = log
         self._size = size
+        self._pace = pace_seconds
         self._entries: list[LogEntry] = []
         self._begin = start
         self._end = start
@@ -172,10 +182,13 @@ class Tail:
             # Taken before the read, so that a commit during the read is not missed.
             ticket = self._database.signal.ticket()
             try:
-                is_more = await self.read_once() or await wait_for(ticket, pause)
+                is_read = await self.read_once() > 0
+                is_more = is_read or await wait_for(ticket, pause)
             except ServerBusy:
-                is_more = True
+                is_read, is_more = False, True
                 await self._database.recovered()
+            if is_read and self._pace:
+                await asyncio.sleep(self._pace)
             pause = _FIRST_PAUSE_SECONDS if is_more else min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _run_passing(self) -> None:
