@@ -22,6 +22,7 @@ from catalog.api.references import routes as references
 from catalog.api.requesttarget import answer_options, methods_of_route
 from catalog.api.search import routes as search
 from catalog.api.validate import post_message
+from catalog.api.validatebytype import routes as validation
 from catalog.audit.auditlog import routes as audit
 from catalog.audit.audittrail import note_last_refused
 from catalog.context import CONTEXT, SHARED, SharedState
@@ -76,6 +77,7 @@ native_routes: Sequence[Route] = (
         Route(Operation(method="POST", path=path, needs=Permission.READ), post_message)
         for path in _MESSAGES
     ),
+    *validation,
     reads("/apply", get_apply),
     writes("POST", "/apply", post_apply),
     *subscriptions,

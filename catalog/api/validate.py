@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
@@ -17,7 +19,7 @@ from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.responses import json_response
 from catalog.indexing.references import BASES
 from catalog.load.longwork import aside
-from catalog.messages.conformance import Violations, check_metadata
+from catalog.messages.conformance import MOST_VIOLATIONS, Violations, check_metadata
 from catalog.messages.definition import (
     MessageDefinition,
     ReferenceTarget,
@@ -26,7 +28,13 @@ from catalog.messages.definition import (
     reference_targets,
     topic_of,
 )
-from catalog.messages.message import Message, is_binary_event, read_binary_event, read_json_message
+from catalog.messages.message import (
+    Message,
+    Payload,
+    is_binary_event,
+    read_binary_event,
+    read_json_message,
+)
 from catalog.model.concorderrors import UnsupportedMediaType
 from catalog.model.entity import Entity
 from catalog.model.errors import MissingBody, NotFound
@@ -39,6 +47,9 @@ from catalog.store.database import Connection
 
 _ROOT = "/validate"
 _EVENT = "application/cloudevents+json"
+_ENCODED = "_base64"
+# A fault as `catalog/formats/documenttext.py` writes it.
+_FAULT = re.compile(r"(/[^\s:]*): (.+)")
 _MOST_BASES, _MOST_ENDPOINTS = 16, 100
 
 
@@ -53,11 +64,11 @@ async def post_message(request: web.Request) -> web.Response:
         reader = Reader(context=context, connection=connection, bases=bases)
         definition, used = await reader.definition(xid, inherited)
         schema = await reader.schema(definition, inherited)
-    message = await aside(0, _read_message, request, body, definition)
+    message = await aside(0, read_message, request, body, definition.protocol)
     findings = await aside(0, check_metadata, message, definition)
     findings.unchecked[:0] = inherited.unchecked
     if schema is not None and not findings.is_full:
-        await _check_payload(context, message, definition, schema, findings)
+        await check_payload(context, message, definition, schema, findings)
     return json_response(_answer(used, schema, findings))
 
 
@@ -68,8 +79,15 @@ def _target(request: web.Request, model: Model) -> Xid:
     return parse_path(request.rel_url.raw_path.removeprefix(_ROOT), model).xid
 
 
-def _read_message(request: web.Request, body: bytes, definition: MessageDefinition) -> Message:
-    """Read a message from the whole request (binary mode) or from the body (JSON)."""
+def read_message(request: web.Request, body: bytes, protocol: str) -> Message:
+    """Read a message from the whole request (binary mode) or from the body (JSON).
+
+    Args:
+        protocol: as for `read_json_message`.
+
+    Raises:
+        XRegistryError: the request has no message.
+    """
     media_type = request.content_type.lower()
     if media_type != _EVENT and is_binary_event(request.headers):
         return read_binary_event(request.headers.items(), body)
@@ -78,10 +96,10 @@ def _read_message(request: web.Request, body: bytes, definition: MessageDefiniti
     if media_type not in (_EVENT, "application/json", "application/octet-stream"):
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
     value = parse_json(body, request[CONTEXT].settings)
-    return read_json_message(value, definition.protocol)
+    return read_json_message(value, protocol)
 
 
-async def _check_payload(
+async def check_payload(
     context: Context,
     message: Message,
     definition: MessageDefinition,
@@ -108,7 +126,19 @@ async def _check_payload(
             findings.leave("dataschema", f"the schema cannot be used: {error}")
             return
         if fault:
-            findings.object(data.pointer, "payload", fault)
+            _add_faults(fault, data, findings)
+
+
+def _add_faults(text: str, data: Payload, findings: Violations) -> None:
+    """Add the faults of a payload, each at its place if the check tells the places."""
+    lines = [_FAULT.fullmatch(line) for line in text.split("\n")]
+    found = [(unquote(each[1]), each[2]) for each in lines if each is not None]
+    # The places within base64 or a text are none of the message.
+    if len(found) < len(lines) or (data.is_text_or_bytes and data.pointer.endswith(_ENCODED)):
+        findings.object(data.pointer, "payload", text.replace("\n", "; "))
+        return
+    for pointer, reason in found[: MOST_VIOLATIONS - len(findings.violations)]:
+        findings.object(data.pointer + pointer.removesuffix("/"), "payload", reason)
 
 
 def _implied(definition: MessageDefinition, content: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from catalog.client.connection import JsonObject
+from catalog.client.connection import JsonObject, Params
 from catalog.client.documentcalls import DocumentCalls
 from catalog.client.events import EventCalls
 from catalog.client.exports import ExportCalls
@@ -215,7 +215,24 @@ class Client(
             definition: the xid of a message or of a version of a message.
             message: a CloudEvent in JSON, or a message as JSON (`concord validate --help`).
         """
+        return await self._validate(definition, message, ())
+
+    async def validate_by_type(self, message: Any, type: str | None = None) -> JsonObject:
+        """Check a CloudEvent as `validate` does, with the definition that its type finds.
+
+        Args:
+            message: a CloudEvent in JSON.
+            type: the type, if `message` is the data of the CloudEvent alone.
+        """
+        return await self._validate("", message, {} if type is None else {"type": type})
+
+    async def _validate(self, definition: str, message: Any, params: Params) -> JsonObject:
         body = message if isinstance(message, bytes) else orjson.dumps(message)
-        headers = {"Content-Type": "application/json"}
-        path = f"/validate{definition}"
-        return await self._json("POST", path, body=body, headers=headers, is_repeatable=True)
+        return await self._json(
+            "POST",
+            f"/validate{definition}",
+            params=params,
+            body=body,
+            headers={"Content-Type": "application/json"},
+            is_repeatable=True,
+        )

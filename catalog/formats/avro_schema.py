@@ -32,6 +32,7 @@ from avro.schema import (
 from catalog.formats.documenttext import (
     MalformedDocument,
     Mismatch,
+    fault_at,
     is_json_type,
     read_json,
     read_payload,
@@ -132,7 +133,7 @@ def _is_bytes(value: Any) -> bool:
 
 def _demand(holds: bool, where: str, otherwise: str) -> None:
     if not holds:
-        raise Mismatch(f"{where or '/'}: {otherwise}")
+        raise Mismatch(fault_at(where.split("/")[1:], otherwise))
 
 
 def validate(format: str, document: bytes) -> str:

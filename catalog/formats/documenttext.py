@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 MAX_REASONS = 3
 """The most problems of a document that a check reports."""
+_PLAIN = "~!$&'()*+,;=@"
+MAX_FAULTS = 20
+"""The most faults of a payload that a check reports."""
 
 
 class MalformedDocument(ValueError):
@@ -16,6 +21,17 @@ class MalformedDocument(ValueError):
 
 class Mismatch(ValueError):
     """A payload does not conform to the schema; the text gives the reason."""
+
+
+def fault_at(path: Iterable[str | int], reason: str) -> str:
+    """A fault of a payload in a line: the JSON pointer of the place, a colon, and the reason.
+
+    Spaces, colons and control characters of the pointer are percent-encoded, so that the pointer
+    ends with the first colon.
+    """
+    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    pointer = "".join(f"/{quote(step, safe=_PLAIN)}" for step in steps)
+    return f"{pointer or '/'}: {' '.join(reason.split())}"
 
 
 def read_json(document: bytes) -> Any:

@@ -13,9 +13,10 @@ from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
 from catalog.formats.documenttext import (
-    MAX_REASONS,
+    MAX_FAULTS,
     MalformedDocument,
     Mismatch,
+    fault_at,
     read_json,
     read_payload,
 )
@@ -60,7 +61,7 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """Validate a JSON payload. `part` is a JSON pointer in the schema."""
+    """Validate a JSON payload; each fault is a line. `part` is a JSON pointer in the schema."""
     described = _read(format, schema).schema
     dialect = _dialect(format, described)
     if isinstance(described, dict):
@@ -68,10 +69,10 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     validator = _validator(described, dialect, part)
     value = read_payload(payload)
     try:
-        errors = list(islice(validator.iter_errors(value), MAX_REASONS))
+        errors = list(islice(validator.iter_errors(value), MAX_FAULTS))
     except ValueError as error:
         raise Mismatch(f"it cannot be checked: {error}") from error
-    return "; ".join(f"{_pointer(error)}: {error.message}" for error in errors)
+    return "\n".join(fault_at(error.instance_path, error.message) for error in errors)
 
 
 def _validator(schema: Any, dialect: Dialect, part: str) -> Any:

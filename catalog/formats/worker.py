@@ -16,7 +16,7 @@ import orjson
 from catalog.formats.documenttext import MalformedDocument, Mismatch
 from catalog.formats.families import is_confluent, module_of
 
-MAX_ANSWER_CHARACTERS = 1000
+MAX_ANSWER_CHARACTERS = 4000
 MAX_FILE_BYTES = 64 * 1024 * 1024
 CONFORM = "conform"
 FORBIDDEN = (

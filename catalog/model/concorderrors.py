@@ -87,6 +87,12 @@ class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
     template = "The search that <subject> asks for takes longer than <seconds> seconds."
 
 
+class DefinitionUnknown(RequestError, name="definition_unknown", status=404, home=CONCORD):
+    """A message is to be checked, and no definition that the caller sees has its type."""
+
+    template = 'There is no message definition with the type "<type>".'
+
+
 class UnsupportedMediaType(XRegistryError, name="unsupported_media_type", status=415, home=CONCORD):
     template = "<subject> takes JSON here, not <contenttype>."
 

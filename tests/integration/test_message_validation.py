@@ -63,7 +63,10 @@ async def validate(node: Node, path: str, message: Any, contenttype: str = EVENT
 
 
 def rules(answer: Any) -> list[tuple[str, str]]:
-    return [(one["pointer"], one["rule"]) for one in answer["violations"]]
+    """The places and the rules that a message breaks; of a payload, the place of the payload."""
+    found = [(one["pointer"], one["rule"]) for one in answer["violations"]]
+    places = ((f"/{place.split('/')[1]}" if rule == "payload" else place) for place, rule in found)
+    return [(place, rule) for place, (_, rule) in zip(places, found, strict=True)]
 
 
 async def test_an_event_that_conforms_is_answered_with_the_version_that_it_was_held_against(
@@ -208,7 +211,7 @@ async def test_a_schema_of_this_registry_is_found_by_any_of_its_names(
     assert rules(await validate(node, path, {"payload": {"name": "x"}}, JSON)) == []
     answer = await validate(node, path, {"payload": {"name": 5}}, JSON)
     assert rules(answer) == [("/payload", "payload")]
-    assert "/name" in answer["violations"][0]["detail"]
+    assert answer["violations"][0]["pointer"].endswith("/name")
 
 
 @pytest.mark.parametrize(("suffix", "payload"), [("", "CgF4"), (":A", "CgF4"), (":B", "CAE=")])
@@ -567,7 +570,6 @@ async def test_the_command_tells_people_and_scripts_the_same(node: Node, tmp_pat
         (["-", "--message", "/messagegroups/g/messages/any"], b"{", "is no JSON"),
         (["-", "--message", "/messagegroups/g/messages/any"], b"[]", "JSON object"),
         (["nowhere.json", "--message", "/messagegroups/g/messages/any"], b"", "cannot be read"),
-        (["-"], b"{}", "Missing option"),
     ],
 )
 async def test_the_command_says_why_it_could_not_find_out(
