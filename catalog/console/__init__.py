@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from catalog.console.actions import action_routes
 from catalog.console.changepage import change_routes
 from catalog.console.entityforms import CREATE, DELETE, EDIT
+from catalog.console.checkpage import check_routes
 from catalog.console.entitypages import entity_routes
 from catalog.console.linkactions import LINK_ACTIONS
+from catalog.console.livepage import live_routes
 from catalog.console.login import login_routes
 from catalog.console.newlink import ADD_LINK
 from catalog.console.newsubscription import SUBSCRIBE
@@ -27,6 +29,8 @@ routes: Sequence[Route] = (
     *change_routes,
     *subscription_routes,
     *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE, CREATE, EDIT, DELETE),
+    *check_routes,
+    *live_routes,
     *login_routes,
     Route(GET_FILE, get_file, answer_refusal),
 )

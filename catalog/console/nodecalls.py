@@ -17,7 +17,7 @@ from yarl import URL
 from catalog.client.connection import Answer, Params
 from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.client.operationcalls import OperationCalls
-from catalog.http.inprocess import LargerThanKept, call_in_process
+from catalog.http.inprocess import LargerThanKept, call_in_process, stream_in_process
 from catalog.operations.operation import READING
 
 _LARGEST_ANSWER = 8 * 1024 * 1024
@@ -97,6 +97,20 @@ class NodeCalls(OperationCalls):
             body=content,
             next_page=URL(found[1]).raw_path_qs if found else "",
         )
+
+    async def stream(self, path: str, query: str, headers: Mapping[str, str]) -> web.StreamResponse:
+        """Answer the request for a page by a stream of the API, as it comes.
+
+        Raises:
+            Refused: the node refuses the stream.
+        """
+        url = URL(path).with_query(query)
+        response, content = await stream_in_process(
+            self._request, url, {**self._headers, **headers}, largest=_LARGEST_ANSWER
+        )
+        if response.status >= 400:
+            raise Refused(Problem.read(response.status, content, response.reason or ""))
+        return response
 
     async def document(self, path: str) -> bytes:
         """The bytes of a document of the catalog."""

@@ -20,7 +20,13 @@ from catalog.config.settings import is_loopback
 from catalog.context import CONTEXT
 from catalog.keys.keyring import EncryptionKey, KeyRing, SecretPlace
 from catalog.model.concorderrors import OriginRefused
-from catalog.store.consolesessions import LONGEST, add_session, find_session, remove_session
+from catalog.store.consolesessions import (
+    LONGEST,
+    add_session,
+    find_session,
+    is_open,
+    remove_session,
+)
 
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _NAME = "concord"
@@ -60,6 +66,15 @@ async def token_of(request: web.Request) -> str | None:
     if sealed is None:
         return None
     return _keys_of(secret).open(sealed, _place_of(secret)).decode()
+
+
+async def has_session(request: web.Request) -> bool:
+    """Whether the session of a request has not ended; the question does not count as a use."""
+    secret = _secret_in(request)
+    if secret is None:
+        return False
+    async with request[CONTEXT].database.acquire() as connection:
+        return await is_open(connection, _digest(secret), datetime.now(UTC))
 
 
 async def end_session(request: web.Request, response: web.StreamResponse) -> None:

@@ -1,7 +1,7 @@
 """Answers a request in process, by the same door as a request over a connection.
 
-The answer goes to memory. Host, credential, rate, right and audit are those of the request that is
-being answered meanwhile.
+The answer goes to memory, or as a stream to the client of the request that is being answered. Host,
+credential, rate, right and audit are those of the request that is being answered meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from catalog.model.tracecontext import current_trace
+
+_OF_STREAMS = (hdrs.CONTENT_TYPE, hdrs.CACHE_CONTROL, "X-Accel-Buffering")
 
 
 class LargerThanKept(Exception):
@@ -87,6 +89,67 @@ async def call_in_process(
     Raises:
         LargerThanKept: a write may have been carried out.
     """
+    kept = _KeptAnswer(largest)
+    response = await _answer(request, method, url, headers, body, kept)
+    return response, bytes(kept.body)
+
+
+class _PassedOn(_KeptAnswer):
+    """Passes the body of an answer on to a client as it comes, unless the answer is an error."""
+
+    def __init__(self, request: web.Request, largest: int) -> None:
+        super().__init__(largest)
+        self.outer: web.StreamResponse | None = None
+        self._request = request
+        self._is_error = True
+        self._fields: dict[str, str] = {}
+
+    async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
+        self._is_error = int(status_line.split()[1]) >= 400
+        self._fields = {name: headers[name] for name in _OF_STREAMS if name in headers}
+
+    async def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        if self._is_error:
+            await super().write(chunk)
+            return
+        if self.outer is None:
+            self.outer = web.StreamResponse(headers=self._fields)
+            self.outer.force_close()
+            await self.outer.prepare(self._request)
+        self.output_size += len(chunk)
+        await self.outer.write(bytes(chunk))
+
+
+async def stream_in_process(
+    request: web.Request, url: URL, headers: Mapping[str, str], *, largest: int
+) -> tuple[web.StreamResponse, bytes]:
+    """Answer a client's request by the stream of a GET of the node's own, as it comes.
+
+    Args:
+        request: the request that is being answered.
+        url: the path and query of the inner request.
+        headers: the headers of the inner request.
+        largest: the most bytes of the body of an error.
+
+    Returns:
+        the response that the client got, and nothing; or an error, and its body.
+    """
+    passed = _PassedOn(request, largest)
+    response = await _answer(request, hdrs.METH_GET, url, headers, b"", passed)
+    if passed.outer is None:
+        return response, bytes(passed.body)
+    await passed.outer.write_eof()
+    return passed.outer, b""
+
+
+async def _answer(
+    request: web.Request,
+    method: str,
+    url: URL,
+    headers: Mapping[str, str],
+    body: bytes,
+    writer: AbstractStreamWriter,
+) -> web.StreamResponse:
     server, task = request.app[IN_PROCESS].server, asyncio.current_task()
     assert server is not None, "a request comes from a server"
     assert task is not None, "a request is handled in a task"
@@ -106,16 +169,16 @@ async def call_in_process(
         chunked=False,
         url=url,
     )
-    kept, trace = _KeptAnswer(largest), current_trace.get()
+    trace = current_trace.get()
     content = _content_of(request, body) if body else EMPTY_PAYLOAD
-    inner = server.request_factory(message, content, request.protocol, kept, task)
+    inner = server.request_factory(message, content, request.protocol, writer, task)
     try:
         response = await server.request_handler(inner)
         await response.prepare(inner)
         await response.write_eof()
     finally:
         current_trace.set(trace)
-    return response, bytes(kept.body)
+    return response
 
 
 def _content_of(request: web.Request, body: bytes) -> StreamReader:

@@ -28,5 +28,10 @@ async def find_session(connection: Connection, digest: bytes, now: datetime) -> 
     return None if found is None else bytes(found)
 
 
+async def is_open(connection: Connection, digest: bytes, now: datetime) -> bool:
+    """Whether a session has not ended; the question does not count as a use."""
+    return bool(await connection.fetchval(_queries.is_open, digest, now - LONGEST, now - IDLE))
+
+
 async def remove_session(connection: Connection, digest: bytes) -> None:
     await connection.execute(_queries.remove, digest)

@@ -11,6 +11,12 @@ WITH used AS (
 )
 SELECT token FROM console_sessions WHERE digest = $1 AND createdat > $2 AND usedat > $3
 
+-- name: is_open
+-- Whether a session that began, and was used, after two times is there; this is no use.
+SELECT EXISTS (
+    SELECT FROM console_sessions WHERE digest = $1 AND createdat > $2 AND usedat > $3
+)
+
 -- name: remove
 -- Forget a session.
 DELETE FROM console_sessions WHERE digest = $1
