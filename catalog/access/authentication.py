@@ -63,8 +63,9 @@ class JwtVerifier:
         self._algorithms = settings.token_algorithms
         # RFC 7515, 4: unknown members are ignored, except for members in `crit`.
         self._registry = JWSRegistry(algorithms=self._algorithms, strict_check_header=False)
+        self._leeway = int(settings.oidc_leeway_seconds)
         self._claims = JWTClaimsRegistry(
-            leeway=int(settings.oidc_leeway_seconds),
+            leeway=self._leeway,
             exp={"essential": True},
             sub={"essential": True},
             aud={"essential": True, "values": [*settings.oidc_audiences]},
@@ -77,6 +78,35 @@ class JwtVerifier:
             TokenInvalid
             IssuerAway: the keys of the issuer are not known.
         """
+        return self._verified(await self._signed_claims(text))
+
+    async def verify_id_token(self, text: str, *, issuer: str, client: str, nonce: str) -> None:
+        """Verify the ID token of a log-in (OpenID Connect Core, 3.1.3.7).
+
+        Args:
+            issuer: the provider that was asked.
+            client: the id of the node as a client of the provider.
+            nonce: the value that the log-in began with.
+
+        Raises:
+            TokenInvalid
+            IssuerAway: the keys of the issuer are not known.
+        """
+        claims = await self._signed_claims(text)
+        wanted = JWTClaimsRegistry(
+            leeway=self._leeway,
+            iss={"essential": True, "value": issuer},
+            sub={"essential": True},
+            exp={"essential": True},
+            aud={"essential": True, "value": client},
+            nonce={"essential": True, "value": nonce},
+        )
+        self._check(wanted, claims)
+        if claims.get("azp", client) != client:
+            raise TokenInvalid("azp of the token is not accepted here")
+
+    async def _signed_claims(self, text: str) -> dict[str, Any]:
+        """The claims of a token that a known issuer has signed."""
         try:
             signed = jws.extract_compact(text.encode(), registry=self._registry)
             header, claims = signed.headers(), orjson.loads(signed.payload)
@@ -99,7 +129,7 @@ class JwtVerifier:
             raise TokenInvalid("the signature of the token is not valid") from error
         if not is_signed:
             raise TokenInvalid("the signature of the token is not valid")
-        return self._verified(claims)
+        return claims
 
     def _checked_header(self, header: Mapping[str, Any]) -> tuple[str, str | None]:
         """The algorithm and the id of the key."""
@@ -112,18 +142,22 @@ class JwtVerifier:
             raise TokenInvalid("the token is malformed")
         return str(algorithm), id
 
-    def _verified(self, claims: dict[str, Any]) -> VerifiedToken:
-        """The caller, from the claims of a token whose signature is valid.
-
-        Only the errors of a signed token name the faulty claim.
-        """
+    @staticmethod
+    def _check(wanted: JWTClaimsRegistry, claims: dict[str, Any]) -> None:
         try:
-            self._claims.validate(claims)
+            wanted.validate(claims)
         except ExpiredTokenError as error:
             raise TokenInvalid("the token has expired") from error
         except (JoseError, TypeError, OverflowError) as error:
             claim = getattr(error, "claim", "") or "a claim"
             raise TokenInvalid(f"{claim} of the token is missing or not accepted here") from error
+
+    def _verified(self, claims: dict[str, Any]) -> VerifiedToken:
+        """The caller, from the claims of a token whose signature is valid.
+
+        Only the errors of a signed token name the faulty claim.
+        """
+        self._check(self._claims, claims)
         # RFC 7800: the sender of a bound token has to prove possession of a key, which the node
         # does not check.
         if "cnf" in claims:
@@ -225,7 +259,7 @@ class Authentication:
         self._database = Database(database, node_caller())
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
-        self._jwts = JwtVerifier(settings, begin)
+        self.jwts = JwtVerifier(settings, begin)
         role = settings.anonymous_role
         self._anonymous = Identity("anonymous", grants=(Grant(role),) if role else ())
 
@@ -292,7 +326,7 @@ class Authentication:
                 raise unauthenticated(request, _INVALID, token=True)
             return caller, _OWN_SECONDS
         try:
-            verified = await self._jwts.verify(token)
+            verified = await self.jwts.verify(token)
         except TokenInvalid as error:
             raise unauthenticated(request, str(error), token=True) from error
         left = verified.expiresat - time.time()

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-import orjson
 import structlog
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
-from catalog.client.connection import read_limited
-from catalog.client.errors import ResponseTooLarge
+from catalog.access.issuerdocuments import IssuerUnusable, read_discovery, read_document
 from catalog.config import Settings
 from catalog.http.outbound import open_session
-from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.concorderrors import IssuerAway
 from catalog.model.masking import described
 
 _log = structlog.get_logger()
 
-_DISCOVERY = "/.well-known/openid-configuration"
-_LARGEST_ANSWER = 256 * 1024
 _MOST_KEYS = 100
 _FETCH_SECONDS = 5.0
 # Older keys are refreshed in the background; requests are meanwhile verified by the known keys.
@@ -39,10 +34,6 @@ _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed2
 
 SigningKey = RSAKey | ECKey | OKPKey
 Begin = Callable[[Coroutine[Any, Any, None]], None]
-
-
-class _Unusable(Exception):
-    """An answer of the provider cannot be used; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +116,7 @@ class IssuerKeys:
             self._tried_at = self._clock()
             try:
                 keys = await self._fetch()
-            except (_Unusable, aiohttp.ClientError, OSError, ValueError) as error:
+            except (IssuerUnusable, aiohttp.ClientError, OSError, ValueError) as error:
                 _log.warning("keys not read", issuer=self.issuer, cause=described(error))
                 return
             self._keys, self._read_at = keys, self._clock()
@@ -133,34 +124,18 @@ class IssuerKeys:
 
     async def _fetch(self) -> tuple[IssuerKey, ...]:
         async with open_session(self._settings, total_seconds=_FETCH_SECONDS) as session:
-            found = await self._document(session, self.issuer.rstrip("/") + _DISCOVERY)
-            # OpenID Connect Discovery, 4.3: otherwise a provider could impersonate this provider.
-            if found.get("issuer") != self.issuer:
-                raise _Unusable("its discovery document is another issuer's")
+            found = await read_discovery(session, self.issuer, self._settings)
             address = found.get("jwks_uri")
             if not isinstance(address, str):
-                raise _Unusable("its discovery document names no keys")
-            document = await self._document(session, address)
+                raise IssuerUnusable("its discovery document names no keys")
+            document = await read_document(session, address, self._settings)
         listed = document.get("keys")
         if not isinstance(listed, list):
-            raise _Unusable("its keys are no list")
+            raise IssuerUnusable("its keys are no list")
         keys = tuple(_usable(listed[:_MOST_KEYS]))
         if not keys:
-            raise _Unusable("none of its keys can verify a token")
+            raise IssuerUnusable("none of its keys can verify a token")
         return keys
-
-    async def _document(self, session: aiohttp.ClientSession, url: str) -> Mapping[str, Any]:
-        if refusal := why_endpoint_refused(url, self._settings):
-            raise _Unusable(f"{url}: {refusal}")
-        async with session.get(url, headers={"Accept": "application/json"}) as response:
-            response.raise_for_status()
-            try:
-                document = orjson.loads(await read_limited(response, _LARGEST_ANSWER))
-            except ResponseTooLarge as error:
-                raise _Unusable(f"{url} has more than {_LARGEST_ANSWER} bytes") from error
-        if not isinstance(document, dict):
-            raise _Unusable(f"{url} is no JSON object")
-        return document
 
 
 def _usable(listed: Iterable[Any]) -> Iterator[IssuerKey]:

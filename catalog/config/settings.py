@@ -246,6 +246,28 @@ class Settings(Limits):
     )
     oidc_algorithms: Annotated[_Algorithms, NoDecode, BeforeValidator(_split)] = ()
     """Algorithms that tokens may be signed by; `RS256,PS256,ES256` unless set"""
+    oidc_login_client: str | None = Field(
+        None,
+        max_length=1024,
+        description="Id of this node as a client of the provider, by which people log in to the "
+        "console; without it, the console takes tokens only",
+    )
+    oidc_login_secret: SecretStr | None = None
+    """Secret of that client; without it, it is a public client"""
+    oidc_login_issuer: str | None = Field(
+        None, description="The provider of the log-in, if `oidc_issuers` names several"
+    )
+    oidc_login_scope: str = Field(
+        "openid",
+        max_length=1024,
+        description="Scopes that the log-in asks for, with spaces between; `offline_access` lets "
+        "many providers renew the token until the session ends",
+    )
+    oidc_login_parameters: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Further parameters by which the log-in asks for a token for this node, with "
+        "commas between: `resource=https://catalog.example` (RFC 8707), or `audience=…`",
+    )
     oidc_leeway_seconds: float = Field(30.0, ge=0, le=300)
     """Difference of clocks that the times in a token may show"""
     tls_cert: Path | None = None
@@ -329,6 +351,13 @@ class Settings(Limits):
             raise ValueError("CONCORD_OPEN lets everybody in, so name nobody besides")
         if self.oidc_issuers and not self.oidc_audiences:
             raise ValueError("CONCORD_OIDC_ISSUERS needs CONCORD_OIDC_AUDIENCES")
+        if self.oidc_login_client and self.login_issuer not in self.oidc_issuers:
+            raise ValueError(
+                "CONCORD_OIDC_LOGIN_CLIENT needs one of CONCORD_OIDC_ISSUERS, which "
+                "CONCORD_OIDC_LOGIN_ISSUER names if there are several"
+            )
+        if not all(name and is_given for name, is_given, _ in self._login_pairs):
+            raise ValueError("CONCORD_OIDC_LOGIN_PARAMETERS are of the form NAME=VALUE")
         # Otherwise an issuer could claim the roles that a rule gives to groups of a second issuer.
         is_one_of_many = len(self.oidc_issuers) > 1
         rules = map(RoleRule.parse, self.oidc_roles)
@@ -339,6 +368,21 @@ class Settings(Limits):
         if self.tls_client_ca and not self.tls_cert:
             raise ValueError("CONCORD_TLS_CLIENT_CA needs CONCORD_TLS_CERT")
         return self
+
+    @property
+    def login_issuer(self) -> str:
+        """The provider by which people log in to the console; "" if there is none."""
+        only = self.oidc_issuers[0] if len(self.oidc_issuers) == 1 else ""
+        return self.oidc_login_issuer or only
+
+    @property
+    def login_parameters(self) -> dict[str, str]:
+        """The further parameters of the log-in, by name."""
+        return {name: value for name, _, value in self._login_pairs}
+
+    @property
+    def _login_pairs(self) -> list[tuple[str, str, str]]:
+        return [each.partition("=") for each in self.oidc_login_parameters]
 
     @property
     def _names_callers(self) -> bool:

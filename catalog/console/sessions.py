@@ -3,19 +3,23 @@
 The cookie holds a random secret. The database holds the digest of the secret, and the token sealed
 by a key that is derived from the secret: neither alone reveals the token. Every process of a node
 knows every session. A session ends with its token, since each request of the session is one of the
-token.
+token. A token of a provider that gives refresh tokens is renewed until the session ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
+import time
 from datetime import UTC, datetime
 
+import orjson
 from aiohttp import hdrs, web
 from yarl import URL
 
+from catalog.access.codelogin import CodeLogin, LoginFailed, ProviderTokens
 from catalog.config.settings import is_loopback
 from catalog.context import CONTEXT
 from catalog.keys.keyring import EncryptionKey, KeyRing, SecretPlace
@@ -23,13 +27,18 @@ from catalog.model.concorderrors import OriginRefused
 from catalog.store.consolesessions import (
     LONGEST,
     add_session,
+    begin_renewal,
     find_session,
     is_open,
     remove_session,
+    renew_session,
 )
 
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _NAME = "concord"
+# A token is renewed shortly before its end, as a page makes several requests with it.
+_EARLY_SECONDS = 30
+_LOOKS, _LOOK_SECONDS = 60, 0.1
 
 
 def is_private(request: web.Request) -> bool:
@@ -38,11 +47,13 @@ def is_private(request: web.Request) -> bool:
     return base.scheme == "https" or is_loopback(base.host or "")
 
 
-async def begin_session(request: web.Request, response: web.StreamResponse, token: str) -> None:
+async def begin_session(
+    request: web.Request, response: web.StreamResponse, tokens: ProviderTokens
+) -> None:
     """Begin a session with a token that the node accepts, and end the session before."""
     await end_session(request, response)
     secret = secrets.token_urlsafe(32)
-    sealed = _keys_of(secret).seal(token.encode(), _place_of(secret))
+    sealed = _sealed(secret, tokens)
     async with request[CONTEXT].database.transaction() as connection:
         await add_session(connection, _digest(secret), sealed, datetime.now(UTC))
     response.set_cookie(
@@ -65,7 +76,55 @@ async def token_of(request: web.Request) -> str | None:
         sealed = await find_session(connection, _digest(secret), datetime.now(UTC))
     if sealed is None:
         return None
-    return _keys_of(secret).open(sealed, _place_of(secret)).decode()
+    tokens: ProviderTokens | None = _opened(secret, sealed)
+    if tokens is not None and _is_due(tokens):
+        tokens = await _renewed(request, secret, tokens)
+    return None if tokens is None else tokens.access
+
+
+def _is_due(tokens: ProviderTokens) -> bool:
+    return bool(tokens.refresh) and (
+        tokens.expiresat is not None and tokens.expiresat < time.time() + _EARLY_SECONDS
+    )
+
+
+async def _renewed(
+    request: web.Request, secret: str, tokens: ProviderTokens
+) -> ProviderTokens | None:
+    """The next tokens of a session; `None` after its end, which a refusal of the provider is.
+
+    Most providers take a refresh token once: of several requests, one asks, and the rest wait.
+    """
+    context, digest = request[CONTEXT], _digest(secret)
+    async with context.database.transaction() as connection:
+        is_first = await begin_renewal(connection, digest, datetime.now(UTC))
+    if not is_first:
+        return await _renewed_by_another(request, secret, tokens)
+    try:
+        found = await CodeLogin(request, context.settings, "").renewed(tokens.refresh)
+    except LoginFailed as error:
+        if not error.is_final:
+            return tokens
+        async with context.database.transaction() as connection:
+            await remove_session(connection, digest)
+        return None
+    async with context.database.transaction() as connection:
+        await renew_session(connection, digest, _sealed(secret, found))
+    return found
+
+
+async def _renewed_by_another(
+    request: web.Request, secret: str, tokens: ProviderTokens
+) -> ProviderTokens | None:
+    for _ in range(_LOOKS):
+        await asyncio.sleep(_LOOK_SECONDS)
+        async with request[CONTEXT].database.acquire() as connection:
+            sealed = await find_session(connection, _digest(secret), datetime.now(UTC))
+        if sealed is None:
+            return None
+        if (found := _opened(secret, sealed)) != tokens:
+            return found
+    return tokens
 
 
 async def has_session(request: web.Request) -> bool:
@@ -136,6 +195,20 @@ def _digest(secret: str) -> bytes:
 
 def _place_of(secret: str) -> SecretPlace:
     return SecretPlace("console_sessions", _digest(secret).hex(), "token")
+
+
+def _sealed(secret: str, tokens: ProviderTokens) -> bytes:
+    texts = orjson.dumps([tokens.access, tokens.refresh, tokens.expiresat])
+    return _keys_of(secret).seal(texts, _place_of(secret))
+
+
+def _opened(secret: str, sealed: bytes) -> ProviderTokens:
+    texts = _keys_of(secret).open(sealed, _place_of(secret))
+    if not texts.startswith(b"["):
+        # A session from before an upgrade.
+        return ProviderTokens(access=texts.decode())
+    access, refresh, expiresat = orjson.loads(texts)
+    return ProviderTokens(access=access, refresh=refresh, expiresat=expiresat)
 
 
 def _keys_of(secret: str) -> KeyRing:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 
@@ -44,6 +45,12 @@ class OidcProvider:
     async def rotate(self) -> None:
         """Sign by other keys from now on, and withdraw those before."""
         async with self.session.post(f"{self.issuer}/test/rotate"):
+            pass
+
+    async def let_people_log_in(self, callback: str) -> None:
+        """Know the clients `console` and `public`, to whose URL people come back; by new keys."""
+        address = f"{self.issuer}/test/redirect?{quote(callback, safe='')}"
+        async with self.session.post(address):
             pass
 
     async def reads(self) -> int:

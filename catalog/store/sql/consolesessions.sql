@@ -17,6 +17,16 @@ SELECT EXISTS (
     SELECT FROM console_sessions WHERE digest = $1 AND createdat > $2 AND usedat > $3
 )
 
+-- name: begin_renewal
+-- Note that a request renews the tokens of a session, unless another one has begun since a time.
+UPDATE console_sessions SET renewingat = $3
+WHERE digest = $1 AND (renewingat IS NULL OR renewingat <= $2)
+RETURNING true
+
+-- name: renew
+-- Replace the encrypted token of a session.
+UPDATE console_sessions SET token = $2, renewingat = NULL WHERE digest = $1
+
 -- name: remove
 -- Forget a session.
 DELETE FROM console_sessions WHERE digest = $1
