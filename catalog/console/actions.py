@@ -17,13 +17,11 @@ import orjson
 from aiohttp import web
 from markupsafe import Markup
 
-from catalog.access.identity import unauthenticated
 from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.console.forms import LARGEST_FORM, Form, form_route
 from catalog.console.notices import Notice, lead_to
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.http.route import Route
-from catalog.model.concorderrors import Forbidden
 from catalog.model.roles import Permission
 
 _PLACEHOLDER = re.compile(r"{(\w+)(:[^}]*)?}")
@@ -160,7 +158,7 @@ def action_routes(*actions: Action) -> Iterator[Route]:
 
 def _question_route(action: Action) -> Route:
     async def show_question(page: ConsolePage) -> web.Response:
-        _check_permission(page, action)
+        page.demand(action.needs)
         asked = page.request.query
         return await ask(page, await action.ask(page, asked), asked)
 
@@ -169,7 +167,7 @@ def _question_route(action: Action) -> Route:
 
 def _answer_route(action: Action) -> Route:
     async def take_answer(page: ConsolePage, form: Form) -> web.Response:
-        _check_permission(page, action)
+        page.demand(action.needs)
         try:
             found = await action.act(page, form)
         except FormFault as error:
@@ -193,25 +191,6 @@ def _answer_route(action: Action) -> Route:
                 return found
 
     return form_route(action.path, take_answer, largest=action.largest)
-
-
-def _check_permission(page: ConsolePage, action: Action) -> None:
-    """Refuse a reader who may not act; the operations of the action check the same.
-
-    Raises:
-        Unauthenticated: nobody has logged in.
-        Forbidden
-    """
-    if page.may(action.needs):
-        return
-    if page.reader.kind == "anonymous":
-        raise unauthenticated(page.request, "nobody has logged in")
-    raise Forbidden(
-        page.request.path,
-        action=action.needs.value,
-        roles=roles_for(action.needs),
-        identity=page.reader.name or "",
-    )
 
 
 async def ask(

@@ -14,6 +14,7 @@ from catalog.console.forms import Form, form_route
 from catalog.console.page import ConsolePage, page_route, render
 from catalog.load.longwork import aside
 from catalog.messages.textlines import find_lines
+from catalog.model.roles import Permission
 from catalog.operations.validate import VALIDATE, ValidationAnswer, ViolationAnswer
 
 _PATH = "/console/check"
@@ -34,6 +35,7 @@ class ShownLine:
 
 async def show_check(page: ConsolePage) -> web.Response:
     """The form for a message."""
+    page.demand(Permission.READ)
     return await _shown(page, message="", type=page.request.query.get("type", "")[:2048])
 
 

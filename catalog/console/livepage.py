@@ -11,6 +11,7 @@ from aiohttp import web
 from catalog.console.page import ConsolePage, answer_refusal, open_page, page_route, render
 from catalog.console.sessions import has_session
 from catalog.http.route import Route
+from catalog.model.roles import Permission
 from catalog.operations.events import LAST_EVENT_ID, READ_EVENTS
 from catalog.operations.operation import Anyone, Operation
 
@@ -23,6 +24,7 @@ _ACTIONS = ("created", "updated", "deleted", "deprecation")
 
 async def show_live(page: ConsolePage) -> web.Response:
     """Events as they happen, by path and action; a script shows them."""
+    page.demand(Permission.READ)
     given = {name: page.request.query.get(name, "")[:_LONGEST] for name in ("path", "action")}
     filters = []
     if given["path"]:

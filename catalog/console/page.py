@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from catalog.access.identity import unauthenticated
 from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.console.nodecalls import NodeCalls
 from catalog.console.notices import forget_notice, notice_for
@@ -21,6 +22,7 @@ from catalog.console.staticfiles import address_of
 from catalog.http.problems import PROBLEM, problem_of
 from catalog.http.route import Route
 from catalog.load.longwork import aside
+from catalog.model.concorderrors import Forbidden
 from catalog.model.roles import (
     PATH_PERMISSIONS,
     PERMISSIONS,
@@ -89,6 +91,24 @@ class ConsolePage:
             permission in PERMISSIONS[each.role]
             for each in self.reader.grants
             if each.path == WHOLE_CATALOG
+        )
+
+    def demand(self, permission: Permission) -> None:
+        """Refuse a reader who lacks a permission; the operations of the page check the same.
+
+        Raises:
+            Unauthenticated: nobody has logged in.
+            Forbidden
+        """
+        if self.may(permission):
+            return
+        if self.reader.kind == "anonymous":
+            raise unauthenticated(self.request, "nobody has logged in")
+        raise Forbidden(
+            self.request.path,
+            action=permission.value,
+            roles=roles_for(permission),
+            identity=self.reader.name or "",
         )
 
     @property
