@@ -50,11 +50,12 @@ def events(
     filters: EventFilters = None,
     path: Annotated[
         str | None,
-        typer.Option(help="Only events of this path and below it.", metavar="PATH"),
+        typer.Option("--path", help="Only events of this path and below it.", metavar="PATH"),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
+            "--source",
             help="Only events of this source: the URL of the node, or of one of its dialects.",
             metavar="URL",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import islice
@@ -226,6 +226,7 @@ class ClientConnection(web.RequestHandler):
         "_is_new",
         "_reader_clock",
         "_settings",
+        "_when_lost",
         "is_counted",
         "source",
     )
@@ -247,6 +248,7 @@ class ClientConnection(web.RequestHandler):
         self._header_end = b""
         self._header_clock: asyncio.TimerHandle | None = None
         self._reader_clock: asyncio.TimerHandle | None = None
+        self._when_lost: Callable[[], None] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -269,7 +271,13 @@ class ClientConnection(web.RequestHandler):
         self._stop_header_clock()
         self._connections.use(self)
 
+    def when_lost(self, call: Callable[[], None] | None) -> None:
+        """Call a function once the client is gone, in place of the function before."""
+        self._when_lost = call
+
     def connection_lost(self, exc: BaseException | None) -> None:
+        if self._when_lost is not None:
+            self._when_lost()
         self._stop_header_clock()
         self._stop_reader_clock()
         self._connections.remove(self)

@@ -14,12 +14,14 @@ import random
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 import orjson
 import structlog
 from aiohttp import hdrs, web
 
 from catalog.context import CLIENT, CONTEXT, SHARED, SharedState
+from catalog.http.clientconnections import ClientConnection
 from catalog.http.conditions import NEVER_KEPT
 from catalog.http.problems import is_client_gone
 from catalog.http.route import Route
@@ -52,12 +54,12 @@ _MOST_BYTES = 32 * 1024
 _MOST_UNREAD = 16 * 1024
 _MOST_GROUPS = 10_000
 # People read a page several times a second at most. Hundreds of streams that were woken by each
-# change would cost more than the changes.
+# change would cost more than the changes: the more streams there are, the longer each one rests.
 _READ_SECONDS = 0.1
-_PACE_SECONDS = 0.15
+_LEAST_REST_SECONDS, _REST_PER_STREAM, _LONGEST_REST_SECONDS = 0.05, 0.00125, 0.3
 _CHECK_SECONDS = 2.0
-# A client that opens a stream in place of another one leaves a place that the check finds free.
-_PLACE_SECONDS = 1.5 * _CHECK_SECONDS
+# A client that opens a stream in place of another one may be quicker than the end of the other.
+_PLACE_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 15.0
 _LINGER_SECONDS = 10.0
 _RECONNECT_MILLISECONDS = (1000, 3000)
@@ -114,8 +116,8 @@ class EventStreams:
                     self._running.pop(tail).cancel()
 
     @contextlib.asynccontextmanager
-    async def until_end(self, tail: Tail) -> AsyncIterator[None]:
-        """A context for a stream, which ends with the node and with the reader of the log.
+    async def until_end(self, request: web.Request, tail: Tail) -> AsyncIterator[None]:
+        """A context for a stream, which ends with the client, the node and the reader of the log.
 
         Raises:
             _Ended: the node ends the stream.
@@ -125,10 +127,15 @@ class EventStreams:
         try:
             async with asyncio.timeout(None) as bound:
                 self._open[bound] = tail
+                connection = request.protocol
+                if isinstance(connection, ClientConnection):
+                    connection.when_lost(partial(bound.reschedule, 0))
                 try:
                     yield
                 finally:
                     del self._open[bound]
+                    if isinstance(connection, ClientConnection):
+                        connection.when_lost(None)
         except TimeoutError as error:
             if not bound.expired():
                 raise
@@ -191,7 +198,7 @@ async def stream_events(request: web.Request, query: EventsQuery) -> web.StreamR
         stream = _EventStream(request, tail, definition, start)
         await stream.response.prepare(request)
         try:
-            async with streams.until_end(tail), while_permitted(request):
+            async with streams.until_end(request, tail), while_permitted(request):
                 await stream.run()
         except _Ended as ended:
             await stream.end(str(ended))
@@ -254,7 +261,8 @@ class _EventStream:
         self._required = required_of(definition)
         self._seen: dict[str, bool] = {}
         self._loop = asyncio.get_running_loop()
-        self._written_at = self._pause = 0.0
+        self._written_at = 0.0
+        self._has_told = False
 
     async def run(self) -> None:
         """Tell of changes until the client leaves.
@@ -276,12 +284,14 @@ class _EventStream:
             except ServerBusy:
                 await self._context.database.recovered()
                 continue
-            await asyncio.sleep(0 if is_behind else self._pause)
+            await asyncio.sleep(0 if is_behind or not self._has_told else self._rest())
             if self._loop.time() - self._written_at > _HEARTBEAT_SECONDS:
                 await self._write(f"id: {self._cursor}\n\n".encode())
 
     async def end(self, reason: str) -> None:
         """Tell the client why the stream ends; a client that does not read is cut off."""
+        if is_client_gone(self._request):
+            return
         _log.info("event stream ended", reason=reason)
         transport = self._request.transport
         with contextlib.suppress(ConnectionError):
@@ -292,7 +302,7 @@ class _EventStream:
     async def _advance_once(self) -> bool:
         """Tell of the next changes, or wait for some; return whether the log has further ones."""
         entries = await self._tail.after(self._cursor, _BATCH)
-        self._pause = _PACE_SECONDS if entries else 0.0
+        self._has_told = bool(entries)
         if not entries:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CHECK_SECONDS):
@@ -364,8 +374,13 @@ class _EventStream:
         while self._unread > _MOST_UNREAD:
             if self._loop.time() > begun + self._context.settings.request_timeout_seconds:
                 raise _Ended(_TOO_SLOW)
-            await asyncio.sleep(_PACE_SECONDS)
+            await asyncio.sleep(_LEAST_REST_SECONDS)
         await self.response.write(blocks)
+
+    def _rest(self) -> float:
+        """The seconds for which changes gather before the stream tells of them."""
+        streams = self._request.app[EVENT_STREAMS].share.used
+        return min(_LEAST_REST_SECONDS + streams * _REST_PER_STREAM, _LONGEST_REST_SECONDS)
 
     @property
     def _unread(self) -> int:

@@ -107,6 +107,10 @@ def _comparison(dialect: str, compare: Callable[[str, str], bool], value: Any) -
                 f'"{dialect}" compares "{name}" with text of 1 to {MAX_TEXT} characters'
             )
     wanted = tuple(value.items())
+    if len(wanted) == 1:
+        # Most filters compare one attribute, and each is asked about many events.
+        [(only, its_text)] = wanted
+        return lambda event: only in event and compare(event[only], its_text)
     return lambda event: all(name in event and compare(event[name], text) for name, text in wanted)
 
 
@@ -128,6 +132,8 @@ def _is_one_of(name: str, values: frozenset[str]) -> Predicate:
 
 
 def _all(predicates: Sequence[Predicate]) -> Predicate:
+    if len(predicates) == 1:
+        return predicates[0]
     return lambda event: all(predicate(event) for predicate in predicates)
 
 
