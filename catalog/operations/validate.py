@@ -79,7 +79,7 @@ VALIDATE = Operation(
     query=ValidationQuery,
     answers=ValidationAnswer,
     content=Content(taken={EVENT_TYPE: {"type": "object"}, "*/*": {}}),
-    refuses=(400, 404, 415),
+    refuses=(404,),
     is_repeatable=True,
     description="Both verdicts are answered with 200. The definition is that of a default version "
     "with the type of the event; of several, the one that the event matches best by source, "

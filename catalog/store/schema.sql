@@ -465,7 +465,8 @@ CREATE TABLE console_sessions (
     digest bytea NOT NULL,
     token bytea NOT NULL,
     createdat timestamp with time zone NOT NULL,
-    usedat timestamp with time zone NOT NULL
+    usedat timestamp with time zone NOT NULL,
+    renewingat timestamp with time zone
 );
 
 CREATE TABLE dead_letters (

@@ -32,6 +32,7 @@ SHARED_NAMES = {
     *(
         "access",
         "audit",
+        "events",
         "feed",
         "handovers",
         "peercredentials",
