@@ -50,6 +50,7 @@ from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
 from replication.commands import (
     accept,
+    comparisonfindings,
     handover,
     links,
     reconcile,
@@ -98,6 +99,7 @@ for single in (
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)
+reconcile.app.add_typer(comparisonfindings.app)
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, or push to them."),
     ("accept", accept.app, "Accept what other catalogs push."),

@@ -11,7 +11,7 @@ from replication.feed import digests, feed
 from replication.handover import adoption, handoverrequests
 from replication.links import links
 from replication.peers import handshake, keyhistories
-from replication.recovery import recovery, repair
+from replication.recovery import comparisonreports, recovery, repair
 from replication.signing import signing
 from replication.sinks import receive
 from replication.sources import notifications
@@ -21,6 +21,7 @@ routes: Sequence[Route] = (
     *feed.routes,
     *digests.routes,
     *repair.routes,
+    *comparisonreports.routes,
     Route(declared.LIST_LINKS, links.list_links),
     Route(declared.CREATE_LINK, modes.create_link),
     Route(declared.GET_LINK, links.get_link),

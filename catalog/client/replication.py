@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
 import orjson
 
@@ -41,7 +42,15 @@ from catalog.operations.peers import (
     ToldKeys,
     WantedOrigins,
 )
-from catalog.operations.reconciliations import NewReconciliation, Reconciliation
+from catalog.operations.reconciliations import (
+    FindingSides,
+    FindingsQuery,
+    KeptFindings,
+    NewFindings,
+    NewReconciliation,
+    Reconciliation,
+    StoredFinding,
+)
 from catalog.operations.signing import (
     AuthorityQuery,
     KeyRotation,
@@ -174,6 +183,27 @@ class ReplicationCalls(OperationCalls):
     async def tell_reconciliation(self, result: NewReconciliation) -> None:
         """Report the result of a comparison to the node, which stores a repeated result once."""
         await self.call(reconciliations.TELL_RECONCILIATION, result)
+
+    async def tell_findings(self, run: UUID, findings: NewFindings) -> KeptFindings:
+        """Report single findings of a comparison that was reported; returns how many are kept."""
+        return await self.call(reconciliations.TELL_FINDINGS, findings, run=str(run))
+
+    async def findings(
+        self, run: UUID, query: FindingsQuery | None = None, *, most: int = 1000
+    ) -> list[StoredFinding]:
+        """The first `most` findings of a comparison that the node keeps."""
+        found: list[StoredFinding] = []
+        pages = self.call_pages(reconciliations.LIST_FINDINGS, query=query, run=str(run))
+        async for page in pages:
+            found += page.findings
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    async def finding(self, run: UUID, number: int) -> FindingSides:
+        """A finding of a comparison, with both sides as they are now."""
+        show = reconciliations.SHOW_FINDING
+        return await self.call(show, run=str(run), number=str(number))
 
     async def links(self) -> list[LinkAnswer]:
         return [link async for page in self.call_pages(links.LIST_LINKS) for link in page.links]

@@ -105,6 +105,8 @@ class Limits(BaseSettings):
     """Largest share of what a link holds that it loses without asking, where its source lost it"""
     link_delete_count: NonNegativeInt = 20
     """Entities that a link loses so without asking, whatever share they are"""
+    comparison_findings: NonNegativeInt = Field(1000, le=1_000_000)
+    """Most single findings that are kept of a comparison of catalogs; numbers are always kept"""
 
     @property
     def log_held_days(self) -> float:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Body, Operation, Time
-from catalog.operations.peers import MOST_NAMED, Count, Storable
+from catalog.operations.operation import AnswerBody, Body, Operation, PageQuery, Time
+from catalog.operations.peers import MOST_NAMED, CatalogUrl, Count, ScopePath, Storable, Text
 
+MOST_FINDINGS = 500
+"""The maximum number of findings in a request."""
 Outcome = Literal["equal", "different", "failed"]
 FindingName = Literal[
     "missing",
@@ -23,6 +25,11 @@ FindingName = Literal[
     "forged",
     "damaged",
 ]
+
+REPAIRABLE: frozenset[FindingName] = frozenset(
+    {"missing", "stale", "diverged", "unsigned", "forged", "damaged"}
+)
+"""The findings that a repeated fetch can settle; the rest need the decision of a person."""
 
 
 class NewReconciliation(Body):
@@ -53,12 +60,29 @@ class NewReconciliation(Body):
     error: Storable | None = Field(default=None, description="Why the comparison failed.")
 
 
+class ComparedCatalog(Body):
+    """A catalog of a comparison, with the numbers of differences there."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Storable
+    authority: Storable
+    url: CatalogUrl | None = Field(
+        default=None, description="Where the comparison has read it, if it is a node that runs."
+    )
+    findings: dict[FindingName, Count] = Field(default={})
+
+
 class Reconciliation(NewReconciliation):
     """A stored report of a comparison."""
 
     model_config = ConfigDict(extra="ignore")
 
     at: Time = Field(description="When this node was told, by its own clock.")
+    compared: list[ComparedCatalog] = Field(
+        default=[], description="The catalogs that were compared, if the comparison told them."
+    )
+    kept: Count = Field(default=0, description="The number of single findings that are kept.")
 
 
 class Reconciliations(AnswerBody):
@@ -67,7 +91,124 @@ class Reconciliations(AnswerBody):
     reconciliations: list[Reconciliation]
 
 
+_Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Microseconds = Annotated[
+    int,
+    Field(ge=-(2**62), le=2**62, description="The time of the change there, in µs since 1970."),
+]
+
+
+class ComparisonFinding(Body):
+    """A difference: an entity whose copy at a catalog is missing or wrong.
+
+    The reference is the copy at the authority's catalog, else the copy with the greatest epoch.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    finding: FindingName
+    catalog: Storable = Field(description="The catalog with the wrong copy.")
+    authority: Storable
+    origin: ScopePath = Field(description="The path at the authority.")
+    xid: Storable | None = Field(default=None, description="The path at `catalog`.")
+    epoch: Count | None = None
+    deleted: bool | None = None
+    digest: _Digest | None = None
+    changedat: _Microseconds | None = None
+    reference: Storable | None = Field(default=None, description="The catalog of the reference.")
+    referenceepoch: Count | None = None
+    referencedeleted: bool | None = None
+    referencedigest: _Digest | None = None
+    referencechangedat: _Microseconds | None = None
+    rivalauthority: Storable | None = Field(
+        default=None, description="Whose entity has the path at `catalog`, if it collided."
+    )
+    rivalorigin: Storable | None = None
+    detail: Storable | None = None
+
+
+class NewFindings(Body):
+    """A part of the findings of a comparison, and the catalogs that were compared."""
+
+    compared: list[ComparedCatalog] = Field(max_length=MOST_NAMED)
+    first: int = Field(ge=0, le=1_000_000, description="The number of the first of `findings`.")
+    findings: list[ComparisonFinding] = Field(max_length=MOST_FINDINGS)
+
+
+class KeptFindings(AnswerBody):
+    """How many findings the node keeps of a comparison."""
+
+    kept: Count
+    wanted: Count = Field(description="How many more it would keep (CONCORD_COMPARISON_FINDINGS).")
+
+
+class StoredFinding(ComparisonFinding):
+    """A finding that the node keeps."""
+
+    number: int = Field(ge=0, description="Its number in the comparison.")
+
+
+class FindingsQuery(PageQuery):
+    """The conditions of a list of findings, and the page; `after` is a number."""
+
+    after: str = Field(default="", pattern="^[0-9]{0,9}$")
+    finding: FindingName | None = None
+    catalog: Text | None = Field(default=None, description="Only at this catalog.")
+    path: ScopePath | None = Field(
+        default=None, description="Only entities at or below this path at their authority."
+    )
+
+
+class StoredFindings(AnswerBody):
+    """A page of findings, in the order of their numbers."""
+
+    findings: list[StoredFinding]
+    count: Count = Field(description="The number of kept findings that meet the conditions.")
+
+
+class PresentCopy(AnswerBody):
+    """An entity as a catalog has it now."""
+
+    epoch: Count
+    deleted: bool
+    digest: _Digest
+    changedat: Time
+
+
+class FindingSide(AnswerBody):
+    """A catalog of a finding: what it has now, or why that is not known."""
+
+    catalog: str
+    ishere: bool = Field(description="Whether it is the catalog of this node.")
+    present: PresentCopy | None = None
+    isabsent: bool = Field(default=False, description="It has neither the entity nor a tombstone.")
+    link: str | None = Field(default=None, description="The link by which it was asked.")
+    fault: str | None = Field(default=None, description="Why its present state is not known.")
+
+
+class DifferingAttributeAnswer(AnswerBody):
+    """An attribute that differs now; values are JSON, cut after 300 characters."""
+
+    name: str
+    copied: str | None = Field(default=None, description="At the catalog with the wrong copy.")
+    reference: str | None = Field(default=None, description="At the catalog of the reference.")
+
+
+class FindingSides(AnswerBody):
+    """A finding with both sides as they are now."""
+
+    finding: StoredFinding
+    copied: FindingSide
+    reference: FindingSide | None = None
+    attributes: list[DifferingAttributeAnswer] = Field(default=[])
+    isequal: bool = Field(description="Whether both sides are known and agree now.")
+    isrepairable: bool = Field(
+        description="Whether `POST /replication/repair` of this node may settle it."
+    )
+
+
 _PATH = "/replication/reconciliations"
+_FINDINGS = _PATH + "/{run}/findings"
 
 LIST_RECONCILIATIONS = Operation(
     method="GET", path=_PATH, needs=Permission.REPLICATE, answers=Reconciliations
@@ -78,4 +219,31 @@ TELL_RECONCILIATION = Operation(
     needs=Permission.REPLICATE,
     takes=NewReconciliation,
     is_repeatable=True,
+)
+LIST_FINDINGS = Operation(
+    method="GET",
+    path=_FINDINGS,
+    needs=Permission.REPLICATE,
+    query=FindingsQuery,
+    answers=StoredFindings,
+    headers={"Link": 'The next page, as `rel="next"`'},
+)
+TELL_FINDINGS = Operation(
+    method="POST",
+    path=_FINDINGS,
+    needs=Permission.REPLICATE,
+    takes=NewFindings,
+    answers=KeptFindings,
+    most_values=40 * MOST_FINDINGS,
+    is_repeatable=True,
+    description="Findings beyond the setting CONCORD_COMPARISON_FINDINGS are not kept, so a job "
+    "sends a sample of each class and catalog first.",
+)
+SHOW_FINDING = Operation(
+    method="GET",
+    path=_FINDINGS + "/{number}",
+    needs=Permission.REPLICATE,
+    answers=FindingSides,
+    is_kept=False,
+    description="The other catalog is asked by a link of this node, for three seconds at most.",
 )

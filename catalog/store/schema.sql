@@ -252,6 +252,24 @@ CREATE TABLE access_paths (
     pattern text COLLATE "C"
 );
 
+CREATE TABLE access_requests (
+    id text NOT NULL COLLATE "C",
+    who text NOT NULL COLLATE "C",
+    name text NOT NULL,
+    role text NOT NULL,
+    path text NOT NULL COLLATE "C",
+    reason text NOT NULL,
+    state text NOT NULL,
+    createdat timestamp with time zone NOT NULL,
+    decidedat timestamp with time zone,
+    decidedby text,
+    note text,
+    rule text,
+    CONSTRAINT access_requests_check CHECK (((decidedat IS NULL) = (state = 'open'::text))),
+    CONSTRAINT access_requests_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'replicator'::text, 'admin'::text]))),
+    CONSTRAINT access_requests_state_check CHECK ((state = ANY (ARRAY['open'::text, 'granted'::text, 'declined'::text])))
+);
+
 CREATE TABLE access_rules (
     id text NOT NULL COLLATE "C",
     who text NOT NULL,
@@ -448,6 +466,16 @@ CREATE TABLE clock_points (
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     measured double precision NOT NULL,
     jump double precision
+);
+
+CREATE TABLE comparison_findings (
+    run uuid NOT NULL,
+    number integer NOT NULL,
+    finding text NOT NULL COLLATE "C",
+    catalog text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    content jsonb NOT NULL,
+    CONSTRAINT comparison_findings_number_check CHECK ((number >= 0))
 );
 
 CREATE TABLE conflicts (
@@ -704,6 +732,7 @@ CREATE TABLE reconciliations (
     repaired bigint,
     error text,
     entities jsonb DEFAULT '{}'::jsonb NOT NULL,
+    compared jsonb DEFAULT '[]'::jsonb NOT NULL,
     CONSTRAINT reconciliations_outcome_check CHECK ((outcome = ANY (ARRAY['equal'::text, 'different'::text, 'failed'::text])))
 );
 
@@ -1351,6 +1380,9 @@ CREATE VIEW visible.tombstones AS
 ALTER TABLE ONLY access_paths
     ADD CONSTRAINT access_paths_pkey PRIMARY KEY (rule, path);
 
+ALTER TABLE ONLY access_requests
+    ADD CONSTRAINT access_requests_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY access_rules
     ADD CONSTRAINT access_rules_pkey PRIMARY KEY (id);
 
@@ -1374,6 +1406,9 @@ ALTER TABLE ONLY changes
 
 ALTER TABLE ONLY clock_points
     ADD CONSTRAINT clock_points_pkey PRIMARY KEY (txid);
+
+ALTER TABLE ONLY comparison_findings
+    ADD CONSTRAINT comparison_findings_pkey PRIMARY KEY (run, number);
 
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_pkey PRIMARY KEY (link, authority, origin);
@@ -1490,6 +1525,10 @@ CREATE INDEX access_paths_path ON access_paths USING btree (path, rule);
 
 CREATE INDEX access_paths_pattern ON access_paths USING btree (rule) INCLUDE (pattern) WHERE (pattern IS NOT NULL);
 
+CREATE UNIQUE INDEX access_requests_open ON access_requests USING btree (who, path, role) WHERE (state = 'open'::text);
+
+CREATE INDEX access_requests_who ON access_requests USING btree (who);
+
 CREATE INDEX audit_refused ON audit USING btree (txid, seq) WHERE (outcome = 'refused'::text);
 
 CREATE INDEX console_sessions_use ON console_sessions USING btree (usedat);
@@ -1583,6 +1622,9 @@ CREATE TRIGGER subscriptions_update_logged AFTER UPDATE ON subscriptions FOR EAC
 
 ALTER TABLE ONLY access_paths
     ADD CONSTRAINT access_paths_rule_fkey FOREIGN KEY (rule) REFERENCES access_rules(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY comparison_findings
+    ADD CONSTRAINT comparison_findings_run_fkey FOREIGN KEY (run) REFERENCES reconciliations(run) ON DELETE CASCADE;
 
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;

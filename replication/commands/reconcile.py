@@ -310,8 +310,8 @@ def repair_by_plan(
 
     Example: concord reconcile repair ./report --only missing --rate 200
     """
+    from catalog.operations.reconciliations import REPAIRABLE
     from replication.reconcile.errors import ReconcileError
-    from replication.reconcile.findings import REPAIRABLE
     from replication.reconcile.inputs.nodeinput import NodeInput
     from replication.reconcile.storedplan import StoredPlan
 

@@ -14,16 +14,12 @@ import pyarrow.parquet as pq
 
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
-from catalog.operations.reconciliations import FindingName
+from catalog.operations.reconciliations import REPAIRABLE, FindingName
 
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
 SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
 COPY_FINDINGS: frozenset[FindingName] = SIGNATURE_FINDINGS | {"damaged"}
 """The findings about a single copy, independent of the copies at other catalogs."""
-REPAIRABLE: frozenset[FindingName] = frozenset(
-    {"missing", "stale", "diverged", "unsigned", "forged", "damaged"}
-)
-"""The findings that a repeated fetch can settle; the rest need the decision of a person."""
 
 Counts = Mapping[FindingName, Mapping[str, int]]
 """The number of differences by finding and catalog, without zeros."""
@@ -88,6 +84,9 @@ class Findings(Protocol):
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
         """The first `most` differences of each finding, by authority, origin and catalog."""
 
+    def ranked(self, most: int) -> tuple[Difference, ...]:
+        """At most `most` differences, in turn from each finding at each catalog."""
+
     def authorities(self) -> Mapping[str, Mapping[str, int]]:
         """The numbers of repairable differences, by catalog and authority."""
 
@@ -124,6 +123,16 @@ class FindingsList:
             for finding in FINDINGS
             if (found := tuple(d for d in self.differences if d.finding == finding)[:most])
         }
+
+    def ranked(self, most: int) -> tuple[Difference, ...]:
+        seen: Counter[tuple[str, str]] = Counter()
+        ranks = []
+        for one in self.differences:
+            ranks.append(seen[one.finding, one.catalog])
+            seen[one.finding, one.catalog] += 1
+        # The sort is stable, so that differences of a rank keep their order.
+        order = sorted(range(len(ranks)), key=ranks.__getitem__)
+        return tuple(self.differences[each] for each in order[:most])
 
     def authorities(self) -> Mapping[str, Mapping[str, int]]:
         pairs = Counter((one.catalog, one.authority) for one in self._repairable())

@@ -36,7 +36,7 @@ from replication.reconcile.report import (
     paths_in,
     write_report,
 )
-from replication.reconcile.results import ResultReporter
+from replication.reconcile.results import MOST_TOLD, ResultReporter
 from replication.reconcile.shrinkage import find_shrunk
 from replication.reconcile.uncompared import find_uncompared
 
@@ -201,6 +201,7 @@ def _reconcile(
             schemaids={each.name: each.schemaids for each in surveyed if each.schemaids},
             attributes=attributes,
             commands=_commands(summary, surveyed),
+            ranked=compared.findings.ranked(MOST_TOLD),
         )
         if report:
             actions = planned(compared.findings, plan.topology, plan.catalogs, lost, _in_silence)

@@ -14,14 +14,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from catalog.model.confluentattribute import CONFLICTS_ADVICE, SchemaIdConflict
 from catalog.model.masking import counted
 from catalog.model.timestamps import time_of
-from catalog.operations.reconciliations import FindingName
-from replication.reconcile.attributes import DifferingAttribute, Key
+from catalog.operations.reconciliations import REPAIRABLE, FindingName
+from replication.deciding.differingattributes import DifferingAttribute
+from replication.reconcile.attributes import Key
 from replication.reconcile.catalogs import Moment
 from replication.reconcile.causes import Cause
 from replication.reconcile.findings import (
     COPY_FINDINGS,
     FINDINGS,
-    REPAIRABLE,
     SIGNATURE_FINDINGS,
     Counts,
     Difference,
@@ -115,9 +115,10 @@ class ReconcileSummary:
     changes that a catalog's rows are too old to show; `is_confirmed` is false if the differences
     were too many for a second reading. `unread` catalogs were left out, and `shrunk` catalogs have
     far fewer entities than before. `causes` are links that explain differences, and `commands` may
-    settle findings that no repair settles. `schemaids` are the schema ids for Kafka that name
-    several schemas, by catalog; they are no differences. `repair` is `None` if no repair was
-    requested. `elapsed` is in seconds by stage. `paths` are the written files.
+    settle findings that no repair settles. `ranked` are the differences of which nodes are told.
+    `schemaids` are the schema ids for Kafka that name several schemas, by catalog; they are no
+    differences. `repair` is `None` if no repair was requested. `elapsed` is in seconds by stage.
+    `paths` are the written files.
     """
 
     startedat: datetime
@@ -142,6 +143,7 @@ class ReconcileSummary:
     schemaids: Mapping[str, Sequence[SchemaIdConflict]] = field(default_factory=dict)
     commands: Mapping[FindingName, tuple[str, ...]] = field(default_factory=dict)
     attributes: Mapping[Key, tuple[DifferingAttribute, ...]] = field(default_factory=dict)
+    ranked: tuple[Difference, ...] = ()
 
     @property
     def is_equal(self) -> bool:

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from catalog.client import ONCE
-from catalog.operations.peers import MOST_NAMED
-from catalog.operations.reconciliations import NewReconciliation, Outcome
+from catalog.client import ONCE, Client, Refused
+from catalog.operations.peers import MOST_NAMED, check_url
+from catalog.operations.reconciliations import (
+    MOST_FINDINGS,
+    ComparedCatalog,
+    ComparisonFinding,
+    NewFindings,
+    NewReconciliation,
+    Outcome,
+)
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.findings import FINDINGS
+from replication.reconcile.findings import FINDINGS, Difference
 from replication.reconcile.inputs.input import Input
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.report import ReconcileSummary
 
+MOST_TOLD = 20_000
+"""The most differences of which all nodes together are told one by one."""
 _SECONDS = 10.0
 _LONGEST_ERROR = 500
 
 
-class ResultReporter:
-    """Reports to each node of a run the findings about the catalog of the node.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """The report for a node, the catalogs of the comparison, and the differences for the node."""
 
+    result: NewReconciliation
+    compared: Sequence[ComparedCatalog] = ()
+    differences: Sequence[Difference] = ()
+
+
+class ResultReporter:
+    """Reports to each node of a run what was found there, and whatever concerns its entities.
+
+    A node learns the numbers of differences at every catalog, but single findings only where it is
+    the catalog, the reference or the authority: catalogs may have groups that are not for others.
     If a report fails, the job names the catalog in its progress, and goes on.
     """
 
@@ -46,9 +67,10 @@ class ResultReporter:
         numbers = [(one.authority, before.get(one.name, one.entities)) for one in summary.catalogs]
         entities = dict(numbers[:MOST_NAMED])
         unread = {each.name: each.reason for each in summary.unread}
+        compared = self._compared(summary)
         for catalog in self._nodes:
             if catalog.name in unread:
-                results.append(self._failed(catalog, unread[catalog.name]))
+                results.append(_Told(result=self._failed(catalog, unread[catalog.name])))
                 continue
             findings = {
                 finding: number
@@ -63,12 +85,42 @@ class ResultReporter:
             }
             if summary.repair is not None:
                 more["repaired"] = repaired.get(catalog.name, 0)
-            results.append(told.model_copy(update=more))
+            results.append(
+                _Told(
+                    result=told.model_copy(update=more),
+                    compared=compared if summary.counts else (),
+                    differences=[*self._concerning(catalog.name, summary)],
+                )
+            )
         self._post(results)
 
     def tell_failure(self, error: ReconcileError) -> None:
         """Report the failure of the comparison."""
-        self._post([self._failed(each, error.message) for each in self._nodes])
+        self._post([_Told(result=self._failed(each, error.message)) for each in self._nodes])
+
+    @staticmethod
+    def _concerning(name: str, summary: ReconcileSummary) -> Iterator[Difference]:
+        own = {each.authority for each in summary.catalogs if each.name == name}
+        for each in summary.ranked:
+            if name in (each.catalog, each.reference) or each.authority in own:
+                yield each
+
+    def _compared(self, summary: ReconcileSummary) -> list[ComparedCatalog]:
+        """The catalogs that were compared; the URLs of nodes alone, as others may tell secrets."""
+        urls = {each.name: _public(each.url) for each in self._nodes}
+        return [
+            ComparedCatalog(
+                name=each.name,
+                authority=each.authority,
+                url=urls.get(each.name),
+                findings={
+                    finding: counts[each.name]
+                    for finding, counts in summary.counts.items()
+                    if each.name in counts
+                },
+            )
+            for each in summary.catalogs[:MOST_NAMED]
+        ]
 
     def _failed(self, catalog: NodeInput, error: str) -> NewReconciliation:
         result = self._result("failed", catalog)
@@ -84,20 +136,59 @@ class ResultReporter:
             catalogs=self._names[:MOST_NAMED],
         )
 
-    def _post(self, results: Sequence[NewReconciliation]) -> None:
+    def _post(self, results: Sequence[_Told]) -> None:
         with ThreadPoolExecutor(max_workers=min(16, max(1, len(results)))) as pool:
-            for result, line in zip(
-                results, pool.map(_post_one, self._nodes, results), strict=True
-            ):
+            for told, line in zip(results, pool.map(_post_one, self._nodes, results), strict=True):
                 # The run itself tells why it failed, or why a catalog could not be read.
-                if line and result.outcome != "failed":
+                if line and told.result.outcome != "failed":
                     self._progress(line)
 
 
-def _post_one(catalog: NodeInput, result: NewReconciliation) -> str:
+def _post_one(catalog: NodeInput, told: _Told) -> str:
     """Report to a catalog; return the reason of a failure, or an empty text."""
     try:
-        catalog.call(lambda client: client.tell_reconciliation(result), seconds=_SECONDS)
+        catalog.call(lambda client: _tell(client, told), seconds=_SECONDS)
     except ReconcileError as error:
         return f"{catalog.name} was not told the result: {error.message}"
     return ""
+
+
+async def _tell(client: Client, told: _Told) -> None:
+    """Report a result, and as many of its findings as the node keeps."""
+    await client.tell_reconciliation(told.result)
+    if not told.compared:
+        return
+    for first in range(0, max(1, len(told.differences)), MOST_FINDINGS):
+        part = NewFindings(
+            compared=[*told.compared],
+            first=first,
+            findings=[*_findings(told.differences[first : first + MOST_FINDINGS])],
+        )
+        try:
+            kept = await client.tell_findings(told.result.run, part)
+        except Refused as error:
+            # A node of an earlier version keeps the numbers only.
+            if error.problem.status == 404:
+                return
+            raise
+        if not kept.wanted:
+            return
+
+
+def _findings(differences: Iterable[Difference]) -> Iterator[ComparisonFinding]:
+    """Differences in the form in which nodes are told of them.
+
+    Their texts were read from catalogs, which may be hostile: what no node would take is left out.
+    """
+    for each in differences:
+        named = {name.replace("_", ""): value for name, value in asdict(each).items()}
+        with contextlib.suppress(ValueError):
+            yield ComparisonFinding.model_validate(named)
+
+
+def _public(url: str) -> str | None:
+    """A URL without secrets, or nothing."""
+    try:
+        return check_url(url)
+    except ValueError:
+        return None

@@ -12,16 +12,15 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from catalog.model.entity import Origin
-from catalog.operations.reconciliations import FindingName
+from catalog.operations.reconciliations import REPAIRABLE, FindingName
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.findings import (
     COPY_FINDINGS,
     FINDINGS,
-    REPAIRABLE,
     Counts,
     Difference,
     Findings,
@@ -160,6 +159,14 @@ class FindingsFrame:
     def _first(self, finding: FindingName, most: int) -> DataFrame:
         found = self.frame.where(F.col("finding") == finding)
         return found.orderBy("authority", "origin", "catalog").limit(most)
+
+    def ranked(self, most: int) -> tuple[Difference, ...]:
+        order = ("authority", "origin", "catalog", "finding")
+        each = Window.partitionBy("finding", "catalog").orderBy(*order)
+        # Spark keeps no more than `most` rows of each partition while it sorts them.
+        numbered = self.frame.withColumn("rank", F.row_number().over(each))
+        few = numbered.where(F.col("rank") <= most).orderBy("rank", *order).limit(most)
+        return tuple(_differences(few.drop("rank")))
 
     def authorities(self) -> Mapping[str, Mapping[str, int]]:
         rows = self._repairable().groupBy("catalog", "authority").count().collect()

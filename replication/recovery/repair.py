@@ -1,7 +1,4 @@
-"""Repairs single origins at the request of operators and of jobs that compare catalogs.
-
-The reports of these jobs are kept.
-"""
+"""Repairs single origins at the request of operators and of jobs that compare catalogs."""
 
 from __future__ import annotations
 
@@ -20,12 +17,6 @@ from catalog.model.entity import Origin
 from catalog.model.linkterms import Mode
 from catalog.operations.feed import Verdict
 from catalog.operations.peers import REPAIR, Repairs, UnresolvedOrigin, WantedOrigins
-from catalog.operations.reconciliations import (
-    LIST_RECONCILIATIONS,
-    TELL_RECONCILIATION,
-    NewReconciliation,
-    Reconciliations,
-)
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link
@@ -40,7 +31,6 @@ from replication.peers.linkerrors import describe
 from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
-from replication.store import reconciliations
 
 _MOST_LINKS = 10_000
 _REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED})
@@ -182,20 +172,4 @@ async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[by
     return frozenset(here | {b""})
 
 
-async def list_reconciliations(request: web.Request) -> Reconciliations:
-    """List the latest reports of each outcome."""
-    async with request[CONTEXT].database.acquire() as connection:
-        return Reconciliations(reconciliations=await reconciliations.read_all(connection))
-
-
-async def post_reconciliation(request: web.Request, told: NewReconciliation) -> None:
-    """Store the report of a comparison; a repeated report is kept once."""
-    async with request[CONTEXT].database.transaction() as connection:
-        await reconciliations.add(connection, told)
-
-
-routes: Sequence[Route] = (
-    Route(REPAIR, post_repair),
-    Route(LIST_RECONCILIATIONS, list_reconciliations),
-    Route(TELL_RECONCILIATION, post_reconciliation),
-)
+routes: Sequence[Route] = (Route(REPAIR, post_repair),)

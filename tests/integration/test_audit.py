@@ -38,6 +38,7 @@ COMPARED = {
     **{"run": str(UUID(int=1)), "outcome": "equal", "name": "a", "catalogs": ["a", "b"]},
     **{"startedat": "2026-01-01T00:00:00Z", "endedat": "2026-01-01T00:00:01Z"},
 }
+FINDINGS = {"compared": [], "first": 0, "findings": []}
 SERVICE = {"name": "s", "protocols": ["HTTP"]}
 
 # Writes in their order, each with what the audit names that its path does not.
@@ -75,6 +76,7 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/replication/trust", {"authority": "urn:peer", "key": "{key}"}, ["urn:peer"]),
     ("DELETE", "/replication/trust?authority=urn:peer", None, ["urn:peer"]),
     ("POST", "/replication/reconciliations", COMPARED, []),
+    ("POST", "/replication/reconciliations/{run}/findings", FINDINGS, []),
     ("PUT", "/modelsource", None, ["/"]),
     ("PUT", "/capabilities", {"flags": ["inline"]}, ["/"]),
     ("POST", "/replication/recovery?force", {"sources": ["http://127.0.0.1:9"]}, []),
@@ -115,7 +117,7 @@ def filled(text: Any, names: dict[str, str]) -> Any:
 async def test_every_kind_of_write_leaves_its_entry_and_no_secret(
     node: Node, admin: Caller
 ) -> None:
-    names: dict[str, str] = {}
+    names = {"run": COMPARED["run"]}
     for method, path, body, targets in WRITES:
         sent, before = filled(path, names), len(await admin.audit("?limit=500"))
         # That path refuses what it does not know.

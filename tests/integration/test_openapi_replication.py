@@ -255,6 +255,18 @@ async def reconciliations(api: DescribedPeer) -> None:
     )
     await api.done("GET", path)
     await api.refused(400, "POST", path, result)
+    findings, run = f"{path}/{{run}}/findings", result["run"]
+    finding = {"finding": "stale", "catalog": "a", "authority": "urn:b", "origin": "/groups/g"}
+    told = {
+        "compared": [{"name": "b", "authority": "urn:b", "findings": {}}],
+        "first": 0,
+        "findings": [{**finding, "epoch": 1, "digest": "0" * 64, "reference": "b"}],
+    }
+    await api.done("POST", findings, told, run=run)
+    await api.done("GET", findings, run=run)
+    await api.done("GET", f"{findings}/{{number}}", run=run, number="0")
+    await api.refused(404, "GET", f"{findings}/{{number}}", run=run, number="1")
+    await api.refused(404, "POST", findings, told, run=str(uuid.uuid4()))
 
 
 async def recoveries(api: DescribedPeer) -> None:

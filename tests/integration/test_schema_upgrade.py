@@ -77,7 +77,8 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
             "DROP TABLE allowances; ALTER TABLE node DROP COLUMN backedupat;"
             "ALTER TABLE links DROP COLUMN comparedat, DROP COLUMN differing;"
             "ALTER TABLE reconciliations DROP COLUMN entities; DROP TABLE schemaids, search_index;"
-            "DROP TABLE console_sessions;"
+            "DROP TABLE console_sessions, comparison_findings, access_requests;"
+            "ALTER TABLE reconciliations DROP COLUMN compared;"
             "ALTER TABLE node DROP COLUMN unindexedafter;"
             "DROP INDEX entities_schema_id, entities_schema_guid, entities_schema_references,"
             "    entities_without_schema_id, entities_contexts, entities_deprecated;"
@@ -86,7 +87,7 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
         assert await migrate(connection) == [
             *("visibleviews", "allowances", "backups", "linkmembers"),
             *("linkcomparisons", "reconciledentities", "schemaids", "searchindex"),
-            "consolesessions",
+            *("consolesessions", "comparisonfindings"),
         ]
         assert await views_of(connection) == definitions
     finally:

@@ -102,6 +102,7 @@ class Node:
     offers: list[str] = field(default_factory=lambda: ["digests", "signatures"])
     resets: list[tuple[str, bool]] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
+    told_findings: list[dict[str, Any]] = field(default_factory=list)
     takes_results: bool = True
     answers: threading.Event = field(default_factory=_set_event)
 
@@ -245,6 +246,7 @@ class _Server:
                 web.post("/{node}/replication/repair", self._repair),
                 web.post("/{node}/replication/reconciliations", self._result),
                 web.get("/{node}/replication/reconciliations", self._results),
+                web.post("/{node}/replication/reconciliations/{run}/findings", self._findings),
                 web.get("/{node}/replication/links/{id}", self._link),
                 web.post("/{node}/replication/links/{id}/reset", self._reset),
                 web.get("/{node}/replication/signing", self._signing),
@@ -295,6 +297,11 @@ class _Server:
             raise web.HTTPNotFound
         node.told.append(await request.json())
         return web.Response(status=204)
+
+    async def _findings(self, request: web.Request) -> web.Response:
+        told = await request.json()
+        self._federation.nodes[request.match_info["node"]].told_findings.append(told)
+        return web.json_response({"kept": len(told["findings"]), "wanted": 0})
 
     async def _link(self, request: web.Request) -> web.Response:
         links = self._node(request).links

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from catalog.operations.reconciliations import NewReconciliation
+from catalog.operations.reconciliations import NewFindings, NewReconciliation
 from replication.reconcile.errors import ReconcileError
+from replication.reconcile.findings import Difference, FindingsList
 from replication.reconcile.job import run_reconcile
 from replication.reconcile.repairrequests import RepairOutcome
-from replication.reconcile.report import ReconcileSummary
+from replication.reconcile.report import CatalogSummary, ReconcileSummary
 from replication.reconcile.results import ResultReporter
+from replication.reconcile.sparkengine import FindingsFrame
 from tests.spark.federation import Federation, three_catalogs
 
 pytestmark = pytest.mark.slow
@@ -58,6 +62,37 @@ def test_each_catalog_is_told_its_own_result(federation: Federation) -> None:
     assert line.startswith("hub was not told the result: Catalog hub at ")
 
 
+def test_each_catalog_is_told_the_findings_that_concern_it(federation: Federation) -> None:
+    eu, us, hub = three_catalogs(federation)
+    own = {"authority": eu.authority, "epoch": 2, "reference": "eu", "reference_epoch": 3}
+    found = (
+        Difference(finding="stale", catalog="hub", origin="/messagegroups/a", **own),
+        Difference(finding="stale", catalog="us", origin="/messagegroups/b", **own),
+        # What no node would take is left out, and stops nothing.
+        Difference(finding="stale", catalog="us", origin="no path", **own),
+    )
+    counts = {"stale": {"hub": 1, "us": 2}}
+    catalogs = tuple(
+        CatalogSummary(
+            name=each.name, url=each.url, authority=each.authority, entities=1, rows=1, as_of=None
+        )
+        for each in (eu, us, hub)
+    )
+    told = summary(counts=counts, catalogs=catalogs, ranked=found)
+    ResultReporter(federation.inputs(), lambda line: None).tell(told)
+    origins = {
+        each.name: [one["origin"] for one in each.told_findings[0]["findings"]]
+        for each in (eu, us, hub)
+    }
+    assert origins == {
+        "eu": ["/messagegroups/a", "/messagegroups/b"],
+        "us": ["/messagegroups/b"],
+        "hub": ["/messagegroups/a"],
+    }
+    compared = NewFindings.model_validate(us.told_findings[0]).compared
+    assert [each.findings for each in compared] == [{}, {"stale": 2}, {"stale": 1}]
+
+
 def test_a_comparison_that_fails_is_told_and_raised_all_the_same(federation: Federation) -> None:
     eu, us, hub = three_catalogs(federation)
     us.digestversion = hub.digestversion = 99
@@ -76,3 +111,18 @@ def test_a_comparison_that_fails_is_told_and_raised_all_the_same(federation: Fed
         body = NewReconciliation.model_validate(node.told[-1])
         assert (body.outcome, body.error) == ("failed", caught.value.message)
     assert not [line for line in lines if "was not told" in line]
+
+
+def test_both_engines_take_differences_in_turn_from_each_finding_at_each_catalog(
+    spark: SparkSession,
+) -> None:
+    many = [("stale", "eu")] * 5 + [("stale", "us")] * 2 + [("missing", "eu")]
+    found = [
+        Difference(finding=finding, catalog=catalog, authority="urn:a", origin=f"/groups/g{number}")
+        for number, (finding, catalog) in enumerate(many)
+    ]
+    columns = ", ".join(f"{each.name} string" for each in fields(Difference))
+    frame = FindingsFrame(spark.createDataFrame([asdict(each) for each in found], columns))
+    ranked = FindingsList(found).ranked(6)
+    assert frame.ranked(6) == ranked
+    assert [each.origin[-1] for each in ranked] == ["0", "5", "7", "1", "6", "2"]

@@ -1,0 +1,162 @@
+"""The commands `reconcile findings` and `reconcile finding`: what a node was told, one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    NO,
+    AsJson,
+    Url,
+    cell,
+    fail,
+    on_node,
+    out,
+    print_json,
+    table,
+    wanted,
+)
+from catalog.model.timestamps import format_time
+
+if TYPE_CHECKING:
+    from catalog.client import Client
+    from catalog.operations.reconciliations import FindingSide, FindingSides, StoredFinding
+
+_SHOWN = 100
+
+app = typer.Typer()
+
+Run = Annotated[
+    str | None,
+    typer.Option(
+        help="The id of the comparison, as `concord reconcile history --json` has it; else the "
+        "latest with findings.",
+        metavar="ID",
+    ),
+]
+
+
+@app.command()
+def findings(
+    run: Run = None,
+    finding: Annotated[
+        str | None, typer.Option(help="Only this class, such as missing or stale.")
+    ] = None,
+    catalog: Annotated[
+        str | None, typer.Option(help="Only at this catalog, by its name in the comparison.")
+    ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(help="Only entities at or below this path, such as /messagegroups/orders."),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="Show so many.", metavar="COUNT")] = _SHOWN,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the differences that a comparison has found and a node keeps.
+
+    The node keeps CONCORD_COMPARISON_FINDINGS of each comparison, in turn from each class at each
+    catalog, of those at its own catalog and about its own entities.
+
+    Example: concord reconcile findings --finding missing --path /messagegroups/orders
+    """
+    from catalog.operations.reconciliations import FindingsQuery
+
+    query = wanted(FindingsQuery, finding=finding, catalog=catalog, path=path)
+
+    async def ask(client: Client) -> list[StoredFinding]:
+        return await client.findings(await _chosen(client, run), query, most=most)
+
+    found = on_node(url, ask)
+    if as_json:
+        print_json(found)
+        return
+    shown = table("number", "finding", "at", "entity", "epoch", "instead of", "at")
+    for each in found:
+        shown.add_row(
+            str(each.number),
+            each.finding,
+            cell(each.catalog),
+            cell(each.origin),
+            _epoch(each.epoch, each.deleted),
+            _epoch(each.referenceepoch, each.referencedeleted),
+            cell(each.reference or ""),
+        )
+    out.print(shown if found else "No kept finding of this comparison fits.")
+    if len(found) == most:
+        out.print(f"There may be more than {most:,}: --most shows more.")
+
+
+@app.command("finding")
+def show_finding(
+    number: Annotated[
+        int, typer.Argument(min=0, help="The number, as `concord reconcile findings` has it.")
+    ],
+    run: Run = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show a difference with both sides as they are now, and the attributes that differ.
+
+    The other catalog is asked by a link of the node that leads there, for three seconds at most.
+
+    Example: concord reconcile finding 0
+    """
+
+    async def ask(client: Client) -> FindingSides:
+        return await client.finding(await _chosen(client, run), number)
+
+    found = on_node(url, ask)
+    if as_json:
+        print_json(found)
+        return
+    told = found.finding
+    out.print(f"[bold]{told.finding}[/] at {cell(told.catalog)}: {cell(told.origin)}")
+    out.print(f"  of {cell(told.authority)}{cell(f', {told.detail}') if told.detail else ''}")
+    for side in (found.copied, found.reference):
+        if side is not None:
+            out.print(f"  {cell(_in_words(side))}")
+    for each in found.attributes:
+        values = f"{each.copied or 'nothing'} instead of {each.reference or 'nothing'}"
+        out.print(f"    [bold]{cell(each.name)}[/]: {cell(values)}")
+    if found.isequal:
+        out.print("  [green]Both agree by now.[/]")
+
+
+async def _chosen(client: Client, run: str | None) -> UUID:
+    """The comparison of an id, or the latest with kept findings."""
+    if run is not None:
+        try:
+            return UUID(run)
+        except ValueError:
+            fail(f"{run!r} is no id of a comparison.", "See `concord reconcile history --json`.")
+    for each in await client.reconciliations():
+        if each.kept:
+            return each.run
+    fail(
+        "The node keeps no findings: no comparison has told it any.",
+        "Run `concord reconcile` with this node, and see `concord reconcile history`.",
+        code=NO,
+    )
+
+
+def _epoch(epoch: int | None, is_deleted: bool | None) -> str:
+    if epoch is None:
+        return "nothing"
+    return f"{epoch}, deleted" if is_deleted else str(epoch)
+
+
+def _in_words(side: FindingSide) -> str:
+    where = f"{side.catalog} (this node)" if side.ishere else side.catalog
+    if side.fault is not None:
+        return f"{where}: not known now: {side.fault}"
+    if side.present is None:
+        return f"{where}: has nothing"
+    copy = side.present
+    state = "deleted" if copy.deleted else "changed"
+    by = f", asked by link {side.link}" if side.link else ""
+    return f"{where}: epoch {copy.epoch}, {state} at {format_time(copy.changedat)}{by}"
