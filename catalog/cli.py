@@ -31,6 +31,7 @@ from catalog.commands import (
     migrate,
     model,
     references,
+    requestedaccess,
     search,
     subscriptions,
     tokens,
@@ -100,6 +101,7 @@ for single in (
     app.add_typer(single)
 signing.app.add_typer(verification.app)
 reconcile.app.add_typer(comparisonfindings.app)
+access.app.add_typer(requestedaccess.app)
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, or push to them."),
     ("accept", accept.app, "Accept what other catalogs push."),

@@ -10,7 +10,7 @@ from replication import modes
 from replication.feed import digests, feed
 from replication.handover import adoption, handoverrequests
 from replication.links import links
-from replication.peers import handshake, keyhistories
+from replication.peers import examination, handshake, keyhistories
 from replication.recovery import comparisonreports, recovery, repair
 from replication.signing import signing
 from replication.sinks import receive
@@ -18,6 +18,7 @@ from replication.sources import notifications
 
 routes: Sequence[Route] = (
     *handshake.routes,
+    *examination.routes,
     *feed.routes,
     *digests.routes,
     *repair.routes,

@@ -9,12 +9,15 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from catalog.access.authentication import AUTHENTICATION, Authentication
+from catalog.access.groupholders import routes as holders
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
+from catalog.access.requestedroles import routes as access_requests
 from catalog.access.rulerequests import routes as rules
 from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
 from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.apply import get_apply, post_apply
+from catalog.api.counts import routes as counts
 from catalog.api.diff import routes as diff
 from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi
@@ -83,8 +86,11 @@ native_routes: Sequence[Route] = (
     *subscriptions,
     *tokens,
     *rules,
+    *holders,
+    *access_requests,
     *audit,
     *search,
+    *counts,
     *references,
     *diff,
     *event_streams,

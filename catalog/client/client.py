@@ -14,8 +14,25 @@ from catalog.client.exports import ExportCalls
 from catalog.client.operationcalls import OperationCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
-from catalog.operations import access, audit, diff, handovers, recovery, references, search
+from catalog.operations import (
+    access,
+    accessrequests,
+    audit,
+    diff,
+    handovers,
+    recovery,
+    references,
+    search,
+)
 from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
+from catalog.operations.accessrequests import (
+    AccessDecision,
+    AccessRequest,
+    AccessRequestsQuery,
+    GroupHolders,
+    HoldersQuery,
+    NewAccessRequest,
+)
 from catalog.operations.audit import AuditEntry, AuditQuery
 from catalog.operations.diff import DiffAnswer, DiffQuery
 from catalog.operations.handovers import (
@@ -128,6 +145,31 @@ class AccessCalls(OperationCalls):
 
     async def revoke_token(self, id: str) -> None:
         await self.call(access.DELETE_TOKEN, id=id)
+
+    async def holders(self, path: str) -> GroupHolders:
+        """Who may read and write a group: names for those who may grant, numbers for others."""
+        return await self.call(accessrequests.LIST_HOLDERS, query=HoldersQuery(of=path))
+
+    async def request_access(self, wanted: NewAccessRequest) -> AccessRequest:
+        """Ask for a role in a group."""
+        return await self.call(accessrequests.REQUEST_ACCESS, wanted)
+
+    async def access_requests(self, query: AccessRequestsQuery) -> list[AccessRequest]:
+        """The client's requests for access, and those that the client may decide."""
+        pages = self.call_pages(accessrequests.LIST_REQUESTS, query=query)
+        return [each async for page in pages for each in page.requests]
+
+    async def grant_request(self, id: str, decision: AccessDecision) -> AccessRequest:
+        """Grant a request for access: a rule gives the role to the caller who asked."""
+        return await self.call(accessrequests.GRANT_REQUEST, decision, id=id)
+
+    async def decline_request(self, id: str, decision: AccessDecision) -> AccessRequest:
+        """Decline a request for access."""
+        return await self.call(accessrequests.DECLINE_REQUEST, decision, id=id)
+
+    async def withdraw_request(self, id: str) -> None:
+        """Forget a request for access of the client, or one that the client may decide."""
+        await self.call(accessrequests.WITHDRAW_REQUEST, id=id)
 
     async def rules(self) -> list[GrantingRule]:
         """The rules that the client may manage, each with the first paths."""

@@ -72,7 +72,9 @@ def list_(
     Example: concord access list
     """
     place = ("list", url, data_dir, database_url)
-    rules = _do(place, lambda client: client.rules(), lambda connection, _: _list(connection))
+    rules = ask_or_work(
+        place, lambda client: client.rules(), lambda connection, _: _list(connection)
+    )
     if as_json:
         print_json(rules)
         return
@@ -99,7 +101,9 @@ def show(
     Example: concord access show 5be21f09aa
     """
     place = ("show", url, data_dir, database_url)
-    rule = _do(place, lambda client: client.rule(id), lambda connection, _: _show(connection, id))
+    rule = ask_or_work(
+        place, lambda client: client.rule(id), lambda connection, _: _show(connection, id)
+    )
     if as_json:
         print_json(rule)
         return
@@ -143,7 +147,7 @@ def add(
 
     rule = wanted(NewRule, who=to, role=role, paths=group)
     place = ("add", url, data_dir, database_url)
-    made = _do(
+    made = ask_or_work(
         place,
         lambda client: client.grant(rule),
         lambda connection, operator: _grant(connection, operator, rule),
@@ -177,18 +181,22 @@ def remove(
     from catalog.operations.access import RuleChanges
 
     place = ("remove", url, data_dir, database_url)
-    rule = _do(place, lambda client: client.rule(id), lambda connection, _: _show(connection, id))
+    rule = ask_or_work(
+        place, lambda client: client.rule(id), lambda connection, _: _show(connection, id)
+    )
     left = _without(rule.paths, group) if group else []
     if left:
         changes = wanted(RuleChanges, paths=left)
-        _do(
+        ask_or_work(
             place,
             lambda client: client.change_rule(id, changes),
             lambda connection, _: _change(connection, id, left),
         )
         out.print(f"Rule [bold]{cell(id)}[/] is for {len(left)} groups or patterns of groups now.")
         return
-    _do(place, lambda client: client.remove_rule(id), lambda connection, _: _remove(connection, id))
+    ask_or_work(
+        place, lambda client: client.remove_rule(id), lambda connection, _: _remove(connection, id)
+    )
     out.print(f"Rule [bold]{cell(id)}[/] is gone.")
 
 
@@ -199,7 +207,7 @@ def _without(paths: list[str], taken: list[str]) -> list[str]:
     return [path for path in paths if path not in unwanted]
 
 
-def _do(
+def ask_or_work(
     place: tuple[str, str | None, Path | None, str | None],
     ask: Callable[[Client], Awaitable[T]],
     work: Callable[[Connection, Author], Awaitable[T]],

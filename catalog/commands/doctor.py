@@ -6,13 +6,23 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catalog.commands.console import NO, AsJson, cell, fail, out, print_json, run, table
+from catalog.commands.console import (
+    NO,
+    AsJson,
+    cell,
+    fail,
+    on_node,
+    out,
+    print_json,
+    run,
+    table,
+)
 from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
-from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodesettings import RunningNode, read_settings
 from catalog.commands.nodetokens import token_for
 from catalog.model.masking import counted
 
@@ -31,7 +41,18 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
 
     @app.command(epilog="Exit codes: 0 nothing is wrong, though there may be warnings; 1 errors.")
     def doctor(
-        data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
+        data_dir: DataDir = None,
+        database_url: DatabaseUrl = None,
+        as_json: AsJson = False,
+        url: RunningNode = None,
+        outside: Annotated[
+            bool,
+            typer.Option(
+                "--outside",
+                help="With --url: have the node connect to its public URL, the peers of its links "
+                "and the sinks, too.",
+            ),
+        ] = False,
     ) -> None:
         """Check a node for common problems, and advise how to solve them.
 
@@ -42,12 +63,17 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
         hold readers back, cursors about to be left behind), the data directory, the keys and
         certificates, unsafe settings, the public URL, the peers of links, the sinks of
         subscriptions, and the ages of the last backup and comparison. The command changes nothing,
-        and sends no event.
+        and sends no event. With --url, the running node checks itself.
 
         Example: concord doctor --data-dir ./hub
+
+        Example: concord doctor --url http://127.0.0.1:8080 --outside
         """
-        settings = _settings(data_dir, database_url)
-        found = run(lambda: _examine(settings, more()))
+        if url is not None:
+            found = _ask(url, outside=outside)
+        else:
+            settings = _settings(data_dir, database_url)
+            found = run(lambda: _examine(settings, more()))
         if as_json:
             print_json([asdict(each) for each in found])
         else:
@@ -56,6 +82,15 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
             raise typer.Exit(NO)
 
     return app
+
+
+def _ask(url: str, *, outside: bool) -> list[Diagnosis]:
+    from catalog.monitoring.diagnosis import Diagnosis
+    from catalog.operations.nodestate import EXAMINE_NODE, ExaminationQuery
+
+    query = ExaminationQuery(outside=outside)
+    found = on_node(url, lambda client: client.call(EXAMINE_NODE, query=query))
+    return [Diagnosis(**each.model_dump()) for each in found.checks]
 
 
 def _settings(data_dir: Path | None, database_url: str | None) -> Settings:

@@ -1,4 +1,4 @@
-"""The command `search`: groups and resources by words."""
+"""The commands `search`, groups and resources by words, and `counts`, what there is."""
 
 from __future__ import annotations
 
@@ -84,6 +84,33 @@ def search(
         _print(answer, after)
     if not answer.count:
         raise typer.Exit(NO)
+
+
+@app.command()
+def counts(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Count the groups and resources by type, owner and format.
+
+    Of a catalog with more than some 100,000, the numbers are estimated from a sample.
+
+    Example: concord counts --url http://127.0.0.1:8080
+    """
+    from catalog.operations.nodestate import COUNT_ENTITIES
+
+    found = on_node(url, lambda client: client.call(COUNT_ENTITIES))
+    if as_json:
+        print_json(found)
+        return
+    shown = table("", "value", "number")
+    for name, values in (
+        ("type", found.type),
+        ("authority", found.authority),
+        ("format", found.format),
+    ):
+        for each in values:
+            shown.add_row(name, cell(each.value), f"{each.count:,}")
+    out.print(shown)
+    basis = {"all": "", "sample": ", estimated from a sample", "first": ", the first ones"}
+    out.print(f"{found.count:,} groups and resources{basis[found.basis]}.")
 
 
 def _print(answer: SearchAnswer, after: int) -> None:

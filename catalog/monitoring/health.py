@@ -25,6 +25,8 @@ from catalog.load.longwork import in_thread
 from catalog.model.errors import ServerBusy
 from catalog.model.roles import Permission
 from catalog.monitoring.nodechecks import certificate_ends
+from catalog.monitoring.settingsinforce import read_settings_in_force
+from catalog.operations.nodestate import READ_SETTINGS
 from catalog.operations.operation import Anyone, Operation
 from catalog.store.monitoring import Row, StoredFigures, ping, read_figures
 
@@ -297,4 +299,5 @@ routes: Sequence[Route] = (
     Route(_METRICS, get_metrics),
     Route(_LIVE, get_live),
     Route(_READY, get_ready),
+    Route(READ_SETTINGS, read_settings_in_force),
 )

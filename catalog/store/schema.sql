@@ -254,6 +254,7 @@ CREATE TABLE access_paths (
 
 CREATE TABLE access_requests (
     id text NOT NULL COLLATE "C",
+    number bigint NOT NULL,
     who text NOT NULL COLLATE "C",
     name text NOT NULL,
     role text NOT NULL,
@@ -268,6 +269,15 @@ CREATE TABLE access_requests (
     CONSTRAINT access_requests_check CHECK (((decidedat IS NULL) = (state = 'open'::text))),
     CONSTRAINT access_requests_role_check CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'replicator'::text, 'admin'::text]))),
     CONSTRAINT access_requests_state_check CHECK ((state = ANY (ARRAY['open'::text, 'granted'::text, 'declined'::text])))
+);
+
+ALTER TABLE access_requests ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME access_requests_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE access_rules (
@@ -1379,6 +1389,9 @@ CREATE VIEW visible.tombstones AS
 
 ALTER TABLE ONLY access_paths
     ADD CONSTRAINT access_paths_pkey PRIMARY KEY (rule, path);
+
+ALTER TABLE ONLY access_requests
+    ADD CONSTRAINT access_requests_number_key UNIQUE (number);
 
 ALTER TABLE ONLY access_requests
     ADD CONSTRAINT access_requests_pkey PRIMARY KEY (id);

@@ -83,6 +83,9 @@ OF_THE_CATALOG = frozenset(
             "/-/search",
             "/-/references",
             "/-/diff",
+            "/-/counts",
+            "/-/settings",
+            "/-/doctor",
         ),
     }
 )

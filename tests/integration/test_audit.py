@@ -38,6 +38,7 @@ COMPARED = {
     **{"run": str(UUID(int=1)), "outcome": "equal", "name": "a", "catalogs": ["a", "b"]},
     **{"startedat": "2026-01-01T00:00:00Z", "endedat": "2026-01-01T00:00:01Z"},
 }
+ASKED = {"role": "reader", "path": "/messagegroups/g", "reason": "r"}
 FINDINGS = {"compared": [], "first": 0, "findings": []}
 SERVICE = {"name": "s", "protocols": ["HTTP"]}
 
@@ -59,6 +60,11 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/access/rules", RULE, ["/access/rules/"]),
     ("PATCH", "/access/rules/{rule}", {"role": "writer"}, []),
     ("DELETE", "/access/rules/{rule}", None, []),
+    ("POST", "/access/requests", ASKED, ["/access/requests/", "/messagegroups/g"]),
+    ("POST", "/access/requests/{request}/grant", {"note": "n"}, ["/access/rules/"]),
+    ("DELETE", "/access/requests/{request}", None, []),
+    ("POST", "/access/requests", ASKED, ["/access/requests/"]),
+    ("POST", "/access/requests/{request}/decline", {"note": "n"}, ["/messagegroups/g"]),
     ("POST", "/subscriptions", TOKEN_SINK, ["/subscriptions/"]),
     ("PUT", "/subscriptions/{subscription}", SIGNED, []),
     ("POST", "/subscriptions/{subscription}/signingkeys", {}, []),
@@ -136,6 +142,8 @@ async def test_every_kind_of_write_leaves_its_entry_and_no_secret(
         if path == "/access/tokens":
             names["token"] = done.json["id"]
             assert done.json["token"] not in await raw(node)
+        if path == "/access/requests":
+            names["request"] = done.json["id"]
         if path == "/access/rules":
             names["rule"] = done.json["id"]
         if path == "/subscriptions":
@@ -160,7 +168,7 @@ def written_routes(node: Node) -> set[str]:
 
 def is_covered(canonical: str) -> bool:
     written = {path.partition("?")[0] for _, path, _, _ in WRITES}
-    ids = ("{subscription}", "{token}", "{rule}", "l", "a")
+    ids = ("{subscription}", "{token}", "{rule}", "{request}", "l", "a")
     named = {canonical.replace("{id}", id) for id in ids}
     return bool(named & written) or any(part in canonical for part in OTHERS)
 

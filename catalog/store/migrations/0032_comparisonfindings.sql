@@ -1,5 +1,5 @@
 -- Single findings of comparisons (replication/recovery/comparisonreports.py), and requests for roles in
--- groups (catalog/access/accessrequests.py)
+-- groups (catalog/access/requestedroles.py)
 -- `compared` are the catalogs, each with its authority, its URL and the numbers of differences there.
 ALTER TABLE reconciliations ADD COLUMN compared jsonb NOT NULL DEFAULT '[]';
 
@@ -14,10 +14,11 @@ CREATE TABLE comparison_findings (
     PRIMARY KEY (run, number)
 );
 
--- A caller who asks for a role at the path of a group. `who` is the condition of the rule that a grant
--- makes, `name` the caller for those who decide; `rule` is the rule that was made.
+-- A caller who asks for a role at the path of a group, in the order of `number`. `who` is the condition of
+-- the rule that a grant makes, `name` the caller for those who decide; `rule` is the rule that was made.
 CREATE TABLE access_requests (
     id text COLLATE "C" PRIMARY KEY,
+    number bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
     who text COLLATE "C" NOT NULL,
     name text NOT NULL,
     role text NOT NULL CHECK (role IN ('reader', 'writer', 'replicator', 'admin')),
