@@ -43,6 +43,7 @@ from catalog.operations.peers import (
     WantedOrigins,
 )
 from catalog.operations.reconciliations import (
+    FindingQuery,
     FindingSides,
     FindingsQuery,
     KeptFindings,
@@ -201,9 +202,9 @@ class ReplicationCalls(OperationCalls):
         return found[:most]
 
     async def finding(self, run: UUID, number: int) -> FindingSides:
-        """A finding of a comparison, with both sides as they are now."""
-        show = reconciliations.SHOW_FINDING
-        return await self.call(show, run=str(run), number=str(number))
+        """A finding of a comparison, with both sides as they are now; asks the other catalog."""
+        show, query = reconciliations.SHOW_FINDING, FindingQuery(ask=True)
+        return await self.call(show, query=query, run=str(run), number=str(number))
 
     async def links(self) -> list[LinkAnswer]:
         return [link async for page in self.call_pages(links.LIST_LINKS) for link in page.links]

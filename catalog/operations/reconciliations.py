@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Body, Operation, PageQuery, Time
+from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
 from catalog.operations.peers import MOST_NAMED, CatalogUrl, Count, ScopePath, Storable, Text
 
 MOST_FINDINGS = 500
@@ -166,6 +166,15 @@ class StoredFindings(AnswerBody):
     count: Count = Field(description="The number of kept findings that meet the conditions.")
 
 
+class FindingQuery(Query):
+    """Whether other catalogs are asked about a finding."""
+
+    ask: Flag = Field(
+        default=False,
+        description="Ask the other catalog, by a link of this node, for three seconds at most.",
+    )
+
+
 class PresentCopy(AnswerBody):
     """An entity as a catalog has it now."""
 
@@ -243,7 +252,7 @@ SHOW_FINDING = Operation(
     method="GET",
     path=_FINDINGS + "/{number}",
     needs=Permission.REPLICATE,
+    query=FindingQuery,
     answers=FindingSides,
     is_kept=False,
-    description="The other catalog is asked by a link of this node, for three seconds at most.",
 )

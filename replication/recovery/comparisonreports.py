@@ -18,6 +18,7 @@ from catalog.operations.reconciliations import (
     SHOW_FINDING,
     TELL_FINDINGS,
     TELL_RECONCILIATION,
+    FindingQuery,
     FindingSides,
     FindingsQuery,
     KeptFindings,
@@ -73,7 +74,7 @@ async def list_findings(request: web.Request, query: FindingsQuery) -> web.Respo
     return model_response(StoredFindings(findings=found[:limit], count=count), headers=headers)
 
 
-async def show_finding(request: web.Request) -> FindingSides:
+async def show_finding(request: web.Request, query: FindingQuery) -> FindingSides:
     """Show a finding with both sides as they are now, and the attributes that differ."""
     context, number = request[CONTEXT], request.match_info["number"]
     is_number = number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER
@@ -84,7 +85,7 @@ async def show_finding(request: web.Request) -> FindingSides:
             finding = await store.find_finding(connection, report.run, int(number))
     if finding is None:
         raise NotFound(request.path)
-    return await sides_of(context, report, finding)
+    return await sides_of(context, report, finding, asks=query.ask)
 
 
 async def _existing(connection: Connection, request: web.Request) -> Reconciliation:

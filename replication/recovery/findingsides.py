@@ -39,6 +39,7 @@ _SECONDS = 3.0
 _MOST_LINKS = 10_000
 # A node answers requests for single entities; a topic and a server of other software do not.
 _ASKED: frozenset[Mode] = frozenset({"pull", "events", "push"})
+_NOT_ASKED = "it was not asked"
 _NO_LINK = "no link of this node leads there, by which it could be asked"
 
 
@@ -76,16 +77,20 @@ class _Side:
 
 
 async def sides_of(
-    context: Context, report: Reconciliation, finding: StoredFinding
+    context: Context, report: Reconciliation, finding: StoredFinding, *, asks: bool
 ) -> FindingSides:
-    """A finding with both sides; the sides that are other catalogs are asked at once."""
+    """A finding with both sides.
+
+    Args:
+        asks: whether sides that are other catalogs are asked, both at once.
+    """
     origin = Origin(finding.authority, finding.origin)
     rival = origin
     if finding.rivalauthority and finding.rivalorigin:
         rival = Origin(finding.rivalauthority, finding.rivalorigin)
-    asked = [_side(context, report, finding.catalog, rival)]
+    asked = [_side(context, report, finding.catalog, rival, asks)]
     if finding.reference is not None and finding.reference != finding.catalog:
-        asked.append(_side(context, report, finding.reference, origin))
+        asked.append(_side(context, report, finding.reference, origin, asks))
     copied, *others = await asyncio.gather(*asked)
     reference = others[0] if others else None
     return FindingSides(
@@ -122,7 +127,9 @@ def _agree(copied: _Side, reference: _Side) -> bool:
     return one.digest == other.digest
 
 
-async def _side(context: Context, report: Reconciliation, catalog: str, origin: Origin) -> _Side:
+async def _side(
+    context: Context, report: Reconciliation, catalog: str, origin: Origin, asks: bool
+) -> _Side:
     if catalog == report.name:
         return _Side(catalog=catalog, is_here=True, found=await _here(context, origin))
     side = _Side(catalog=catalog, is_here=False)
@@ -133,6 +140,8 @@ async def _side(context: Context, report: Reconciliation, catalog: str, origin: 
     if link is None:
         return replace(side, fault=_NO_LINK)
     url, side = link.definition.peer, replace(side, link=link.id)
+    if not asks:
+        return replace(side, fault=_NOT_ASKED)
     try:
         async with asyncio.timeout(_SECONDS):
             return replace(side, found=await _there(context, link, origin))

@@ -65,7 +65,7 @@ async def tell(source: Node, follower: Node, *findings: dict[str, Any], first: i
 async def test_a_finding_shows_both_sides_as_they_are_now(members: tuple[Node, Node]) -> None:
     source, follower = members
     path = await tell(source, follower, finding(source))
-    shown = await follower.get(f"{path}/0")
+    shown = await follower.get(f"{path}/0?ask")
     assert shown["copied"]["ishere"]
     assert shown["copied"]["present"]["epoch"] == 1
     assert shown["reference"]["present"]["epoch"] == 2
@@ -80,12 +80,20 @@ async def test_after_a_repair_both_sides_agree(members: tuple[Node, Node]) -> No
     await source.put("/messagegroups/repaired", {"description": "new"})
     wrong = finding(source, finding="missing", origin="/messagegroups/repaired")
     path = await tell(source, follower, wrong)
-    shown = await follower.get(f"{path}/0")
+    shown = await follower.get(f"{path}/0?ask")
     assert (shown["copied"]["isabsent"], shown["reference"]["present"]["epoch"]) == (True, 1)
     wanted = [{"authority": wrong["authority"], "origin": wrong["origin"]}]
     answer = await follower.send("POST", "/replication/repair", {"origins": wanted})
     assert answer.json == {"verdicts": {"applied": 1}, "unresolved": []}
-    assert (await follower.get(f"{path}/0"))["isequal"]
+    assert (await follower.get(f"{path}/0?ask"))["isequal"]
+
+
+async def test_the_other_catalog_is_asked_only_if_wanted(members: tuple[Node, Node]) -> None:
+    source, follower = members
+    path = await tell(source, follower, finding(source))
+    shown = await follower.get(f"{path}/0")
+    assert shown["copied"]["present"]["epoch"] == 1
+    assert (shown["reference"]["fault"], shown["attributes"]) == ("it was not asked", [])
 
 
 async def test_a_catalog_that_no_link_leads_to_is_named_with_the_reason(
@@ -93,7 +101,7 @@ async def test_a_catalog_that_no_link_leads_to_is_named_with_the_reason(
 ) -> None:
     source, follower = members
     path = await tell(source, follower, finding(source, reference="elsewhere"))
-    shown = await follower.get(f"{path}/0")
+    shown = await follower.get(f"{path}/0?ask")
     assert "no link of this node leads there" in shown["reference"]["fault"]
     assert shown["copied"]["present"]["epoch"] == 1
     assert not shown["isequal"]
@@ -108,7 +116,7 @@ async def test_a_dead_catalog_is_named_with_the_reason(members: tuple[Node, Node
     there = {"name": "dead", "authority": "urn:dead"}
     told = {"compared": [there], "first": 0, "findings": []}
     assert (await follower.send("POST", path, told)).status == 200
-    shown = await follower.get(f"{path}/0")
+    shown = await follower.get(f"{path}/0?ask")
     assert shown["reference"]["link"] == answer.json["id"]
     assert "127.0.0.1:9" in shown["reference"]["fault"]
 
