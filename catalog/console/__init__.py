@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catalog.console.accesspages import access_routes
 from catalog.console.actions import action_routes
 from catalog.console.changepage import change_routes
 from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.checkpage import check_routes
+from catalog.console.comparisonpages import comparison_routes
 from catalog.console.entitypages import entity_routes
 from catalog.console.linkactions import LINK_ACTIONS
 from catalog.console.livepage import live_routes
 from catalog.console.login import login_routes
 from catalog.console.newlink import ADD_LINK
 from catalog.console.newsubscription import SUBSCRIBE
+from catalog.console.operationpages import operation_routes
 from catalog.console.overview import overview_routes
 from catalog.console.page import answer_refusal
 from catalog.console.searchpage import search_routes
@@ -26,11 +29,14 @@ routes: Sequence[Route] = (
     *overview_routes,
     *search_routes,
     *entity_routes,
+    *access_routes,
     *change_routes,
     *subscription_routes,
     *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE, CREATE, EDIT, DELETE),
     *check_routes,
     *live_routes,
+    *comparison_routes,
+    *operation_routes,
     *login_routes,
     Route(GET_FILE, get_file, answer_refusal),
 )

@@ -1,4 +1,4 @@
-"""What needs a look: links, subscriptions and comparisons at fault, each with a remedy. Pure."""
+"""What needs a look: what is at fault, and what waits for an answer, each with a remedy. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 
 from catalog.model.linkterms import State
 from catalog.model.roles import Permission
+from catalog.operations.accessrequests import AccessRequest
 from catalog.operations.links import LinkAnswer
 from catalog.operations.reconciliations import Reconciliation
 from catalog.operations.subscriptions import SubscriptionAnswer
@@ -19,6 +20,7 @@ _ORDER: dict[Severity, int] = {"fault": 0, "warning": 1, "note": 2}
 # A link that has not reached its source for this time has a source that is away, or is too slow.
 _LATE_SECONDS = 60.0
 _OLD = timedelta(days=7)
+_TOLD = timedelta(days=7)
 _WORDS: dict[State, str] = {
     "new": "has not begun yet",
     "copying": "copies everything",
@@ -35,6 +37,7 @@ _NAMES = {
     "activate": "Make active",
     "allow": "See and allow",
     "credential": "New credential",
+    "grant": "See and grant",
     "redeliver": "Deliver again",
     "reset": "Compare anew",
     "resume": "Resume",
@@ -191,8 +194,43 @@ def concern_of_comparisons(reports: Sequence[Reconciliation], now: datetime) -> 
     else:
         return None
     return Concern(
-        severity="warning", about=about, says=says, why=why, time=last.endedat, remedy=remedy
+        severity="warning",
+        about=about,
+        says=says,
+        why=why,
+        time=last.endedat,
+        remedy=remedy,
+        page="/console/comparisons",
     )
+
+
+def concern_of_request(request: AccessRequest, now: datetime) -> Concern | None:
+    """A request for access that waits for the reader, or that was decided for the reader lately."""
+    page = f"/console/access/requests/{request.id}"
+    if request.state == "open" and request.isdecidable:
+        return Concern(
+            severity="warning",
+            about=request.name or request.path,
+            says=f"asks for the role {request.role} in {request.path}",
+            why=request.reason,
+            time=request.createdat,
+            time_is="since",
+            remedy=f"concord access grant {request.id}",
+            page=page,
+            action="grant",
+            needs=Permission.GRANT,
+        )
+    if request.isown and request.decidedat is not None and now - request.decidedat < _TOLD:
+        return Concern(
+            severity="note",
+            about=f"Your request for the role {request.role} in {request.path}",
+            says=f"was {request.state}",
+            why=request.note or "",
+            time=request.decidedat,
+            remedy="concord access requests",
+            page=page,
+        )
+    return None
 
 
 def rank_of(concern: Concern | None) -> int:

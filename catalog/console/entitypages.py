@@ -17,6 +17,7 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from catalog.client.errors import BadAnswer, Refused
+from catalog.console.accesspages import group_access
 from catalog.console.actions import Offers, offers
 from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.entitytypes import EntityType, type_of
@@ -36,7 +37,7 @@ _LARGEST_TEXT = 256 * 1024
 _MOST_REFERENCES = 500
 _MOST_LINES = 5000
 _MOST_DIFFERENCES = 2000
-_TABS = ("about", "schema", "versions", "uses", "raw")
+_TABS = ("about", "schema", "versions", "uses", "access", "raw")
 # Shown in other places of the page, or only of use to programs.
 _ELSEWHERE = frozenset(
     {"self", "shortself", "xid", "epoch", "name", "description", "documentation", "icon", "labels"}
@@ -170,6 +171,8 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
             values |= await _versions_of(page, xid, kind)
         case "uses":
             values |= await _uses_of(page, xid)
+        case "access":
+            values |= await group_access(page, str(xid.group))
         case "raw":
             values |= await _raw_of(page, xid, kind, entity)
         case "about" if xid.kind == "group":
@@ -198,7 +201,7 @@ def _tabs(xid: Xid, schema: ShownSchema | None) -> list[tuple[str, str]]:
         tabs.append(("schema", "Schema"))
     if xid.rid:
         tabs.append(("versions", "Versions"))
-    return [*tabs, ("uses", "Used by"), ("raw", "Read it")]
+    return [*tabs, ("uses", "Used by"), ("access", "Access"), ("raw", "Read it")]
 
 
 def _attributes(entity: Mapping[str, Any], kind: EntityType) -> Iterator[ShownAttribute]:

@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from aiohttp import hdrs, web
 
 from catalog.client.errors import Refused
+from catalog.console.accesspages import requests_for
 from catalog.console.actions import offers
 from catalog.console.attention import (
     Concern,
     concern_of_comparisons,
     concern_of_link,
+    concern_of_request,
     concern_of_subscription,
     peer_of,
     rank_of,
@@ -48,18 +50,21 @@ class GroupCount:
 
 async def show_start(page: ConsolePage) -> web.Response:
     """What needs a look, what the catalog holds, and the latest changes."""
-    links, subscriptions, reports, entries, types = await asyncio.gather(
+    links, subscriptions, reports, entries, types, requests = await asyncio.gather(
         links_for(page),
         subscriptions_for(page),
-        _reports_for(page),
+        reports_for(page),
         _latest_for(page),
         group_counts(page),
+        requests_for(page),
     )
+    now = datetime.now(UTC)
     concerns = worst_first(
         [
             *map(concern_of_link, links),
             *map(concern_of_subscription, subscriptions),
-            concern_of_comparisons(reports, datetime.now(UTC)),
+            concern_of_comparisons(reports, now),
+            *(concern_of_request(each, now) for each in requests),
         ]
     )
     return await render(
@@ -72,7 +77,9 @@ async def show_start(page: ConsolePage) -> web.Response:
         entries=entries,
         watched=_watched(links, subscriptions, reports),
         is_operator=page.may_everywhere(Permission.REPLICATE),
-        has_watch=page.may(Permission.REPLICATE) or page.may(Permission.SUBSCRIBE),
+        has_watch=bool(concerns)
+        or page.may(Permission.REPLICATE)
+        or page.may(Permission.SUBSCRIBE),
         sees_changes=page.may_everywhere(Permission.ADMINISTER),
         operators=roles_for(Permission.REPLICATE),
         admins=roles_for(Permission.ADMINISTER),
@@ -98,7 +105,7 @@ async def show_federation(page: ConsolePage) -> web.Response:
         return await render(
             page, "federation.html", links=None, role=roles_for(Permission.REPLICATE)
         )
-    links, reports = await asyncio.gather(links_for(page), _reports_for(page))
+    links, reports = await asyncio.gather(links_for(page), reports_for(page))
     rows = sorted(map(LinkRow.of, links), key=lambda row: (rank_of(row.concern), row.link.id))
     return await render(
         page,
@@ -172,28 +179,28 @@ def _flows(rows: Iterable[LinkRow]) -> dict[tuple[str, str], LinkRow]:
 
 async def links_for(page: ConsolePage) -> list[LinkAnswer]:
     """The links of the node; none for a reader who may not see links."""
-    pages = await _all(page, LIST_LINKS, Permission.REPLICATE)
+    pages = await all_pages(page, LIST_LINKS, Permission.REPLICATE)
     return [link for each in pages for link in each.links]
 
 
 async def subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
     """The subscriptions that the reader may know of."""
-    pages = await _all(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE)
+    pages = await all_pages(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE)
     return [found for each in pages for found in each.root]
 
 
-async def _reports_for(page: ConsolePage) -> list[Reconciliation]:
-    pages = await _all(page, LIST_RECONCILIATIONS, Permission.REPLICATE)
+async def reports_for(page: ConsolePage) -> list[Reconciliation]:
+    pages = await all_pages(page, LIST_RECONCILIATIONS, Permission.REPLICATE)
     return [report for each in pages for report in each.reconciliations]
 
 
 async def _latest_for(page: ConsolePage) -> list[AuditEntry]:
     query = AuditQuery(limit=_LATEST, outcome="done")
-    pages = await _all(page, READ_AUDIT, Permission.ADMINISTER, query=query, most=1)
+    pages = await all_pages(page, READ_AUDIT, Permission.ADMINISTER, query=query, most=1)
     return [entry for each in pages for entry in each.audit]
 
 
-async def _all(
+async def all_pages(
     page: ConsolePage,
     operation: Operation[None, Answered],
     permission: Permission,

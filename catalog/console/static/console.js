@@ -1,4 +1,5 @@
-// Copies commands, moves to the search by "/", and shows hits as one types. Pages work without it.
+// Copies commands, moves to the search by "/", shows hits as one types, and loads parts that take
+// time. Pages work without it.
 "use strict";
 
 for (const button of document.querySelectorAll("button.copy")) {
@@ -45,4 +46,15 @@ if (search && hits) {
       running.send();
     }, 120);
   });
+}
+
+for (const part of document.querySelectorAll("[data-load]")) {
+  const loading = new XMLHttpRequest();
+  loading.responseType = "document";
+  loading.open("GET", part.dataset.load);
+  loading.addEventListener("load", () => {
+    const found = loading.response && loading.response.getElementById(part.id);
+    if (found) part.replaceChildren(...found.childNodes);
+  });
+  loading.send();
 }
