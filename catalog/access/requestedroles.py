@@ -44,6 +44,7 @@ from catalog.operations.accessrequests import (
 )
 from catalog.store import rolerequests as store
 from catalog.store.accessrules import covered_groups
+from catalog.store.accesstokens import find_token_by_id
 from catalog.store.database import Connection
 from catalog.store.rolerequests import MOST_OPEN_OF_CALLER, MOST_REQUESTS, RoleRequest
 
@@ -58,18 +59,18 @@ async def request_access(request: web.Request, wanted: NewAccessRequest) -> web.
     """Ask for a role in a group; those who may grant it there decide."""
     context, identity = request[CONTEXT], identity_of(request)
     who = _condition_for(request, identity)
-    name = f"{identity} of {identity.issuer}" if identity.issuer else str(identity)
-    asked = RoleRequest(
-        id=secrets.token_hex(_ID_BYTES),
-        who=who,
-        name=name[:_LONGEST_NAME],
-        role=wanted.role,
-        path=wanted.path,
-        reason=wanted.reason,
-        createdat=datetime.now(UTC),
-    )
+    now = datetime.now(UTC)
     async with context.database.transaction() as connection:
-        await store.forget_decided(connection, datetime.now(UTC) - _DECIDED_KEPT)
+        asked = RoleRequest(
+            id=secrets.token_hex(_ID_BYTES),
+            who=who,
+            name=(await _name_of(connection, identity))[:_LONGEST_NAME],
+            role=wanted.role,
+            path=wanted.path,
+            reason=wanted.reason,
+            createdat=now,
+        )
+        await store.forget_decided(connection, now - _DECIDED_KEPT)
         kept, own = await store.count_requests(connection, who)
         if own >= MOST_OPEN_OF_CALLER or kept >= MOST_REQUESTS:
             most = MOST_OPEN_OF_CALLER if own >= MOST_OPEN_OF_CALLER else MOST_REQUESTS
@@ -79,7 +80,7 @@ async def request_access(request: web.Request, wanted: NewAccessRequest) -> web.
         context.caller.author.name_target(f"/access/requests/{made.id}")
         context.caller.author.name_target(made.path)
         shown = await _shown(connection, request, [made])
-    _log.info("access requested", id=made.id, by=made.name, role=made.role, path=made.path)
+    _log.info("access requested", **_named(made))
     location = f"{context.base_url(request)}{request.path}/{made.id}"
     return model_response(shown[0], status=201, headers={"Location": location})
 
@@ -129,6 +130,7 @@ async def grant_access_request(request: web.Request, decision: AccessDecision) -
         context.caller.author.name_target(found.path)
         shown = await _shown(connection, request, [decided])
     request.app[AUTHENTICATION].rules.forget()
+    _log.info("access granted", **_named(decided))
     return shown[0]
 
 
@@ -152,7 +154,6 @@ async def grant_request(
     decided = _decided(found, decision, by=by)
     decided = replace(decided, state="granted", rule=rule.id)
     await store.decide_request(connection, decided)
-    _log.info("access granted", id=found.id, by=by, role=found.role, path=found.path)
     return decided
 
 
@@ -164,6 +165,7 @@ async def decline_access_request(request: web.Request, decision: AccessDecision)
         decided = await decline_request(connection, found, decision, by=str(identity))
         context.caller.author.name_target(found.path)
         shown = await _shown(connection, request, [decided])
+    _log.info("access declined", **_named(decided))
     return shown[0]
 
 
@@ -173,7 +175,6 @@ async def decline_request(
     """Store that a request was declined."""
     decided = replace(_decided(found, decision, by=by), state="declined")
     await store.decide_request(connection, decided)
-    _log.info("access declined", id=found.id, by=by, role=found.role, path=found.path)
     return decided
 
 
@@ -202,6 +203,12 @@ def request_of(found: RoleRequest, *, is_own: bool, is_decidable: bool) -> Acces
         return shown
     names = {"name": found.name, "who": found.who, "decidedby": found.decidedby, "rule": found.rule}
     return shown.model_copy(update=names)
+
+
+def _named(request: RoleRequest) -> dict[str, str]:
+    """What the log tells of a request."""
+    by = request.decidedby or request.name
+    return {"id": request.id, "by": by, "role": request.role, "path": request.path}
 
 
 def check_open(found: RoleRequest) -> None:
@@ -268,6 +275,14 @@ async def _open_request(connection: Connection, request: web.Request) -> RoleReq
         raise refusal_at(identity_of(request), Permission.GRANT, found.path)
     check_open(found)
     return found
+
+
+async def _name_of(connection: Connection, identity: Identity) -> str:
+    """The caller, in words, for those who decide."""
+    if identity.issuer:
+        return f"{identity} of {identity.issuer}"
+    token = await find_token_by_id(connection, identity.name)
+    return f"{token.name} ({identity})" if token is not None and token.name else str(identity)
 
 
 def _condition_for(request: web.Request, identity: Identity) -> str:

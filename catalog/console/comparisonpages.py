@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from shlex import quote
 from typing import get_args
 
@@ -37,6 +36,7 @@ from catalog.operations.reconciliations import (
     FindingSides,
     FindingsQuery,
     Reconciliation,
+    StoredFinding,
     StoredFindings,
 )
 
@@ -46,6 +46,8 @@ _SHOWN = 50
 # In a command, in place of what is not known.
 _URL = "URL"
 _MOST_BARS = 40
+# What a node fetches within the time of a request.
+_MOST_FETCHED = 100
 _NAMES: tuple[FindingName, ...] = get_args(FindingName)
 _MEANINGS: dict[FindingName, str] = {
     "missing": "A link should have brought the entity, and the catalog does not have it.",
@@ -58,15 +60,6 @@ _MEANINGS: dict[FindingName, str] = {
     "forged": "The signature is false, or of a key that does not count.",
     "damaged": "The content is not that of the digest that the catalog has stored.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrendBar:
-    """A comparison in the trend, with the height of its bar in percent of the highest one."""
-
-    report: Reconciliation
-    differences: int
-    height: int
 
 
 async def show_comparisons(page: ConsolePage) -> web.Response:
@@ -103,6 +96,9 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         names=_NAMES,
         meanings=_MEANINGS,
         next=found.findings[-1].number if len(found.findings) == _SHOWN else "",
+        offers=offers(page, [FETCH_ALL], run=str(report.run))
+        if report is not None and report.kept and REPAIRABLE & report.findings.keys()
+        else None,
     )
 
 
@@ -115,19 +111,15 @@ def _query_of(given: dict[str, str]) -> tuple[FindingsQuery, str]:
         return FindingsQuery(limit=_SHOWN), "The filter is left out: a path is as /messagegroups/g."
 
 
-def _bars(reports: Sequence[Reconciliation]) -> list[TrendBar]:
-    """The trend of differences, the oldest first; heights follow the logarithm of the numbers."""
+def _bars(reports: Sequence[Reconciliation]) -> list[tuple[int, int]]:
+    """The trend of differences, the oldest first: each number, and the height of its bar in percent.
+
+    Heights follow the logarithm of the numbers.
+    """
     compared = [each for each in reports if each.outcome != "failed"][:_MOST_BARS]
-    numbers = [sum(each.findings.values()) for each in compared]
-    most = max((number.bit_length() for number in numbers), default=0)
-    return [
-        TrendBar(
-            report=each,
-            differences=number,
-            height=100 * number.bit_length() // most if most else 0,
-        )
-        for each, number in zip(reversed(compared), reversed(numbers), strict=True)
-    ]
+    numbers = [sum(each.findings.values()) for each in reversed(compared)]
+    most = max((number.bit_length() for number in numbers), default=0) or 1
+    return [(number, 100 * number.bit_length() // most) for number in numbers]
 
 
 def _matrix(report: Reconciliation) -> list[tuple[FindingName, list[int]]]:
@@ -215,6 +207,66 @@ async def _fetch_again(page: ConsolePage, _: Form) -> ActionResult:
     return ActionResult(says=f"It was fetched again: {verdicts}.", page=result)
 
 
+async def _ask_fetch_all(page: ConsolePage, form: Form) -> ActionQuestion:
+    found, report = await _fetchable(page, form), await _report_of(page)
+    return ActionQuestion(
+        title=f"Fetch {len(found):,} {'entity' if len(found) == 1 else 'entities'} again?",
+        button="Fetch them again",
+        back=f"{_PATH}/{report.run}",
+        effects=(
+            "The links of this node that may bring an entity are asked for it, its authority "
+            "first. What they bring replaces the copy here, whatever its epoch.",
+        )
+        if found
+        else ("No kept finding at this catalog is one that a fetch can settle.",),
+        can_act=bool(found),
+        template="fetchall.html",
+        values={"found": found, "run": str(report.run), "most": _MOST_FETCHED},
+        items=len(found),
+    )
+
+
+async def _fetch_all(page: ConsolePage, form: Form) -> ActionResult:
+    found, report = await _fetchable(page, form), await _report_of(page)
+    wanted = [OriginName(authority=each.authority, origin=each.origin) for each in found]
+    done = await page.node.call(REPAIR, WantedOrigins(origins=wanted))
+    verdicts = [f"{number:,} {name}" for name, number in done.verdicts.items()]
+    says = f"They were fetched again: {', '.join(verdicts) or 'none'}."
+    if done.unresolved:
+        first = done.unresolved[0]
+        says += (
+            f" {len(done.unresolved):,} were not: {first.origin}, as {first.reason}, is the first."
+        )
+    return ActionResult(says=says, page=f"{_PATH}/{report.run}", is_well=not done.unresolved)
+
+
+async def _fetchable(page: ConsolePage, form: Form) -> list[StoredFinding]:
+    """The first findings at this catalog that a fetch can settle, of one class if it is given."""
+    report, wanted = await _report_of(page), form.get("finding", "")
+    found: list[StoredFinding] = []
+    query = FindingsQuery(catalog=report.name)
+    async for part in page.node.call_pages(LIST_FINDINGS, query=query, run=str(report.run)):
+        found += [
+            each
+            for each in part.findings
+            if each.finding in REPAIRABLE and wanted in ("", each.finding)
+        ]
+        if len(found) >= _MOST_FETCHED:
+            break
+    return found[:_MOST_FETCHED]
+
+
+async def _report_of(page: ConsolePage) -> Reconciliation:
+    return _report_in(page, await reports_for(page))
+
+
+FETCH_ALL = Action(
+    path=f"{_PATH}/{{run}}/repair",
+    name="Fetch what differs here again",
+    needs=Permission.REPLICATE,
+    ask=_ask_fetch_all,
+    act=_fetch_all,
+)
 FETCH_AGAIN = Action(
     path=f"{_FINDING}/repair",
     name="Fetch it again",
@@ -226,6 +278,7 @@ FETCH_AGAIN = Action(
 comparison_routes = (
     page_route(_PATH, show_comparisons),
     page_route(_PATH + "/{run}", show_comparisons),
+    # Before the page of a finding, whose path it has, too.
+    *action_routes(FETCH_ALL, FETCH_AGAIN),
     page_route(_FINDING, show_comparison_finding),
-    *action_routes(FETCH_AGAIN),
 )

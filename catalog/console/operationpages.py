@@ -131,6 +131,7 @@ async def show_access(page: ConsolePage) -> web.Response:
         decided=[each for each in requests if each.state != "open"],
         can_ask=can_ask(page),
         tokens=[each for found in tokens for each in found.tokens] if tokens else None,
+        names={f"token={each.id}": each.name for found in tokens for each in found.tokens},
         rules=rules,
         manages_rules=page.may(Permission.GRANT),
         next=rules[-1].id if len(rules) == _SHOWN else "",

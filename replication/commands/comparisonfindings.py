@@ -20,7 +20,7 @@ from catalog.commands.console import (
     table,
     wanted,
 )
-from catalog.model.timestamps import format_time
+from catalog.model.timestamps import format_time, time_of
 
 if TYPE_CHECKING:
     from catalog.client import Client
@@ -117,9 +117,13 @@ def show_finding(
     told = found.finding
     out.print(f"[bold]{told.finding}[/] at {cell(told.catalog)}: {cell(told.origin)}")
     out.print(f"  of {cell(told.authority)}{cell(f', {told.detail}') if told.detail else ''}")
-    for side in (found.copied, found.reference):
-        if side is not None:
-            out.print(f"  {cell(_in_words(side))}")
+    if told.referencechangedat is not None:
+        out.print(f"  changed there at {format_time(time_of(told.referencechangedat))}")
+    read = _epoch(told.epoch, told.deleted, told.digest)
+    out.print(f"  {cell(_in_words(found.copied))} (in the comparison: {read})")
+    if found.reference is not None:
+        read = _epoch(told.referenceepoch, told.referencedeleted, told.referencedigest)
+        out.print(f"  {cell(_in_words(found.reference))} (in the comparison: {read})")
     for each in found.attributes:
         values = f"{each.copied or 'nothing'} instead of {each.reference or 'nothing'}"
         out.print(f"    [bold]{cell(each.name)}[/]: {cell(values)}")
@@ -144,19 +148,20 @@ async def _chosen(client: Client, run: str | None) -> UUID:
     )
 
 
-def _epoch(epoch: int | None, is_deleted: bool | None) -> str:
+def _epoch(epoch: int | None, is_deleted: bool | None, digest: str | None = None) -> str:
     if epoch is None:
         return "nothing"
-    return f"{epoch}, deleted" if is_deleted else str(epoch)
+    shown = f", {digest[:12]}…" if digest else ""
+    return f"{epoch}{', deleted' if is_deleted else ''}{shown}"
 
 
 def _in_words(side: FindingSide) -> str:
     where = f"{side.catalog} (this node)" if side.ishere else side.catalog
-    if side.fault is not None:
-        return f"{where}: not known now: {side.fault}"
-    if side.present is None:
+    if side.isabsent:
         return f"{where}: has nothing"
     copy = side.present
+    if copy is None:
+        return f"{where}: not known now: {side.fault}"
     state = "deleted" if copy.deleted else "changed"
     by = f", asked by link {side.link}" if side.link else ""
     return f"{where}: epoch {copy.epoch}, {state} at {format_time(copy.changedat)}{by}"

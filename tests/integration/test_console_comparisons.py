@@ -99,6 +99,7 @@ async def tell(node: Node, authority: str, url: str) -> None:
             finding("missing", "us", "new", "eu"),
             {**finding("stale", "away", "orders", "eu"), "epoch": 1},
             {**finding("ahead", "us", "stock", "eu"), "detail": MARKUP, "xid": MARKUP},
+            {**finding("diverged", "us", "stock", "eu"), "epoch": 2},
         ],
     }
     assert (await node.send("POST", f"{REPORTS}/{RUN}/findings", told)).status == 200
@@ -157,6 +158,24 @@ async def test_an_entity_is_fetched_again_after_a_look_at_both_sides(
         assert told == []
 
 
+async def test_all_of_a_class_is_fetched_again_after_a_look_at_the_list(
+    node: Node, browser: Browser
+) -> None:
+    shown = (await node.send("GET", f"{PAGE}/repair")).body.decode()
+    assert "Fetch 3 entities again?" in shown
+    # What a person has to decide, and what is wrong at another catalog, is not among them.
+    assert f"{PAGE}/{HOSTILE}" not in shown
+    assert f"{PAGE}/{DEAD}" not in shown
+    async with open_tab(browser) as (tab, told):
+        await tab.goto(f"{node.url}{PAGE}")
+        assert await tab.get_by_role("link", name="Fetch what differs here again").count() == 1
+        await tab.goto(f"{node.url}{PAGE}/repair?finding=diverged")
+        await tab.get_by_role("button", name="Fetch them again").click()
+        await tab.wait_for_url(f"**{PAGE}")
+        assert "They were fetched again: 1 current." in await tab.locator(".told").inner_text()
+        assert told == []
+
+
 async def test_a_catalog_that_is_away_delays_no_page_and_is_named(
     node: Node, browser: Browser
 ) -> None:
@@ -181,7 +200,7 @@ async def test_every_page_is_accessible_and_its_texts_stay_texts(
     paths = ("/console/comparisons", f"{PAGE}?finding=stale&path=%3Cb%3E", f"{PAGE}?after=x")
     findings = [f"{PAGE}/{number}?ask=now" for number in (STALE, MISSING, DEAD, HOSTILE)]
     async with open_tab(browser, width=width, is_dark=is_dark) as (tab, told):
-        for path in (*paths, *findings, f"{PAGE}/{STALE}/repair"):
+        for path in (*paths, *findings, f"{PAGE}/{STALE}/repair", f"{PAGE}/repair"):
             response = await tab.goto(node.url + path)
             assert response is not None
             assert (path, response.status) == (path, 200)
