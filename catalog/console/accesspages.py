@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import quote
 
 from aiohttp import web
 
@@ -59,8 +58,10 @@ async def group_access(page: ConsolePage, group: str) -> dict[str, Any]:
         "requests": requests,
         "may_words": MAY,
         "roles": ROLES,
-        "ask_page": f"{ASK_ACCESS.path}?path={quote(group)}",
         "can_ask": can_ask(page),
+        "asking": offers(page, [ASK_ACCESS], {"path": group})
+        if can_ask(page) and "admin" not in holders.yours
+        else None,
     }
 
 

@@ -96,7 +96,7 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         names=_NAMES,
         meanings=_MEANINGS,
         next=found.findings[-1].number if len(found.findings) == _SHOWN else "",
-        offers=offers(page, [FETCH_ALL], run=str(report.run))
+        offers=offers(page, [FETCH_ALL], {"finding": given["finding"]}, run=str(report.run))
         if report is not None and report.kept and REPAIRABLE & report.findings.keys()
         else None,
     )
@@ -112,9 +112,9 @@ def _query_of(given: dict[str, str]) -> tuple[FindingsQuery, str]:
 
 
 def _bars(reports: Sequence[Reconciliation]) -> list[tuple[int, int]]:
-    """The trend of differences, the oldest first: each number, and the height of its bar in percent.
+    """The trend of differences, the oldest first: each number, and the height of its bar.
 
-    Heights follow the logarithm of the numbers.
+    The heights are in percent of the highest bar, and follow the logarithm of the numbers.
     """
     compared = [each for each in reports if each.outcome != "failed"][:_MOST_BARS]
     numbers = [sum(each.findings.values()) for each in reversed(compared)]
@@ -145,7 +145,7 @@ async def show_comparison_finding(page: ConsolePage) -> web.Response:
         is_asked="ask" in page.request.query,
         compared=compared,
         command=_command_for(sides, report),
-        offers=offers(page, [FETCH_AGAIN], **page.request.match_info)
+        offers=offers(page, [FETCH_AGAIN], run=str(report.run), number=str(sides.finding.number))
         if sides.isrepairable and not sides.isequal
         else None,
     )
