@@ -18,11 +18,13 @@ from catalog.api import selfdescription
 from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.counts import routes as counts
+from catalog.api.changes import routes as changes
 from catalog.api.diff import routes as diff
 from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.references import routes as references
 from catalog.api.requesttarget import answer_options, methods_of_route
+from catalog.api.revisions import routes as revisions
 from catalog.api.search import routes as search
 from catalog.api.validate import post_message
 from catalog.api.validatebytype import routes as validation
@@ -94,6 +96,8 @@ native_routes: Sequence[Route] = (
     *references,
     *diff,
     *event_streams,
+    *changes,
+    *revisions,
 )
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"

@@ -1,4 +1,4 @@
-"""What differs between two versions: `GET /-/diff`."""
+"""What differs between two versions, or two revisions of an entity: `GET /-/diff`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
+from catalog.api.contents import content_at, stored_xid, with_small_document, xid_of
 from catalog.context import CONTEXT, Context
 from catalog.formats.checker import CheckedDocument, comparison
 from catalog.formats.families import family_of, rules_for
@@ -15,7 +16,7 @@ from catalog.model.change import differences_between
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.schema import Model
-from catalog.model.xid import Xid, resource_of
+from catalog.model.xid import resource_of
 from catalog.operations.diff import (
     READ_DIFF,
     Compatibility,
@@ -28,45 +29,49 @@ from catalog.operations.diff import (
 from catalog.reading.schemadifference import fields_between, lines_between
 from catalog.store.database import Connection
 from catalog.store.entities import load
+from catalog.store.revisions import Knowledge
 from catalog.store.searchindex import with_small_documents
 
 
 async def compare_versions(request: web.Request, query: DiffQuery) -> DiffAnswer:
-    """Compare two versions: attributes, documents by line and by field, and compatibility."""
+    """Compare two versions or revisions: attributes, documents by line and field, compatibility."""
+    if query.to is None and query.ofepoch is None and query.toepoch is None:
+        fault = 'it needs "to", or the epoch of a revision ("ofepoch", "toepoch")'
+        raise BadRequest(request.path, error_detail=fault)
     context = request[CONTEXT]
-    of = _xid(request, query.of)
     async with context.database.snapshot() as connection:
-        older = await _version(connection, of)
-        to = query.to if "/" in query.to else f"{resource_of(older.xid)}/versions/{query.to}"
-        newer = await _version(connection, _xid(request, to))
-        older, newer = await with_small_documents(connection, [older, newer])
-    answer = await in_thread(_compared, older, newer, context.model)
-    backward, forward = await _compatibility(context, older, newer)
-    return answer.model_copy(update={"backward": backward, "forward": forward})
+        older = await _content(request, connection, query.of, query.ofepoch)
+        to = query.of if query.to is None else query.to
+        to = to if "/" in to else f"{resource_of(older.xid)}/versions/{to}"
+        newer = await _content(request, connection, to, query.toepoch)
+    if query.to is not None and {older.kind, newer.kind} != {"version"}:
+        fault = "two versions can be compared, or two revisions of one entity"
+        raise BadRequest(request.path, error_detail=fault)
+    return await compare(context, older, newer)
 
 
 routes = (Route(READ_DIFF, compare_versions),)
 
 
-def _xid(request: web.Request, text: str) -> Xid:
-    try:
-        xid = Xid.parse(text)
-    except ValueError:
-        xid = Xid()
-    if xid.kind not in ("resource", "version"):
-        fault = f'"{text[:200]}" needs to be the xid of a version, or of a resource'
-        raise BadRequest(request.path, error_detail=fault)
-    return xid
+async def _content(
+    request: web.Request, connection: Connection, text: str, epoch: int | None
+) -> Entity:
+    xid, is_meta = xid_of(request, text)
+    stored = await stored_xid(connection, xid, is_meta=is_meta)
+    if epoch is not None:
+        found, _ = await content_at(connection, stored, epoch, Knowledge(all=False))
+        return with_small_document(found)
+    present = (await load(connection, [stored])).get(stored)
+    if present is None:
+        raise NotFound(text)
+    return (await with_small_documents(connection, [present]))[0]
 
 
-async def _version(connection: Connection, xid: Xid) -> Entity:
-    found = (await load(connection, [str(xid)])).get(str(xid))
-    if found is not None and found.kind == "resource":
-        default = f"{xid}/versions/{found.attributes.get('defaultversionid')}"
-        found = (await load(connection, [default])).get(default)
-    if found is None:
-        raise NotFound(str(xid))
-    return found
+async def compare(context: Context, older: Entity, newer: Entity) -> DiffAnswer:
+    """Compare two contents, whose documents are there unless they are too large."""
+    answer = await in_thread(_compared, older, newer, context.model)
+    backward, forward = await _compatibility(context, older, newer)
+    return answer.model_copy(update={"backward": backward, "forward": forward})
 
 
 def _compared(older: Entity, newer: Entity, model: Model) -> DiffAnswer:
@@ -85,6 +90,8 @@ def _compared(older: Entity, newer: Entity, model: Model) -> DiffAnswer:
     return DiffAnswer(
         of=older.xid,
         to=newer.xid,
+        ofepoch=older.epoch,
+        toepoch=newer.epoch,
         changed=changed,
         values=[DiffValue(path=list(v.path), old=v.old, new=v.new) for v in values],
         lines=lines and [DiffLine(sign=x.sign, number=x.number, text=x.text) for x in lines],

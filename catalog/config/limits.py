@@ -80,6 +80,11 @@ class Limits(BaseSettings):
     """Days that changes stay in the log; three times as long for a subscription that is behind"""
     log_changes: PositiveInt = 5_000_000
     """Most changes in the log, of about 1 KB each; twice as many if a subscription is behind"""
+    revision_bytes: NonNegativeInt = Field(
+        1024**3,
+        description="Most bytes of former contents of entities, which stay as long as the changes "
+        "that replaced them; the oldest go first. 0 keeps none",
+    )
     cache_bytes: PositiveInt | None = None
     """Most bytes of remembered answers. Unset it is 1/32 of the memory, 16 to 512 MiB"""
     max_subscriptions: PositiveInt = 20_000

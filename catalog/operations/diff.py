@@ -1,4 +1,4 @@
-"""The operation of `/-/diff`: what differs between two versions."""
+"""The operation of `/-/diff`: what differs between two versions, or two revisions of an entity."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ from catalog.operations.operation import AnswerBody, Operation, Query
 
 
 class DiffQuery(Query):
-    """The two versions."""
+    """The two versions, or the two revisions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     of: str = Field(
         min_length=1,
         max_length=2048,
-        description="The xid of the older version; that of a resource means its default version.",
+        description="The xid of the older version; that of a resource means its default version. "
+        "Also the registry, a group, or `/meta` behind a resource, if their contents are compared.",
     )
-    to: str = Field(
+    to: str | None = Field(
+        default=None,
         min_length=1,
         max_length=2048,
-        description="The id of the newer version, or its xid if it is one of another resource.",
+        description="The id of the newer version, or its xid if it is one of another resource. "
+        "Missing, it is the entity `of` itself: then an epoch is needed.",
+    )
+    ofepoch: int | None = Field(
+        default=None, ge=0, description="The epoch of a former content of the older version."
+    )
+    toepoch: int | None = Field(
+        default=None, ge=0, description="The epoch of a former content of the newer version."
     )
 
 
@@ -61,10 +70,12 @@ class Compatibility(AnswerBody):
 
 
 class DiffAnswer(AnswerBody):
-    """The difference of two versions."""
+    """The difference of two contents."""
 
     of: str
     to: str
+    ofepoch: int = Field(description="The epoch of the older content.")
+    toepoch: int = Field(description="The epoch of the newer content.")
     changed: list[str] = Field(description="The names of the attributes that differ.")
     values: list[DiffValue] = Field(description="The first short values that differ.")
     lines: list[DiffLine] | None = Field(

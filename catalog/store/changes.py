@@ -71,13 +71,15 @@ class Retention:
 
     Ages are measured times: see `catalog/store/clockpoints.py`.
 
-    Changes that a subscription has yet to deliver stay within `held_age` and `held_count`.
+    Changes that a subscription has yet to deliver stay within `held_age` and `held_count`. The
+    contents that changes replaced stay with the changes, up to `content_bytes` in all.
     """
 
     age: timedelta
     count: int
     held_age: timedelta
     held_count: int
+    content_bytes: int = 1024**3
 
 
 class ChangesDropped(Exception):

@@ -10,6 +10,10 @@ CREATE FUNCTION all_errors(errors jsonb) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT (COALESCE(sum((jsonb_each_text.value)::bigint), (0)::numeric))::bigint AS "coalesce" FROM jsonb_each_text(all_errors.errors) jsonb_each_text(key, value));
 
+CREATE FUNCTION audit_places(path text, targets text[]) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ARRAY(SELECT DISTINCT array_to_string(parts.parts[1:depth.depth], '/'::text) AS array_to_string FROM ((unnest ...'/'::text) parts(parts)) CROSS JOIN LATERAL generate_series(LEAST(2, cardinality(parts.parts)), LEAST(cardinality(parts.parts), 5)) depth(depth)));
+
 CREATE FUNCTION counted_error(errors jsonb, class text, more integer) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN ((class IS NULL) OR (more = 0)) THEN errors ELSE (errors || jsonb_build_object(class, (COALESCE(((errors ->> class))::bigint, (0)::bigint) + more))) END;
@@ -66,6 +70,10 @@ CREATE TABLE entities (
 CREATE FUNCTION is_labelled(entity_xid text, wanted text[]) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN ((EXISTS (SELECT FROM entities g WHERE ((g.xid = ((('/'::text || split_part(is_labelled.entity_xid, '/'::text, 2)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 3))) AND has_labels(g.attributes, is_labelled.wanted)))) OR ((split_part(entity_xid, '/'::text, 4) <> ''::text) AND (EXISTS (SELECT FROM (entities r JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text))))) WHERE ((r.xid = ((((((('/'::text || split_part(is_labelled.entity_xid, '/'::text, 2)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 3)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 4)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 5))) AND has_labels(v.attributes, is_labelled.wanted))))) OR ((split_part(entity_xid, '/'::text, 4) = ''::text) AND (EXISTS (SELECT FROM (entities r JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text))))) WHERE ((r.xid > (is_labelled.entity_xid || '/'::text)) AND (r.xid < (is_labelled.entity_xid || '0'::text)) AND (r.kind = 'resource'::text) AND has_labels(v.attributes, is_labelled.wanted))))));
+
+CREATE FUNCTION is_own_change(kind text, action text, changed text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ((action <> 'updated'::text) OR CASE kind WHEN 'version'::text THEN true WHEN 'resource'::text THEN ((changed <@ ARRAY['meta.epoch'::text, 'meta.modifiedat'::text]) OR (EXISTS (SELECT FROM unnest(is_own_change.changed) c(name) WHERE (starts_with(c.name, 'meta.'::text) AND (c.name <> ALL (ARRAY['meta.epoch'::text, 'meta.modifiedat'::text])))))) ELSE ((changed <@ ARRAY['epoch'::text, 'modifiedat'::text]) OR (EXISTS (SELECT FROM unnest( ...'epoch'::text, 'modifiedat'::text])) AND ((c.name || 'count'::text) <> ALL (is_own_change.changed)) AND ((c.name !~~ '%count'::text) OR ("left"(c.name, '-5'::integer) <> ALL (is_own_change.changed))))))) END);
 
 CREATE FUNCTION is_selected(origin text, scope text[], types text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -459,6 +467,7 @@ CREATE TABLE changes (
     deprecation text[],
     traceparent text,
     tracestate text,
+    author jsonb,
     CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text, 'signed'::text, 'handed'::text])))
 );
 
@@ -725,6 +734,7 @@ CREATE TABLE node (
     access_revision bigint DEFAULT 0 NOT NULL,
     backedupat timestamp with time zone,
     unindexedafter text DEFAULT ''::text COLLATE "C",
+    revisionsafter bigint DEFAULT 0,
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
 );
@@ -833,6 +843,18 @@ CREATE VIEW resources_shown AS
           WHERE (c.collection = (r.xid || '/versions'::text))) AS versionscount
    FROM (entities r
      LEFT JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
+
+CREATE TABLE revisions (
+    xid text NOT NULL COLLATE "C",
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    epoch bigint NOT NULL,
+    attributes jsonb,
+    createdat timestamp with time zone NOT NULL,
+    modifiedat timestamp with time zone NOT NULL,
+    document_sha256 bytea,
+    document bytea,
+    size integer NOT NULL
+);
 
 CREATE TABLE schemaids (
     xid text NOT NULL COLLATE "C",
@@ -1196,7 +1218,8 @@ CREATE VIEW visible.changes AS
     changed,
     deprecation,
     traceparent,
-    tracestate
+    tracestate,
+    author
    FROM changes e
   WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
            FROM access_paths
@@ -1299,6 +1322,23 @@ CREATE VIEW visible.resources_shown AS
           WHERE (c.collection = (r.xid || '/versions'::text))) AS versionscount
    FROM (visible.entities r
      LEFT JOIN visible.entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
+
+CREATE VIEW visible.revisions AS
+ SELECT xid,
+    txid,
+    epoch,
+    attributes,
+    createdat,
+    modifiedat,
+    document_sha256,
+    document,
+    size
+   FROM revisions e
+  WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])));
 
 CREATE VIEW visible.search_index AS
  SELECT xid,
@@ -1495,6 +1535,9 @@ ALTER TABLE ONLY recovery
 ALTER TABLE ONLY recovery_sources
     ADD CONSTRAINT recovery_sources_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY revisions
+    ADD CONSTRAINT revisions_pkey PRIMARY KEY (xid, txid);
+
 ALTER TABLE ONLY schemaids
     ADD CONSTRAINT schemaids_pkey PRIMARY KEY (xid);
 
@@ -1542,7 +1585,11 @@ CREATE UNIQUE INDEX access_requests_open ON access_requests USING btree (who, pa
 
 CREATE INDEX access_requests_who ON access_requests USING btree (who);
 
+CREATE INDEX audit_place ON audit USING gin (audit_places(path, targets));
+
 CREATE INDEX audit_refused ON audit USING btree (txid, seq) WHERE (outcome = 'refused'::text);
+
+CREATE INDEX changes_xid ON changes USING btree (xid, txid, seq);
 
 CREATE INDEX console_sessions_use ON console_sessions USING btree (usedat);
 
@@ -1601,6 +1648,8 @@ CREATE INDEX incarnations_txid ON incarnations USING btree (txid);
 CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((definition ->> 'mode'::text) = 'accept'::text);
 
 CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
+
+CREATE INDEX revisions_age ON revisions USING btree (txid) INCLUDE (size);
 
 CREATE INDEX search_index_words ON search_index USING gin (((words || fields))) WITH (gin_pending_list_limit='128') WHERE is_listed;
 ALTER INDEX search_index_words ALTER COLUMN 1 SET STATISTICS 0;

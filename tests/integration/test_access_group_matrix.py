@@ -86,6 +86,7 @@ OF_THE_CATALOG = frozenset(
             "/-/counts",
             "/-/settings",
             "/-/doctor",
+            *("/-/changes", "/-/changes/{sequence}", "/-/revisions", "/-/revisions/{epoch}"),
         ),
     }
 )

@@ -31,17 +31,19 @@ WHERE state IN ('pending', 'active', 'paused') AND CASE log
         SELECT FROM subscription_events e WHERE (e.txid, e.seq) > (s.txid, s.seq)) END
 
 -- name: forget_log
--- Delete both logs: their positions could be assigned a second time. The audit stays, and comes
--- before all that follows.
+-- Delete both logs, and the contents that changes replaced: their positions could be assigned a second
+-- time. The audit stays, and comes before all that follows.
 WITH gone AS (DELETE FROM subscription_events), moved AS (UPDATE audit SET txid = 0),
-    forgotten AS (DELETE FROM incarnations), unmeasured AS (DELETE FROM clock_points)
+    forgotten AS (DELETE FROM incarnations), unmeasured AS (DELETE FROM clock_points),
+    unkept AS (DELETE FROM revisions)
 DELETE FROM changes
 
 -- name: renew_instance
 -- Change the instance id, so that peers drop their cursors, and let the logs begin anew.
 UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0,
     dropped_subscription_txid = 0, dropped_subscription_seq = 0,
-    dropped_audit_txid = 0, dropped_audit_seq = 0
+    dropped_audit_txid = 0, dropped_audit_seq = 0,
+    revisionsafter = CASE WHEN revisionsafter IS NOT NULL THEN 0 END
 
 -- name: return_cursors
 -- Let subscriptions whose cursors this server has yet to reach go on from now: they have passed all

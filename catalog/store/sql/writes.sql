@@ -1,18 +1,18 @@
 -- name: write
--- Entities and change rows, with who made the changes, and the words of the entities; the answer is
--- the place of the last change in the log, if there is one.
+-- Entities and change rows, with who made the changes, the words of the entities, and the contents
+-- that are replaced; the answer is the place of the last change in the log, if there is one.
 WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
-        traceparent, tracestate)
+        traceparent, tracestate, author)
     SELECT c.interaction, c.at, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch,
-        decode(c.digest, 'hex'), c.changed, c.deprecation, c.traceparent, c.tracestate
+        decode(c.digest, 'hex'), c.changed, c.deprecation, c.traceparent, c.tracestate, c.author
     FROM ROWS FROM (json_to_recordset($2::json) AS (
         interaction text, at timestamptz, xid text, kind text, action text, authority text, origin text, epoch bigint, digest text,
-        changed text[], deprecation text[], traceparent text, tracestate text
+        changed text[], deprecation text[], traceparent text, tracestate text, author jsonb
     )) WITH ORDINALITY AS c (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
-        traceparent, tracestate, position)
+        traceparent, tracestate, author, position)
     ORDER BY c.position
     RETURNING txid, seq
 ), noted AS (
@@ -24,6 +24,28 @@ WITH logged AS (
     FROM json_to_recordset($3::json) AS a (
         at timestamptz, kind text, name text, issuer text, address text, agent text, method text,
         path text, interaction text, actions text[], targets text[], changed integer)
+), given AS MATERIALIZED (
+    SELECT * FROM json_to_recordset($1::json) AS e (
+        xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
+        attributes jsonb, replaced jsonb, createdat timestamptz, modifiedat timestamptz,
+        document_sha256 text, digest text, fingerprint bigint, bucket integer, listing text,
+        listing_id text, is_listed boolean, signature text, signedby text)
+), former AS (
+    -- A transaction may write an entity twice: the first content stays, with its document.
+    INSERT INTO revisions AS r (
+        xid, epoch, attributes, createdat, modifiedat, document_sha256, document, size)
+    SELECT o.xid, o.epoch, o.attributes, o.createdat, o.modifiedat, o.document_sha256, d.body,
+        pg_column_size(o.attributes) + coalesce(octet_length(d.body), 0)
+    FROM given g
+    JOIN entities o ON o.xid = g.xid
+        AND (o.attributes, encode(o.document_sha256, 'hex'))
+            IS DISTINCT FROM (g.attributes, g.document_sha256)
+    LEFT JOIN documents d ON d.xid = o.xid
+        AND encode(o.document_sha256, 'hex') IS DISTINCT FROM g.document_sha256
+    WHERE (SELECT revisionsafter IS NOT NULL FROM node)
+    ON CONFLICT (xid, txid) DO UPDATE SET
+        document = excluded.document, size = r.size + octet_length(excluded.document)
+    WHERE r.document IS NULL AND excluded.document IS NOT NULL
 ), kept AS (
     INSERT INTO entities (
         xid, collection, id, kind, authority, origin, epoch, attributes, replaced, createdat,
@@ -34,11 +56,7 @@ WITH logged AS (
         decode(e.digest, 'hex'), e.fingerprint, e.bucket,
         CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END,
         decode(e.signature, 'hex'), e.signedby
-    FROM json_to_recordset($1::json) AS e (
-        xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
-        attributes jsonb, replaced jsonb, createdat timestamptz, modifiedat timestamptz,
-        document_sha256 text, digest text, fingerprint bigint, bucket integer, listing text,
-        listing_id text, is_listed boolean, signature text, signedby text)
+    FROM given e
     CROSS JOIN LATERAL (SELECT coalesce(e.is_listed, (
         SELECT r.attributes ->> 'defaultversionid' = e.id
         FROM entities r WHERE r.xid = left(e.collection, -9)
@@ -99,6 +117,17 @@ WHERE s.xid = r.xid
 WITH gone AS (
     DELETE FROM entities e USING unnest($3::text[], $4::text[]) AS o (authority, origin)
     WHERE e.authority = o.authority AND e.origin = o.origin
+    RETURNING e.xid, e.epoch, e.attributes, e.createdat, e.modifiedat, e.document_sha256
+), former AS (
+    INSERT INTO revisions AS r (
+        xid, epoch, attributes, createdat, modifiedat, document_sha256, document, size)
+    SELECT g.xid, g.epoch, g.attributes, g.createdat, g.modifiedat, g.document_sha256, d.body,
+        pg_column_size(g.attributes) + coalesce(octet_length(d.body), 0)
+    FROM gone g LEFT JOIN documents d ON d.xid = g.xid
+    WHERE (SELECT revisionsafter IS NOT NULL FROM node)
+    ON CONFLICT (xid, txid) DO UPDATE SET
+        document = excluded.document, size = r.size + octet_length(excluded.document)
+    WHERE r.document IS NULL AND excluded.document IS NOT NULL
 )
 INSERT INTO tombstones (
     xid, kind, authority, origin, epoch, digest, bucket, deletedat, signature, signedby)

@@ -17,6 +17,7 @@ from catalog.store.changes import Retention, drop_oldest
 from catalog.store.clockpoints import HOUR, PassedTime, aged
 from catalog.store.database import Database
 from catalog.store.leadership import take_over
+from catalog.store.revisions import drop_oldest_contents, keep_contents
 from catalog.subscriptions.stored.deadletters import aged_subscriptions, drop_aged
 from catalog.subscriptions.stored.deliveryattempts import trim_attempts
 from catalog.subscriptions.stored.subscriptionlog import drop_oldest_of_subscriptions
@@ -55,14 +56,21 @@ async def run_log_retention(context: Context) -> None:
 async def drop_once(
     database: Database, retention: Retention, passed: PassedTime, *, limit: int = _LOG_BATCH
 ) -> int:
-    """Drop a batch of each log, unless a second process does so; return the number of changes."""
+    """Drop a batch of each log and of former contents, unless a second process does so.
+
+    Returns:
+        the number of changes or of contents, whichever is larger.
+    """
     async with database.acquire() as connection, take_over(connection, "log retention") as is_alone:
         if not is_alone:
             return 0
         await passed.note(connection)
         before = (await aged(connection, retention.age)).txid
         await drop_oldest_of_subscriptions(connection, before, retention.count, limit=limit)
-        return await drop_oldest(connection, retention, limit=limit)
+        dropped = await drop_oldest(connection, retention, limit=limit)
+        await keep_contents(connection, retention.content_bytes)
+        contents = await drop_oldest_contents(connection, retention.content_bytes, limit=limit)
+        return max(dropped, contents)
 
 
 def passed_time_for(
@@ -85,6 +93,7 @@ def retention_from(settings: Settings) -> Retention:
         count=settings.log_changes,
         held_age=timedelta(days=settings.log_held_days),
         held_count=settings.log_held_changes,
+        content_bytes=settings.revision_bytes,
     )
 
 

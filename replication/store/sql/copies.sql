@@ -160,7 +160,17 @@ WHERE t.authority = o.authority AND t.origin = o.origin
 
 -- name: drop
 -- Delete entities without tombstones.
-DELETE FROM entities WHERE xid = ANY ($1::text[])
+WITH gone AS (
+    DELETE FROM entities e WHERE xid = ANY ($1::text[])
+    RETURNING e.xid, e.epoch, e.attributes, e.createdat, e.modifiedat, e.document_sha256
+)
+INSERT INTO revisions (
+    xid, epoch, attributes, createdat, modifiedat, document_sha256, document, size)
+SELECT g.xid, g.epoch, g.attributes, g.createdat, g.modifiedat, g.document_sha256, d.body,
+    pg_column_size(g.attributes) + coalesce(octet_length(d.body), 0)
+FROM gone g LEFT JOIN documents d ON d.xid = g.xid
+WHERE (SELECT revisionsafter IS NOT NULL FROM node)
+ON CONFLICT (xid, txid) DO NOTHING
 
 -- name: rehash_documents
 -- The hashes of the stored documents of these entities.
