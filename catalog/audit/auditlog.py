@@ -11,12 +11,17 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from catalog.access.identity import identity_of
 from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.route import Route, model_response
+from catalog.http.stream import in_search_time
+from catalog.model.caller import EVERYTHING
 from catalog.model.errors import BadRequest, ServerBusy
+from catalog.model.roles import Permission
 from catalog.model.timestamps import format_time
+from catalog.model.xid import group_path
 from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditEntry, AuditQuery
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.clockpoints import aged
@@ -34,6 +39,9 @@ _OPTIONAL = ("address", "agent", "method", "path")
 _OF_DONE = ("interaction", "changed")
 _OF_REFUSED = ("status", "reason", "attempts")
 _PLACES = ("after", "before", "limit")
+_SHOWN_TARGETS = 20
+_INDEXED_SEGMENTS = 4
+_ADVICE = "Name a path, or a time (`since`, `until`)."
 _END = Position.end_of(2**63 - 1)
 _PAUSE_SECONDS = 60.0
 _SHORT_PAUSE_SECONDS = 0.1
@@ -48,13 +56,17 @@ async def read_audit(request: web.Request, query: AuditQuery) -> web.Response:
     """Read the audit in pages, the newest entries first, or with `after` the oldest first."""
     limit = page_limit(request, query.limit)
     after, before = (_position(request, name) for name in ("after", "before"))
-    async with request[CONTEXT].database.acquire() as connection:
+    scope = identity_of(request).scope_of(Permission.GRANT)
+    rules = None if scope is EVERYTHING else scope.rules
+    database = request[CONTEXT].database
+    async with in_search_time(request, _ADVICE), database.acquire() as connection:
         if after is None:
             place = before or _END
-            found = await _read(connection, _queries.before, place, query, limit + 1)
+            found = await _read(connection, place, query, limit + 1, rules=rules)
         else:
-            found = await _read(connection, _queries.after, after, query, limit + 1)
-    entries = [AuditEntry.model_validate(entry.shown) for entry in found[:limit]]
+            found = await _read(connection, after, query, limit + 1, is_after=True, rules=rules)
+    shown = [each.shown if rules is None else _for_owner(each.shown) for each in found[:limit]]
+    entries = [AuditEntry.model_validate(each) for each in shown]
     headers = {}
     if len(found) > limit:
         # The next page is under the same conditions.
@@ -98,22 +110,53 @@ async def read_audit_log(connection: Connection, after: Position, limit: int) ->
     begin = Position(row["txid"], row["seq"])
     if after < begin:
         raise ChangesDropped(begin)
-    return await _read(connection, _queries.after, after, AuditQuery(), limit)
+    return await _read(connection, after, AuditQuery(), limit, is_after=True)
 
 
 async def _read(
-    connection: Connection, statement: str, place: Position, wanted: AuditQuery, limit: int
+    connection: Connection,
+    place: Position,
+    wanted: AuditQuery,
+    limit: int,
+    *,
+    is_after: bool = False,
+    rules: Sequence[str] | None = None,
 ) -> list[AuditRow]:
     """Up to `limit` rows before a position, newest first, or after a position, oldest first.
 
-    The statement `after` returns a row only when no earlier row can appear later, so the position
+    A row after a position is returned only when no earlier row can appear later, so the position
     of the last row is a cursor that skips no row.
+
+    Args:
+        rules: only rows and targets in groups that one of the rules names.
     """
-    about = wanted.identity, wanted.path, wanted.interaction, wanted.outcome
-    rows = await connection.fetch(
-        statement, place.txid, place.seq, wanted.since, wanted.until, *about, limit
-    )
+    about = wanted.since, wanted.until, wanted.identity, wanted.interaction, wanted.outcome
+    within = None if rules is None else list(rules)
+    arguments = place.txid, place.seq, *about, within, limit
+    path = (wanted.path or "").rstrip("/")
+    if path:
+        statement = _queries.after_at if is_after else _queries.before_at
+        places = await connection.fetch(statement, *arguments, path, _first_segments(path))
+    else:
+        statement = _queries.after if is_after else _queries.before
+        places = await connection.fetch(statement, *arguments)
+    positions = [each["txid"] for each in places], [each["seq"] for each in places]
+    rows = await connection.fetch(_queries.told, *positions, path or None, within, _SHOWN_TARGETS)
     return [_entry(row) for row in rows]
+
+
+def _first_segments(path: str) -> str:
+    """The path cut as the index has it."""
+    return "/".join(path.split("/")[: _INDEXED_SEGMENTS + 1])
+
+
+def _for_owner(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry for an admin of groups: the author and what happened in these groups alone."""
+    groups = {group_path(target["path"]) for target in shown["targets"]}
+    hidden = {"address", "agent", "changed"}
+    if group_path(shown.get("path", "")) not in groups:
+        hidden |= {"method", "path"}
+    return {name: value for name, value in shown.items() if name not in hidden}
 
 
 def _entry(row: Mapping[str, Any]) -> AuditRow:
@@ -130,10 +173,10 @@ def _entry(row: Mapping[str, Any]) -> AuditRow:
         shown |= {name: row[name] for name in _OF_REFUSED}
     else:
         shown |= {name: row[name] for name in _OF_DONE if row[name] is not None}
-        targets, actions = row["targets"], row["actions"]
+        targets = zip(row["targets"] or (), row["actions"] or (), strict=True)
         shown["targets"] = [
-            {"path": target} if actions is None else {"path": target, "action": actions[number]}
-            for number, target in enumerate(targets)
+            {"path": target} if action is None else {"path": target, "action": action}
+            for target, action in targets
         ]
     return AuditRow(
         position=position, at=row["at"], outcome=row["outcome"], path=row["path"], shown=shown

@@ -48,7 +48,7 @@ def audit(
     ] = None,
     path: Annotated[
         str | None,
-        typer.Option(help="Only requests to paths, or about entities, that begin with this."),
+        typer.Option(help="Only requests to this path, or about it, and below it."),
     ] = None,
     interaction: Annotated[
         str | None, typer.Option(help="The interaction with this id, as events and logs have it.")
@@ -65,8 +65,8 @@ def audit(
 ) -> None:
     """Show changes and refused requests with time, caller and address, newest first.
 
-    The command needs the token of an admin. With --follow, the oldest entry comes first; --follow
-    together with --json prints an entry per line.
+    The command needs the token of an admin; an admin of groups reads what was done there. With
+    --follow, the oldest entry comes first; --follow together with --json prints an entry per line.
 
     Example: concord audit --since 2026-11-01T00:00:00Z --path /endpoints/orders
 

@@ -28,7 +28,7 @@ class AuditQuery(Query):
     )
     path: _Text | None = Field(
         default=None,
-        description="Only entries of requests, or of targets, whose paths begin with this text.",
+        description="Only entries of requests to this path, or about it, and below it.",
     )
     interaction: _Text | None = Field(
         default=None, description="Only the entry of the interaction with this id."
@@ -76,7 +76,10 @@ class AuditEntry(AnswerBody):
         default=None, description="The id that the events of the interaction carry, too."
     )
     changed: int | None = Field(default=None, ge=0, description="The number of changed entities.")
-    targets: list[AuditTarget] | None = Field(default=None, description="The first targets.")
+    targets: list[AuditTarget] | None = Field(
+        default=None,
+        description="Up to 20 targets: of more, the first at the path that was asked for.",
+    )
     status: int | None = Field(default=None, description="The status of the refusal.")
     reason: str | None = Field(default=None, description="The name of the problem.")
     attempts: int | None = Field(
@@ -93,9 +96,11 @@ class AuditEntries(AnswerBody):
 READ_AUDIT = Operation(
     method="GET",
     path="/audit",
-    needs=Permission.ADMINISTER,
+    needs=Permission.GRANT,
     query=AuditQuery,
     answers=AuditEntries,
     headers={"Link": 'The next page, as `rel="next"`'},
     is_kept=False,
+    description="Admins of groups read what was done in their groups, without the addresses of "
+    "callers, and without what else an interaction did.",
 )

@@ -13,7 +13,6 @@ from catalog.store.connections import Connection
 from catalog.store.queries import Queries
 
 _queries = Queries("auditnotes")
-_MOST_TARGETS = 20
 
 
 def interaction_row(
@@ -24,7 +23,6 @@ def interaction_row(
     Marks the author as noted: unless the author's transaction fails, no other row is needed.
     """
     author.is_noted = True
-    first = changes[:_MOST_TARGETS]
     return {
         "at": at,
         "kind": author.kind,
@@ -35,8 +33,8 @@ def interaction_row(
         "method": author.method,
         "path": author.path,
         "interaction": interaction,
-        "actions": [change.action for change in first],
-        "targets": [change.xid for change in first],
+        "actions": [change.action for change in changes],
+        "targets": [change.xid for change in changes],
         "changed": len(changes),
     }
 

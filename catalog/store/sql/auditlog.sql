@@ -1,26 +1,88 @@
 -- name: before
--- The rows before a position that meet some conditions, where they are not null, newest first.
-SELECT * FROM audit
+-- The positions of rows before a position that meet some conditions, where they are not null, the
+-- newest first. $8 are rules: a row needs a target in a group that one of them names.
+SELECT txid, seq FROM audit
 WHERE (txid, seq) < ($1, $2)
     AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
     AND ($5::text IS NULL OR $5 IN (name, kind, kind || ':' || name))
-    AND ($6::text IS NULL OR starts_with(path, $6)
-        OR EXISTS (SELECT FROM unnest(targets) AS t (target) WHERE starts_with(target, $6)))
-    AND ($7::text IS NULL OR interaction = $7) AND ($8::text IS NULL OR outcome = $8)
+    AND ($6::text IS NULL OR interaction = $6) AND ($7::text IS NULL OR outcome = $7)
+    AND ($8::text[] IS NULL OR EXISTS (
+        SELECT FROM unnest(targets) AS t (target), access_paths p
+        WHERE p.rule = ANY ($8)
+            AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)))
+ORDER BY txid DESC, seq DESC
+LIMIT $9
+
+-- name: before_at
+-- The same at and below a path ($10), of which the index has the first segments ($11).
+SELECT txid, seq FROM audit
+WHERE (txid, seq) < ($1, $2)
+    AND audit_places(path, targets) @> ARRAY[$11]
+    AND ($8::text[] IS NULL AND (path = $10 OR starts_with(path, $10 || '/')) OR EXISTS (
+        SELECT FROM unnest(targets) AS t (target)
+        WHERE (target = $10 OR starts_with(target, $10 || '/'))
+            AND ($8 IS NULL OR EXISTS (
+                SELECT FROM access_paths p WHERE p.rule = ANY ($8)
+                    AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)))))
+    AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
+    AND ($5::text IS NULL OR $5 IN (name, kind, kind || ':' || name))
+    AND ($6::text IS NULL OR interaction = $6) AND ($7::text IS NULL OR outcome = $7)
 ORDER BY txid DESC, seq DESC
 LIMIT $9
 
 -- name: after
 -- The same after a position in log order, up to the first transaction still running.
-SELECT * FROM audit
+SELECT txid, seq FROM audit
 WHERE (txid, seq) > ($1, $2) AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
     AND ($5::text IS NULL OR $5 IN (name, kind, kind || ':' || name))
-    AND ($6::text IS NULL OR starts_with(path, $6)
-        OR EXISTS (SELECT FROM unnest(targets) AS t (target) WHERE starts_with(target, $6)))
-    AND ($7::text IS NULL OR interaction = $7) AND ($8::text IS NULL OR outcome = $8)
+    AND ($6::text IS NULL OR interaction = $6) AND ($7::text IS NULL OR outcome = $7)
+    AND ($8::text[] IS NULL OR EXISTS (
+        SELECT FROM unnest(targets) AS t (target), access_paths p
+        WHERE p.rule = ANY ($8)
+            AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)))
 ORDER BY txid, seq
 LIMIT $9
+
+-- name: after_at
+-- The same at and below a path ($10), of which the index has the first segments ($11).
+SELECT txid, seq FROM audit
+WHERE (txid, seq) > ($1, $2) AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND audit_places(path, targets) @> ARRAY[$11]
+    AND ($8::text[] IS NULL AND (path = $10 OR starts_with(path, $10 || '/')) OR EXISTS (
+        SELECT FROM unnest(targets) AS t (target)
+        WHERE (target = $10 OR starts_with(target, $10 || '/'))
+            AND ($8 IS NULL OR EXISTS (
+                SELECT FROM access_paths p WHERE p.rule = ANY ($8)
+                    AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)))))
+    AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
+    AND ($5::text IS NULL OR $5 IN (name, kind, kind || ':' || name))
+    AND ($6::text IS NULL OR interaction = $6) AND ($7::text IS NULL OR outcome = $7)
+ORDER BY txid, seq
+LIMIT $9
+
+-- name: told
+-- The rows at some positions, in their order, each with $5 of its targets: those at and below a path
+-- ($3) before others. Those that none of the rules $4 names are left out, unless the rules are null.
+SELECT a.txid, a.seq, a.at, a.outcome, a.kind, a.name, a.issuer, a.address, a.agent, a.method,
+    a.path, a.interaction, a.changed, a.status, a.reason, a.attempts, t.targets, t.actions
+FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS w (txid, seq, place)
+JOIN audit a ON (a.txid, a.seq) = (w.txid, w.seq)
+CROSS JOIN LATERAL (
+    SELECT array_agg(f.target ORDER BY f.number) AS targets,
+        array_agg(f.action ORDER BY f.number) AS actions
+    FROM (
+        SELECT target, a.actions[number] AS action, number,
+            coalesce(target <> $3 AND NOT starts_with(target, $3 || '/'), false) AS is_other
+        FROM unnest(a.targets) WITH ORDINALITY AS u (target, number)
+        WHERE $4::text[] IS NULL OR EXISTS (
+            SELECT FROM access_paths WHERE rule = ANY ($4)
+                AND (path = access_group(target) OR access_group(target) LIKE pattern))
+        ORDER BY is_other, number
+        LIMIT $5
+    ) AS f
+) AS t
+ORDER BY w.place
 
 -- name: dropped
 -- The position of the last row that was dropped.
