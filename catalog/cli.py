@@ -22,6 +22,7 @@ from catalog import DISTRIBUTION, install_command
 from catalog.commands import (
     access,
     audit,
+    changes,
     delete,
     doctor,
     events,
@@ -32,6 +33,7 @@ from catalog.commands import (
     model,
     references,
     requestedaccess,
+    revisions,
     search,
     subscriptions,
     tokens,
@@ -94,7 +96,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     discover_app,
     *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(versiondiff.app, lint_app, validate.app, events.app, mcp_app),
+    *(versiondiff.app, changes.app, events.app, lint_app, validate.app, mcp_app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):
@@ -113,6 +115,7 @@ for name, group, short_help in (
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
+    ("revisions", revisions.app, "Show the former contents of entities, and purge them."),
     ("token", tokens.app, "Let machines and people into a node."),
     ("access", access.app, "Give roles in groups."),
     ("encryption", keys.app, "Encrypt the secrets in a database."),

@@ -18,10 +18,12 @@ from catalog.operations import (
     access,
     accessrequests,
     audit,
+    changes,
     diff,
     handovers,
     recovery,
     references,
+    revisions,
     search,
 )
 from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
@@ -34,6 +36,7 @@ from catalog.operations.accessrequests import (
     NewAccessRequest,
 )
 from catalog.operations.audit import AuditEntry, AuditQuery
+from catalog.operations.changes import ChangeAnswer, ChangeEntry, ChangesQuery
 from catalog.operations.diff import DiffAnswer, DiffQuery
 from catalog.operations.handovers import (
     Consent,
@@ -52,6 +55,14 @@ from catalog.operations.recovery import (
     RecoveryQuery,
 )
 from catalog.operations.references import ReferencesAnswer, ReferencesQuery
+from catalog.operations.revisions import (
+    PurgeAnswer,
+    PurgeQuery,
+    RevisionAnswer,
+    RevisionQuery,
+    RevisionsAnswer,
+    RevisionsQuery,
+)
 from catalog.operations.search import SearchAnswer, SearchQuery
 
 
@@ -220,8 +231,28 @@ class Client(
         return await self.call(references.READ_REFERENCES, query=wanted)
 
     async def diff(self, wanted: DiffQuery) -> DiffAnswer:
-        """What differs between two versions."""
+        """What differs between two versions, or two revisions of an entity."""
         return await self.call(diff.READ_DIFF, query=wanted)
+
+    async def catalog_changes(self, wanted: ChangesQuery | None = None) -> list[ChangeEntry]:
+        """A page of what changed, the newest first, as far as the client may see it."""
+        return (await self.call(changes.LIST_CHANGES, query=wanted)).changes
+
+    async def catalog_change(self, sequence: str) -> ChangeAnswer:
+        """A change, with what was different before and after it."""
+        return await self.call(changes.READ_CHANGE, sequence=sequence)
+
+    async def revisions(self, wanted: RevisionsQuery) -> RevisionsAnswer:
+        """A page of the revisions of an entity, the newest first."""
+        return await self.call(revisions.LIST_REVISIONS, query=wanted)
+
+    async def revision(self, epoch: int, wanted: RevisionQuery) -> RevisionAnswer:
+        """The content that an entity had at an epoch."""
+        return await self.call(revisions.READ_REVISION, query=wanted, epoch=str(epoch))
+
+    async def purge_revisions(self, wanted: PurgeQuery) -> PurgeAnswer:
+        """Empty the former contents of an entity, and of all below it."""
+        return await self.call(revisions.PURGE_REVISIONS, query=wanted)
 
     async def model(self) -> JsonObject:
         """The full model, with the attributes that the standard adds."""

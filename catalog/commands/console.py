@@ -7,8 +7,10 @@ could not do its work or was misused.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import orjson
@@ -30,6 +32,9 @@ Model = TypeVar("Model", bound="BaseModel")
 DEFAULT_URL = "http://127.0.0.1:8080"
 NO = 1
 CANNOT = 2
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 the answer is no, such as violations, differences or not found; "
@@ -161,6 +166,12 @@ def wanted(model: type[Model], **members: Any) -> Model:
             told = fault["msg"].removeprefix("Value error, ")
             show_error(f"{name}: {told}." if name else f"{told}.")
         raise typer.Exit(CANNOT) from None
+
+
+def span_from(text: str) -> timedelta | None:
+    """The time that a text such as `12h`, `7d` or `2w` names; `None` for another text."""
+    found = _SPAN.fullmatch(text)
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
 def json_of(model: BaseModel) -> Any:

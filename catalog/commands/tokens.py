@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +21,7 @@ from catalog.commands.console import (
     out,
     print_json,
     run,
+    span_from,
     table,
     wanted,
 )
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from catalog.operations.access import NewToken, PathGrant, Token
     from catalog.store.database import Connection
 
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _MOST_SHOWN = 10
-_SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
 
 TokenId = Annotated[
     str, typer.Argument(help="The id of the token, as `concord token list` has it.")
@@ -257,8 +255,8 @@ def _end(text: str) -> str:
     from catalog.model.timestamps import format_time, parse_time
 
     now = datetime.now(UTC)
-    if found := _SPAN.fullmatch(text):
-        return format_time((now + int(found[1]) * _UNITS[found[2]]).replace(microsecond=0))
+    if (span := span_from(text)) is not None:
+        return format_time((now + span).replace(microsecond=0))
     try:
         end = parse_time(text if "T" in text.upper() else f"{text}T00:00:00Z")
     except ValueError:

@@ -1,4 +1,4 @@
-"""The command `compare`: what differs between two versions."""
+"""The command `compare`: what differs between two versions, or two revisions of an entity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from catalog.commands.console import (
 )
 
 if TYPE_CHECKING:
-    from catalog.operations.diff import DiffAnswer
+    from collections.abc import Iterable
+
+    from catalog.operations.diff import DiffAnswer, DiffLine
 
 app = typer.Typer()
 
@@ -34,12 +36,21 @@ def compare(
         str, typer.Argument(metavar="XID", help="The older version, or a resource's default one.")
     ],
     to: Annotated[
-        str, typer.Argument(metavar="VERSION", help="The id of the newer version, or its xid.")
-    ],
+        str | None,
+        typer.Argument(metavar="[VERSION]", help="The id of the newer version, or its xid."),
+    ] = None,
+    from_epoch: Annotated[
+        int | None, typer.Option(min=0, help="The epoch of a former content, to begin with.")
+    ] = None,
+    to_epoch: Annotated[
+        int | None, typer.Option(min=0, help="The epoch of a former content, to end with.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Show what differs between two versions, and whether the newer one breaks readers.
+
+    With epochs, two contents of one entity are compared; without one of them its present content.
 
     Attributes are compared, and documents by line and by field. Of Avro, JSON Schema and Protobuf
     the compatibility is told: backward, if readers with the newer schema can read older data;
@@ -47,21 +58,24 @@ def compare(
 
     Example: concord compare /schemagroups/shop/schemas/Order/versions/1 2
 
+    Example: concord compare /schemagroups/shop/schemas/Order --from-epoch 3
+
     Exit codes: 0 equal; 1 different; 2 the command could not do its work.
     """
     from catalog.operations.diff import DiffQuery
 
-    query = wanted(DiffQuery, of=of, to=to)
+    query = wanted(DiffQuery, of=of, to=to, ofepoch=from_epoch, toepoch=to_epoch)
     answer = on_node(url, lambda client: client.diff(query))
     if as_json:
         print_json(answer)
     else:
-        _print(answer)
+        print_difference(answer)
     if answer.changed:
         raise typer.Exit(NO)
 
 
-def _print(answer: DiffAnswer) -> None:
+def print_difference(answer: DiffAnswer) -> None:
+    """Print a difference for people."""
     if not answer.changed:
         out.print("They are equal.")
         return
@@ -76,17 +90,22 @@ def _print(answer: DiffAnswer) -> None:
         for field in answer.fields:
             shown.add_row(*map(cell, (field.path, field.old, field.new)))
         out.print(shown)
-    for line in answer.lines or ():
-        sign = " " if line.sign == "=" else line.sign
-        style = _STYLES.get(line.sign)
-        text = f"{sign} {cell(line.text)}" if line.text else sign
-        out.print(f"[{style}]{text}[/]" if style else text)
+    print_lines(answer.lines or ())
     for way, verdict in (("Backward", answer.backward), ("Forward", answer.forward)):
         if verdict is not None:
             told = "compatible" if verdict.compatible else f"incompatible: {cell(verdict.reason)}"
             out.print(f"{way} {told}")
     if not answer.complete:
         out.print("The documents are too large to be compared.")
+
+
+def print_lines(lines: Iterable[DiffLine]) -> None:
+    """Print lines with their signs."""
+    for line in lines:
+        sign = " " if line.sign == "=" else line.sign
+        style = _STYLES.get(line.sign)
+        text = f"{sign} {cell(line.text)}" if line.text else sign
+        out.print(f"[{style}]{text}[/]" if style else text)
 
 
 def _json(value: object) -> str:

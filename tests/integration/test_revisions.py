@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
 import pytest
 import pytest_asyncio
+from typer.testing import CliRunner, Result
 
+from catalog.cli import app
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
@@ -192,3 +195,37 @@ async def test_a_purge_empties_what_was_below_and_leaves_the_present(
                 0,
                 0,
             )
+
+
+async def concord(node: Node, *arguments: str) -> Result:
+    """Run a command in a thread, as it runs an event loop of its own."""
+    at = {"CONCORD_URL": node.url, "COLUMNS": "400"}
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=at)
+
+
+async def test_commands_tell_what_changed_and_what_was_before(node: Node) -> None:
+    message = "/messagegroups/cli/messages/m"
+    await node.put(message, {"description": "first text"})
+    await node.put(message, {"description": "second text"})
+    told = await concord(node, "changes", message, "--since", "1h")
+    assert told.exit_code == 0, told.output
+    assert "description" in told.stdout
+    assert "anonymous" in told.stdout
+    [sequence] = [
+        line.split()[-1] for line in told.stdout.splitlines() if "updated" in line.split()
+    ]
+    shown = await concord(node, "changes", "--show", sequence)
+    assert "second text" in shown.stdout, shown.output
+    listed = await concord(node, "revisions", "list", message, "--json")
+    assert [each["epoch"] for each in orjson.loads(listed.stdout)["revisions"]] == [2, 1]
+    assert "first text" in (await concord(node, "revisions", "show", message, "1")).stdout
+    compared = await concord(node, "compare", message, "--from-epoch", "1")
+    assert compared.exit_code == 1, compared.output
+    assert "first text" in compared.stdout
+    refused = await concord(node, "revisions", "purge", message)
+    assert refused.exit_code == 2
+    purged = await concord(node, "revisions", "purge", message, "--yes")
+    assert "Emptied 1 " in purged.stdout, purged.output
+    gone = await concord(node, "revisions", "show", message, "1")
+    assert (gone.exit_code, "purged" in gone.output) == (1, True)
+    assert (await concord(node, "changes", "nowhere")).exit_code == 1

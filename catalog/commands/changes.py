@@ -1,0 +1,134 @@
+"""The command `changes`: what changed, when and by whom."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    AsJson,
+    Url,
+    cell,
+    on_node,
+    out,
+    print_json,
+    span_from,
+    table,
+    wanted,
+)
+from catalog.commands.versiondiff import print_difference, print_lines
+from catalog.model.timestamps import format_time
+
+if TYPE_CHECKING:
+    from catalog.operations.changes import ChangeEntry
+
+app = typer.Typer()
+
+_TIME = "An RFC 3339 time, or an age: 12h, 7d, 2w."
+# What each update changes beside what it is for.
+_ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
+
+
+@app.command()
+def changes(
+    path: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATH]", help="Only this entity or collection, and below it."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help=f"From this time on. {_TIME}", metavar="TIME")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help=f"Before this time. {_TIME}", metavar="TIME")
+    ] = None,
+    who: Annotated[
+        str | None,
+        typer.Option(
+            help="Of this author: a name, a kind (anonymous, token, jwt, certificate, link, "
+            "operator, node), or KIND:NAME."
+        ),
+    ] = None,
+    authority: Annotated[str | None, typer.Option(help="Only entities of this authority.")] = None,
+    parents: Annotated[
+        bool, typer.Option("--parents", help="Also entities of which only children changed.")
+    ] = False,
+    show: Annotated[
+        str | None,
+        typer.Option(help="Show the difference that one change made.", metavar="SEQUENCE"),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Most changes.")] = 50,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show what changed, when and by whom, newest first.
+
+    Readers see the changes of what they may see. The author is told to admins of the catalog and of
+    the group, and to all readers of entities whose authority publishes its authors.
+
+    Example: concord changes /endpoints/orders --since 7d
+
+    Example: concord changes --show 0000000000000000835.0000000000000000023
+    """
+    if show is not None:
+        _show(url, show, as_json=as_json)
+        return
+    from catalog.operations.changes import ChangesQuery
+
+    query = wanted(
+        ChangesQuery,
+        path=path,
+        since=time_from(since),
+        until=time_from(until),
+        who=who,
+        authority=authority,
+        parents=parents or None,
+        limit=limit,
+    )
+    found = on_node(url, lambda client: client.catalog_changes(query))
+    if as_json:
+        print_json(found)
+        return
+    shown = table("time", "what", "entity", "changed", "who", "sequence")
+    for each in found:
+        shown.add_row(*map(cell, _columns(each)))
+    out.print(shown if found else "There are no such changes.")
+
+
+def time_from(text: str | None) -> str | None:
+    """A time as the API takes it: an age is counted back from now."""
+    age = None if text is None else span_from(text)
+    return text if age is None else format_time(datetime.now(UTC) - age)
+
+
+def _columns(entry: ChangeEntry) -> tuple[str, str, str, str, str, str]:
+    changed = ", ".join(name for name in entry.changed if name not in _ALWAYS)
+    time, who = format_time(entry.time), who_in(entry)
+    return time, entry.action, entry.xid, changed, who, entry.sequence
+
+
+def who_in(entry: ChangeEntry) -> str:
+    """The author of a change as `KIND:NAME`; empty if the reader may not know."""
+    who = entry.who
+    return "" if who is None else ":".join(filter(None, (who.kind, who.name)))
+
+
+def _show(url: str, sequence: str, *, as_json: bool) -> None:
+    answer = on_node(url, lambda client: client.catalog_change(sequence))
+    if as_json:
+        print_json(answer)
+        return
+    change = answer.change
+    who = who_in(change)
+    out.print(
+        f"{cell(format_time(change.time))}  {change.action} {cell(change.xid)}, epoch "
+        f"{change.epoch}{f', by {cell(who)}' if who else ''}"
+    )
+    if answer.difference is None:
+        out.print("The contents before and after it are no longer kept, or were purged.")
+        return
+    if answer.text:
+        print_lines(answer.text)
+    print_difference(answer.difference)
