@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-import orjson
 from aiohttp import web
 
 from catalog.api.contents import knowledge_of, with_small_document
@@ -15,7 +13,6 @@ from catalog.context import CONTEXT
 from catalog.http.flags import page_limit
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_search_time
-from catalog.load.longwork import in_thread
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.operations.changes import (
@@ -27,8 +24,6 @@ from catalog.operations.changes import (
     ChangesAnswer,
     ChangesQuery,
 )
-from catalog.operations.diff import DiffLine
-from catalog.reading.schemadifference import lines_between
 from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.revisions import (
@@ -130,11 +125,7 @@ async def get_change(request: web.Request) -> ChangeAnswer:
     if contents is None:
         return ChangeAnswer(change=entry_of(told))
     older, newer = contents
-    return ChangeAnswer(
-        change=entry_of(told),
-        difference=await compare(context, older, newer),
-        text=await in_thread(_attribute_lines, older, newer),
-    )
+    return ChangeAnswer(change=entry_of(told), difference=await compare(context, older, newer))
 
 
 async def _contents(connection: Connection, told: ToldChange) -> tuple[Entity, Entity] | None:
@@ -155,19 +146,6 @@ async def _contents(connection: Connection, told: ToldChange) -> tuple[Entity, E
 
 def _nothing_like(entity: Entity, epoch: int) -> Entity:
     return replace(entity, epoch=epoch, attributes={}, document=None, document_sha256=None)
-
-
-def _attribute_lines(older: Entity, newer: Entity) -> list[DiffLine] | None:
-    lines = lines_between(_text(older.attributes), _text(newer.attributes))
-    if lines is None:
-        return None
-    return [DiffLine(sign=each.sign, number=each.number, text=each.text) for each in lines]
-
-
-def _text(attributes: Any) -> bytes:
-    """The attributes as JSON with a line for each; nothing if there are none."""
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
-    return orjson.dumps(dict(attributes), option=options) if attributes else b""
 
 
 routes: Sequence[Route] = (Route(LIST_CHANGES, list_changes), Route(READ_CHANGE, get_change))

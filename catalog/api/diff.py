@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import orjson
 from aiohttp import web
 
 from catalog.api.contents import content_at, stored_xid, with_small_document, xid_of
@@ -26,7 +28,7 @@ from catalog.operations.diff import (
     DiffQuery,
     DiffValue,
 )
-from catalog.reading.schemadifference import fields_between, lines_between
+from catalog.reading.schemadifference import DifferenceLine, fields_between, lines_between
 from catalog.store.database import Connection
 from catalog.store.entities import load
 from catalog.store.revisions import Knowledge
@@ -94,10 +96,24 @@ def _compared(older: Entity, newer: Entity, model: Model) -> DiffAnswer:
         toepoch=newer.epoch,
         changed=changed,
         values=[DiffValue(path=list(v.path), old=v.old, new=v.new) for v in values],
-        lines=lines and [DiffLine(sign=x.sign, number=x.number, text=x.text) for x in lines],
+        text=_shown(lines_between(_text(older), _text(newer))) if values or changed else None,
+        lines=_shown(lines),
         fields=fields and [DiffField(path=x.path, old=x.old, new=x.new) for x in fields],
         complete=is_whole,
     )
+
+
+def _text(entity: Entity) -> bytes:
+    """The attributes as JSON with a line for each; nothing if there are none."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+    attributes = dict(entity.attributes)
+    return orjson.dumps(attributes, option=options) if attributes else b""
+
+
+def _shown(lines: Sequence[DifferenceLine] | None) -> list[DiffLine] | None:
+    if lines is None:
+        return None
+    return [DiffLine(sign=each.sign, number=each.number, text=each.text) for each in lines]
 
 
 async def _compatibility(

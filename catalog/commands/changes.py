@@ -129,6 +129,5 @@ def _show(url: str, sequence: str, *, as_json: bool) -> None:
     if answer.difference is None:
         out.print("The contents before and after it are no longer kept, or were purged.")
         return
-    if answer.text:
-        print_lines(answer.text)
+    print_lines(answer.difference.text or ())
     print_difference(answer.difference)

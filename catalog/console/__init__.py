@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from catalog.console.accesspages import access_routes
 from catalog.console.actions import action_routes
 from catalog.console.changepage import change_routes
-from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.checkpage import check_routes
 from catalog.console.comparisonpages import comparison_routes
+from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.entitypages import entity_routes
 from catalog.console.linkactions import LINK_ACTIONS
 from catalog.console.livepage import live_routes

@@ -1,31 +1,196 @@
-"""The page of changes: who changed what, the newest first."""
+"""The pages of changes: what changed, when and by whom; one change; and the audit."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from typing import Any
 
 from aiohttp import web
+from yarl import URL
 
 from catalog.client.errors import Refused
+from catalog.console.difference import ShownDifference, without_always
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.model.roles import Permission
+from catalog.model.timestamps import format_time
+from catalog.model.xid import resource_of
 from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditQuery
+from catalog.operations.changes import LIST_CHANGES, READ_CHANGE, ChangeEntry, ChangesQuery
 
 _SHOWN = 50
-_SINCE = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
+_MOST_OTHERS = 50
+_SINCE = {
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+    "month": timedelta(days=30),
+}
 _OUTCOMES = ("done", "refused")
+_FILTERS = ("path", "authority", "who", "since", "before")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChange:
+    """The changes of one interaction as a page lists them, the most telling one first."""
+
+    first: ChangeEntry
+    others: Sequence[ChangeEntry]
+
+    @property
+    def changed(self) -> list[str]:
+        """What an update changed."""
+        return without_always(self.first.changed)
+
+    @property
+    def shown_others(self) -> Sequence[ChangeEntry]:
+        return self.others[:_MOST_OTHERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The changes of a day in UTC, the newest first."""
+
+    date: date
+    changes: Sequence[ShownChange]
+
+    @property
+    def name(self) -> str:
+        today = datetime.now(UTC).date()
+        near = {today: "Today", today - timedelta(days=1): "Yesterday"}
+        return near.get(self.date) or f"{self.date:%A}, {self.date.day} {self.date:%B %Y}"
+
+
+def days_of(entries: Sequence[ChangeEntry]) -> list[Day]:
+    """Changes by day, those of one interaction together."""
+    days = groupby(shown_changes(entries), key=lambda each: each.first.time.astimezone(UTC).date())
+    return [Day(day, [*changes]) for day, changes in days]
+
+
+def shown_changes(entries: Sequence[ChangeEntry]) -> list[ShownChange]:
+    """Changes, those of one interaction together."""
+    found = []
+    for _, same in groupby(entries, key=lambda each: each.interaction):
+        told = _telling([*same])
+        found.append(ShownChange(told[0], told[1:]))
+    return found
+
+
+def _telling(entries: Sequence[ChangeEntry]) -> list[ChangeEntry]:
+    """The changes of an interaction, without resources whose versions say the same."""
+    ends = {resource_of(e.xid) for e in entries if e.kind == "version" and e.action != "updated"}
+    said = [each for each in entries if each.kind != "resource" or each.xid not in ends]
+    return sorted(said, key=lambda each: each.action == "updated")
 
 
 async def show_changes(page: ConsolePage) -> web.Response:
-    """The changes, filtered by path, person, time and outcome."""
+    """The changes, filtered by path, owner, person and time."""
+    given = {name: page.request.query.get(name, "").strip()[:1000] for name in _FILTERS}
+    (entries, following, fault), own = await asyncio.gather(
+        changes_for(page, given), own_authority(page)
+    )
+    seen = {each.authority for each in entries} | {given["authority"]}
+    return await render(
+        page,
+        "changes.html",
+        items=len(entries),
+        given={**given, "before": ""},
+        days=days_of(entries),
+        authorities=sorted(seen - {"", own}),
+        own=own,
+        fault=fault,
+        next=following,
+        is_told=page.may(Permission.GRANT),
+    )
+
+
+async def changes_for(
+    page: ConsolePage, given: dict[str, str]
+) -> tuple[list[ChangeEntry], str, str]:
+    """A page of changes, the place of the next page, and the fault of the filters in words."""
+    since = _SINCE.get(given.get("since", ""))
+    query = ChangesQuery(
+        limit=_SHOWN,
+        path=given.get("path") or None,
+        who=given.get("who") or None,
+        authority=given.get("authority") or None,
+        since=None if since is None else datetime.now(UTC) - since,
+        before=given.get("before") or None,
+    )
+    params = {
+        name: format_time(value) if isinstance(value, datetime) else str(value)
+        for name, value in query.model_dump(exclude_defaults=True).items()
+    }
+    try:
+        answer = await page.node.request("GET", LIST_CHANGES.path, params=params)
+    except Refused as error:
+        if error.problem.status != 400:
+            raise
+        return [], "", f"{error.message} {error.hint}".strip()
+    found = LIST_CHANGES.answers
+    assert found is not None
+    entries = found.model_validate_json(answer.body).changes
+    following = URL(answer.next_page).query.get("before", "") if answer.next_page else ""
+    return entries, following, ""
+
+
+async def own_authority(page: ConsolePage) -> str:
+    """The authority of this catalog; empty if the reader may not ask for it."""
+    known = await _found(page, "/-/authorities")
+    for each in known.get("authorities", []):
+        if each.get("isown"):
+            return str(each["authority"])
+    return str((await _found(page, "/replication")).get("authority", ""))
+
+
+async def _found(page: ConsolePage, path: str, **params: str) -> dict[str, Any]:
+    """The answer of an operation that a node may lack; empty if the reader gets none."""
+    try:
+        return await page.node.found(path, params) or {}
+    except Refused as error:
+        if error.problem.status != 400:
+            raise
+        return {}
+
+
+async def show_change(page: ConsolePage) -> web.Response:
+    """One change: what was before and after it, whom it breaks, and where it has arrived."""
+    sequence = page.request.match_info["sequence"]
+    found, own = await asyncio.gather(
+        page.node.call(READ_CHANGE, sequence=sequence), own_authority(page)
+    )
+    change = found.change
+    difference = None if found.difference is None else ShownDifference(found.difference)
+    return await render(
+        page,
+        "change.html",
+        items=0 if difference is None else difference.size,
+        change=change,
+        difference=difference,
+        arrivals=await _arrivals_of(page, change),
+        own=own,
+    )
+
+
+async def _arrivals_of(page: ConsolePage, change: ChangeEntry) -> list[dict[str, Any]] | None:
+    """The followers with whether each has a change; `None` if the reader may not know."""
+    found = await _found(page, "/replication/arrivals", of=change.xid, epoch=str(change.epoch))
+    return list(found["followers"]) if "followers" in found else None
+
+
+async def show_audit(page: ConsolePage) -> web.Response:
+    """The audit: each request that changed anything or was refused, by path, person and time."""
     asked = page.request.query
     given = {
         name: asked.get(name, "")[:1000]
         for name in ("path", "identity", "since", "outcome", "before")
     }
-    if not page.may_everywhere(Permission.ADMINISTER):
+    if not page.may(Permission.GRANT):
         return await render(
-            page, "changes.html", given=given, entries=None, role=roles_for(Permission.ADMINISTER)
+            page, "audit.html", given=given, entries=None, role=roles_for(Permission.GRANT)
         )
     since = _SINCE.get(given["since"])
     query = AuditQuery(
@@ -46,12 +211,17 @@ async def show_changes(page: ConsolePage) -> web.Response:
     entries = found.audit
     return await render(
         page,
-        "changes.html",
+        "audit.html",
         given={**given, "before": ""},
         entries=entries,
         fault=fault,
         next=entries[-1].sequence if len(entries) == _SHOWN else "",
+        sees_refused=page.may_everywhere(Permission.ADMINISTER),
     )
 
 
-change_routes = (page_route("/console/changes", show_changes),)
+change_routes = (
+    page_route("/console/changes", show_changes),
+    page_route("/console/changes/{sequence}", show_change),
+    page_route("/console/audit", show_audit),
+)

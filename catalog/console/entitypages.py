@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +17,8 @@ from yarl import URL
 from catalog.client.errors import BadAnswer, Refused
 from catalog.console.accesspages import group_access
 from catalog.console.actions import Offers, offers
+from catalog.console.changepage import changes_for, days_of, own_authority
+from catalog.console.difference import ShownDifference
 from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
@@ -29,15 +29,14 @@ from catalog.context import CONTEXT
 from catalog.load.longwork import in_thread
 from catalog.model.errors import NotFound
 from catalog.model.xid import Xid, is_valid_id
+from catalog.operations.diff import READ_DIFF, DiffQuery
 from catalog.operations.links import LinkAnswer
 from catalog.operations.references import DEEPEST, READ_REFERENCES, ReferencesQuery
 
 _SHOWN = 50
 _LARGEST_TEXT = 256 * 1024
 _MOST_REFERENCES = 500
-_MOST_LINES = 5000
-_MOST_DIFFERENCES = 2000
-_TABS = ("about", "schema", "versions", "uses", "access", "raw")
+_TABS = ("about", "schema", "versions", "changes", "uses", "access", "raw")
 # Shown in other places of the page, or only of use to programs.
 _ELSEWHERE = frozenset(
     {"self", "shortself", "xid", "epoch", "name", "description", "documentation", "icon", "labels"}
@@ -168,7 +167,9 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
     }
     match tab:
         case "versions" if xid.rid:
-            values |= await _versions_of(page, xid, kind)
+            values |= await _versions_of(page, xid)
+        case "changes":
+            values |= await _changes_of(page, xid)
         case "uses":
             values |= await _uses_of(page, xid)
         case "access":
@@ -177,7 +178,9 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
             values |= await _raw_of(page, xid, kind, entity)
         case "about" if xid.kind == "group":
             values["collections"] = await _collections_of(page, xid, kind, entity)
-    lines = _lines_in(values.get("json", "")) + len(values.get("difference") or ())
+    lines = _lines_in(values.get("json", "")) + len(values.get("days", ()))
+    if (difference := values.get("difference")) is not None:
+        lines += difference.size
     if schema is not None:
         lines += len(schema.fields) + _lines_in(schema.text or "")
     return await render(page, "entity.html", items=lines, **values)
@@ -201,7 +204,13 @@ def _tabs(xid: Xid, schema: ShownSchema | None) -> list[tuple[str, str]]:
         tabs.append(("schema", "Schema"))
     if xid.rid:
         tabs.append(("versions", "Versions"))
-    return [*tabs, ("uses", "Used by"), ("access", "Access"), ("raw", "Read it")]
+    return [
+        *tabs,
+        ("changes", "Changes"),
+        ("uses", "Used by"),
+        ("access", "Access"),
+        ("raw", "Read it"),
+    ]
 
 
 def _attributes(entity: Mapping[str, Any], kind: EntityType) -> Iterator[ShownAttribute]:
@@ -330,7 +339,7 @@ async def _uses_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
     }
 
 
-async def _versions_of(page: ConsolePage, xid: Xid, kind: EntityType) -> dict[str, Any]:
+async def _versions_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
     """The versions of a resource, and the difference between two of them."""
     asked = page.request.query
     params = {"limit": str(_SHOWN)}
@@ -342,37 +351,37 @@ async def _versions_of(page: ConsolePage, xid: Xid, kind: EntityType) -> dict[st
     older, newer = asked.get("older", "")[:128], asked.get("newer", "")[:128]
     if not older and not newer and len(versions) > 1:
         older, newer = versions[-2]["versionid"], versions[-1]["versionid"]
-    lines = None
+    difference = None
     if is_valid_id(older) and is_valid_id(newer):
-        texts = await asyncio.gather(
-            *(_version_text(page, xid.resource.version(each), kind) for each in (older, newer))
-        )
-        lines = await in_thread(_differences, *texts)
+        difference = await _difference_of(page, xid.resource.version(older), newer)
     following = URL(answer.next_page).query.get("after", "") if answer.next_page else ""
     return {
         "versions": versions,
         "next": following,
         "older": older,
         "newer": newer,
-        "difference": lines,
+        "difference": difference,
     }
 
 
-async def _version_text(page: ConsolePage, xid: Xid, kind: EntityType) -> str:
-    """A version as lines that can be compared: the document, else the attributes."""
-    if kind.has_document:
-        return _as_text(await page.node.document(str(xid))) or ""
-    found = await page.node.get(str(xid))
-    shown = {name: value for name, value in found.items() if name not in _ELSEWHERE}
-    return orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()
+async def _difference_of(page: ConsolePage, xid: Xid, newer: str) -> ShownDifference | None:
+    """The difference of a version to another one of the resource; `None` if one is not there."""
+    try:
+        found = await page.node.call(READ_DIFF, query=DiffQuery(of=str(xid), to=newer))
+    except Refused as error:
+        if error.problem.status != 404:
+            raise
+        return None
+    return ShownDifference(found)
 
 
-def _differences(older: str, newer: str) -> list[tuple[str, str]]:
-    """The lines of a difference, each with the name of its kind, with some lines around."""
-    kinds = {"+": "added", "-": "removed", "@": "place", " ": "same"}
-    one, other = ([*islice(text.splitlines(), _MOST_LINES)] for text in (older, newer))
-    found = islice(difflib.unified_diff(one, other, lineterm="", n=3), 2, _MOST_DIFFERENCES)
-    return [(kinds.get(line[:1], "same"), line) for line in found]
+async def _changes_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
+    """The changes of an entity and of what is below it."""
+    given = {"path": str(xid), "before": page.request.query.get("before", "")[:100]}
+    (entries, following, fault), own = await asyncio.gather(
+        changes_for(page, given), own_authority(page)
+    )
+    return {"days": days_of(entries), "next": following, "fault": fault, "own": own}
 
 
 async def _raw_of(

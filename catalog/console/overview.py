@@ -23,12 +23,12 @@ from catalog.console.attention import (
     state_in_words,
     worst_first,
 )
+from catalog.console.changepage import changes_for, shown_changes
 from catalog.console.linkactions import link_offers
 from catalog.console.newlink import ADD_LINK
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
 from catalog.model.roles import Permission
-from catalog.operations.audit import READ_AUDIT, AuditEntry, AuditQuery
 from catalog.operations.links import GET_LINK, LIST_CONFLICTS, LIST_LINKS, ConflictQuery, LinkAnswer
 from catalog.operations.operation import Answered, Anyone, Operation, Query
 from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
@@ -50,11 +50,11 @@ class GroupCount:
 
 async def show_start(page: ConsolePage) -> web.Response:
     """What needs a look, what the catalog holds, and the latest changes."""
-    links, subscriptions, reports, entries, types, requests = await asyncio.gather(
+    links, subscriptions, reports, (entries, _, _), types, requests = await asyncio.gather(
         links_for(page),
         subscriptions_for(page),
         reports_for(page),
-        _latest_for(page),
+        changes_for(page, {}),
         group_counts(page),
         requests_for(page),
     )
@@ -74,15 +74,13 @@ async def show_start(page: ConsolePage) -> web.Response:
         concerns=concerns[:_MOST_SHOWN],
         more=max(0, len(concerns) - _MOST_SHOWN),
         types=types,
-        entries=entries,
+        changes=shown_changes(entries)[:_LATEST],
         watched=_watched(links, subscriptions, reports),
         is_operator=page.may_everywhere(Permission.REPLICATE),
         has_watch=bool(concerns)
         or page.may(Permission.REPLICATE)
         or page.may(Permission.SUBSCRIBE),
-        sees_changes=page.may_everywhere(Permission.ADMINISTER),
         operators=roles_for(Permission.REPLICATE),
-        admins=roles_for(Permission.ADMINISTER),
     )
 
 
@@ -192,12 +190,6 @@ async def subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
 async def reports_for(page: ConsolePage) -> list[Reconciliation]:
     pages = await all_pages(page, LIST_RECONCILIATIONS, Permission.REPLICATE)
     return [report for each in pages for report in each.reconciliations]
-
-
-async def _latest_for(page: ConsolePage) -> list[AuditEntry]:
-    query = AuditQuery(limit=_LATEST, outcome="done")
-    pages = await all_pages(page, READ_AUDIT, Permission.ADMINISTER, query=query, most=1)
-    return [entry for each in pages for entry in each.audit]
 
 
 async def all_pages(

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from catalog.model.caller import AuthorKind
 from catalog.model.roles import Permission
-from catalog.operations.diff import DiffAnswer, DiffLine
+from catalog.operations.diff import DiffAnswer
 from catalog.operations.operation import AnswerBody, Flag, Operation, Query, Time
 
 _Text = Annotated[str, Field(max_length=2048)]
@@ -90,9 +90,6 @@ class ChangeAnswer(AnswerBody):
     change: ChangeEntry
     difference: DiffAnswer | None = Field(
         default=None, description="Missing if a content is no longer kept, or was purged."
-    )
-    text: list[DiffLine] | None = Field(
-        default=None, description="The lines of the attributes as JSON that differ."
     )
 
 

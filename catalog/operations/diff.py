@@ -78,6 +78,10 @@ class DiffAnswer(AnswerBody):
     toepoch: int = Field(description="The epoch of the newer content.")
     changed: list[str] = Field(description="The names of the attributes that differ.")
     values: list[DiffValue] = Field(description="The first short values that differ.")
+    text: list[DiffLine] | None = Field(
+        default=None,
+        description="The lines of the attributes as JSON that differ, with equal ones around.",
+    )
     lines: list[DiffLine] | None = Field(
         default=None, description="The lines of the documents that differ, with equal ones around."
     )

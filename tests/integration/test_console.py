@@ -242,18 +242,19 @@ async def test_a_reader_is_told_which_role_shows_the_rest(node: Node) -> None:
     _, token = await new_token(node, "reader")
     bearer = {"Authorization": f"Bearer {token}"}
     assert "the role replicator or admin" in await page(node, "/console/federation", **bearer)
-    assert "the role admin" in await page(node, "/console/changes", **bearer)
+    assert "the role admin" in await page(node, "/console/audit", **bearer)
+    assert "told to the admins" in await page(node, "/console/changes", **bearer)
 
 
-async def test_the_changes_are_filtered_by_path_person_and_outcome(node: Node) -> None:
+async def test_the_audit_is_filtered_by_path_person_and_outcome(node: Node) -> None:
     id, token = await new_token(node, "admin")
     bearer = {"Authorization": f"Bearer {token}"}
     await node.put("/messagegroups/filtered", **bearer)
     path = urlencode({"path": "/messagegroups/filtered", "identity": f"token:{id}"})
-    shown = await page(node, f"/console/changes?{path}", **bearer)
+    shown = await page(node, f"/console/audit?{path}", **bearer)
     assert shown.count('class="change"') == 1
-    shown = await page(node, f"/console/changes?{path}&outcome=refused", **bearer)
-    assert "No change fits" in shown
+    shown = await page(node, f"/console/audit?{path}&outcome=refused", **bearer)
+    assert "No entry fits" in shown
 
 
 async def test_two_versions_of_a_schema_are_compared_line_by_line(node: Node) -> None:
@@ -304,7 +305,9 @@ async def test_a_document_is_shown_as_it_is_where_it_cannot_be_set_out(
         "/console/e/messagegroups/orders?tab=none",
         "/console/search?q=%22%26|!*:()&type=//&after=99999999999999999999",
         "/console/search?q=" + "x" * 5000,
-        "/console/changes?path=%25_&before=x&since=never&outcome=x",
+        "/console/changes?path=%25_&before=x&since=never&authority=x&who=%27",
+        "/console/changes?path=/nowhere",
+        "/console/audit?path=%25_&before=x&since=never&outcome=x",
     ],
 )
 async def test_odd_input_is_answered_with_a_page(node: Node, path: str) -> None:

@@ -157,7 +157,7 @@ async def test_hostile_texts_stay_texts(node: Node, link: str, browser: Browser)
         "/console/e/messagegroups/hostile",
         *(
             f"/console/e/messagegroups/hostile/messages/hostile?tab={tab}"
-            for tab in ("about", "schema", "versions", "uses", "raw")
+            for tab in ("about", "schema", "versions", "changes", "uses", "raw")
         ),
     )
     foreign = "script:not([src]), img:not([alt]), [onerror], [hx-get], a[href^='javascript']"

@@ -148,11 +148,13 @@ async def test_one_change_shows_what_was_before_and_after_it(node: Node, api: De
     ]
     assert updated["change"] == listed[1]
     assert {"path": ["labels"], "new": {"a": "b"}} in updated["difference"]["values"]
-    signs = {line["text"].strip().split(":")[0]: line["sign"] for line in updated["text"]}
+    signs = {
+        line["text"].strip().split(":")[0]: line["sign"] for line in updated["difference"]["text"]
+    }
     assert signs['"description"'] == "+"
     assert created["difference"]["ofepoch"] == 0
-    assert {line["sign"] for line in created["text"]} == {"+"}
-    assert {line["sign"] for line in deleted["text"]} == {"-"}
+    assert {line["sign"] for line in created["difference"]["text"]} == {"+"}
+    assert {line["sign"] for line in deleted["difference"]["text"]} == {"-"}
     await api.refused(404, "GET", "/-/changes/{sequence}", sequence=f"{1:019d}.{1:019d}")
     await api.refused(400, "GET", "/-/changes/{sequence}", sequence="x")
 
