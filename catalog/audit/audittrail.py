@@ -37,6 +37,7 @@ def author_of(request: web.Request) -> Author:
         agent=request.headers.get(hdrs.USER_AGENT, ""),
         method=_method_of(request),
         path=request.path,
+        is_published=request.app[SHARED].settings.publish_authors,
     )
 
 

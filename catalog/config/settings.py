@@ -359,6 +359,11 @@ class Settings(Limits):
         description="Most connections that one process opens for deliveries, links and its other "
         "tasks, which keep two; a process has one more to watch the database",
     )
+    publish_authors: bool = Field(
+        False,
+        description="Whether changes of this node's entities name their authors to everybody who "
+        "reads them here, and with the copies to everybody at the catalogs that follow",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""
     log_format: Literal["json", "console"] | None = None

@@ -8,10 +8,10 @@ author of a caller's writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from catalog.model.errors import XRegistryError
 from catalog.model.masking import MASK, printable
@@ -32,6 +32,30 @@ _TOKEN = re.compile(
 _ROOM = 16
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedAuthor:
+    """The author of a change, as the authority of the entity publishes it; nothing proves it."""
+
+    kind: AuthorKind
+    name: str = ""
+    issuer: str = ""
+
+    @classmethod
+    def read(cls, value: object) -> PublishedAuthor | None:
+        """Read the author that another catalog tells; `None` for anything else."""
+        if not isinstance(value, Mapping) or value.get("kind") not in get_args(AuthorKind):
+            return None
+        name, issuer = (value.get(part, "") for part in ("name", "issuer"))
+        if not isinstance(name, str) or not isinstance(issuer, str):
+            return None
+        return cls(value["kind"], _harmless(name, _LONGEST_NAME), _harmless(issuer, _LONGEST_NAME))
+
+    def members(self) -> dict[str, str]:
+        """The members that have a value."""
+        members = {"kind": self.kind, "name": self.name, "issuer": self.issuer}
+        return {name: value for name, value in members.items() if value}
+
+
 @dataclass(slots=True, kw_only=True)
 class Author:
     """The caller of a request, a link, an operator on the node's machine, or the node itself.
@@ -47,6 +71,7 @@ class Author:
         path: the path of the request without the query, the path of the link, or the command of the
             operator.
         targets: the entities or objects made or changed, if missing in the request's path.
+        is_published: whether the author is told with the changes, to followers, too.
         is_noted: whether the audit has a row about the request.
     """
 
@@ -58,6 +83,7 @@ class Author:
     method: str = ""
     path: str = ""
     targets: list[str] = field(default_factory=list)
+    is_published: bool = False
     is_noted: bool = False
 
     def __post_init__(self) -> None:
@@ -66,6 +92,11 @@ class Author:
         self.address = _harmless(self.address, _LONGEST_NAME)
         self.agent = _harmless(self.agent, _LONGEST_NAME)
         self.path = _harmless(self.path, _LONGEST_PATH)
+
+    @property
+    def published(self) -> PublishedAuthor | None:
+        """The author as told with the changes; `None` if not published."""
+        return PublishedAuthor(self.kind, self.name, self.issuer) if self.is_published else None
 
     def name_target(self, target: str) -> None:
         if len(self.targets) < _MOST_TARGETS:

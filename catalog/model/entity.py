@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from catalog.model.caller import PublishedAuthor
 from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
 from catalog.model.record import record
 from catalog.model.tracecontext import TraceContext
@@ -34,7 +35,8 @@ class Entity:
 
     `damage` is the reason why the stored attributes could not be read; `attributes` is empty then.
     `signature` is the authority's signature of the digest, and `signedby` the id of the key; both
-    may be missing. `trace` is the trace of the write, while a copy is on the way between catalogs.
+    may be missing. `trace` is the trace of the write, and `author` the author of the last change if
+    the authority publishes authors, while a copy is on the way between catalogs.
     """
 
     xid: str
@@ -53,6 +55,7 @@ class Entity:
     signature: bytes | None = None
     signedby: str = ""
     trace: TraceContext | None = field(default=None, compare=False, repr=False)
+    author: PublishedAuthor | None = field(default=None, compare=False, repr=False)
 
     @property
     def path(self) -> Xid:
@@ -104,7 +107,7 @@ class Entity:
 class Tombstone:
     """The record of a deleted entity, signed like an entity.
 
-    The epoch is one above the entity's last epoch. `trace` has the meaning of an entity's `trace`.
+    The epoch is one above the entity's last epoch. `trace` and `author` are those of an entity.
     """
 
     xid: str
@@ -116,6 +119,7 @@ class Tombstone:
     signature: bytes | None = None
     signedby: str = ""
     trace: TraceContext | None = field(default=None, compare=False, repr=False)
+    author: PublishedAuthor | None = field(default=None, compare=False, repr=False)
 
     @property
     def digest(self) -> bytes:

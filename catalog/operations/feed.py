@@ -23,6 +23,7 @@ from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.linkterms import is_label, is_type
 from catalog.model.roles import Permission
+from catalog.operations.changes import ChangeAuthor
 from catalog.operations.operation import (
     LINES,
     AnswerBody,
@@ -144,6 +145,11 @@ class _CopyLine(AnswerBody):
         default=None, description="Of the digest, by ed25519 (docs/signing.md)."
     )
     signedby: KeyId | None = Field(default=None, description="The id of the authority's key.")
+    author: ChangeAuthor | None = Field(
+        default=None,
+        description="Who made the last change, if the authority publishes authors; not in the "
+        "digest, and without proof.",
+    )
 
 
 class EntityLine(_CopyLine):

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
+
+from catalog.model.caller import PublishedAuthor
 from catalog.model.change import Change
 from catalog.model.tracecontext import TraceContext
 from catalog.store.clockpoints import aged
@@ -51,13 +54,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A change with its log position, time, interaction and trace."""
+    """A change with its log position, time, interaction, trace and published author."""
 
     position: Position
     interaction: str
     at: datetime
     change: Change
     trace: TraceContext | None = None
+    author: PublishedAuthor | None = None
 
 
 def trace_attributes(logged: LoggedChange) -> Mapping[str, str]:
@@ -161,6 +165,7 @@ def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
             position=Position(row["txid"], row["seq"]),
             interaction=row["interaction"],
             at=row["at"],
+            author=row["author"] and PublishedAuthor.read(orjson.loads(row["author"])),
             trace=row["traceparent"] and TraceContext.parse(row["traceparent"], row["tracestate"]),
             change=Change(
                 xid=row["xid"],

@@ -11,7 +11,7 @@ import orjson
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
-from catalog.model.caller import Author
+from catalog.model.caller import Author, PublishedAuthor
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -38,7 +38,7 @@ class Write:
 
     Entities and tombstones in `signed` stay unchanged, and get another signature. The audit names
     the `author` of the changes. `trace` is the trace of the changes, unless `traces` has a trace
-    for the xid.
+    for the xid. `authors` has the published authors of copies, by xid.
     """
 
     interaction: str
@@ -52,6 +52,7 @@ class Write:
     signed: Sequence[Entity | Tombstone] = ()
     trace: TraceContext | None = None
     traces: Mapping[str, TraceContext] = field(default_factory=dict)
+    authors: Mapping[str, PublishedAuthor] = field(default_factory=dict)
 
 
 @record
@@ -312,4 +313,9 @@ def _change_row(write: Write, change: Change) -> dict[str, Any]:
         "deprecation": change.deprecation,
     }
     trace = write.traces.get(change.xid, write.trace) if write.traces else write.trace
-    return row if trace is None else {**row, **trace.headers()}
+    if trace is not None:
+        row |= trace.headers()
+    author = write.authors.get(change.xid) or write.author.published
+    if author is not None:
+        row["author"] = author.members()
+    return row

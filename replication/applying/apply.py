@@ -349,6 +349,7 @@ async def write_decision(
             revived=decision.revived,
             signed=decision.signed,
             traces={each.xid: each.trace for each in copies if each.trace is not None},
+            authors={each.xid: each.author for each in copies if each.author is not None},
         ),
         signer=signer,
         on_loop=on_loop,

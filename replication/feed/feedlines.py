@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from catalog.model.authoritykey import SIGNATURE_BYTES, is_key_id
+from catalog.model.caller import PublishedAuthor
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
@@ -59,6 +60,8 @@ def write_copy(copy: Copy) -> bytes:
         line["signedby"] = copy.signedby
     if copy.trace is not None:
         line |= copy.trace.headers()
+    if copy.author is not None:
+        line["author"] = copy.author.members()
     if isinstance(copy, Entity) and copy.document is not None:
         line["document"] = base64.b64encode(copy.document).decode()
     return orjson.dumps(line) + b"\n"
@@ -104,6 +107,7 @@ def _read_entity(data: dict[str, Any]) -> Entity:
         **_identity(data),
         **_signature(data),
         trace=_trace(data),
+        author=PublishedAuthor.read(data.get("author")),
         attributes=attributes,
         createdat=parse_time(_text(data["createdat"])),
         modifiedat=parse_time(_text(data["modifiedat"])),
@@ -116,7 +120,11 @@ def _read_entity(data: dict[str, Any]) -> Entity:
 def _read_tombstone(data: dict[str, Any]) -> Tombstone:
     deletedat = parse_time(_text(data["deletedat"]))
     tombstone = Tombstone(
-        **_identity(data), **_signature(data), trace=_trace(data), deletedat=deletedat
+        **_identity(data),
+        **_signature(data),
+        trace=_trace(data),
+        author=PublishedAuthor.read(data.get("author")),
+        deletedat=deletedat,
     )
     if tombstone.digest != _digest(data):
         raise ValueError("its digest does not match its content")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from catalog.model.caller import EVERYTHING, node_caller
+from catalog.model.change import UNTOLD
 from catalog.model.concorderrors import CONCORD
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
@@ -109,6 +110,18 @@ async def _read_changed(
     return copies, frozenset(copy.xid for copy in changed)
 
 
+def _with_authors(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
+    """The copies with the authors of the last changes, as far as these are published."""
+    authors = {
+        Origin(each.change.authority, each.change.origin): each.author
+        for each in logged
+        if each.change.action not in UNTOLD
+    }
+    if not any(authors.values()):
+        return copies
+    return [replace(copy, author=authors.get(origin_of(copy))) for copy in copies]
+
+
 def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
     """The copies with the traces of the last changes; most changes have no trace."""
     traces = {
@@ -156,7 +169,7 @@ async def read_feed(database: Database, path: str, after: Position, limit: int) 
         copies, changed = await _read_changed(connection, origins)
         end = logged[-1].position if logged else after
         cursor = str(await read_cursor(connection, database.node.instance, end)) if logged else ""
-    copies, is_last = _traced(copies, logged), len(logged) < limit
+    copies, is_last = _with_authors(_traced(copies, logged), logged), len(logged) < limit
     return Page(
         copies=copies,
         changed=changed,

@@ -11,8 +11,10 @@ import pytest_asyncio
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
 from catalog.model.roles import Grant, Role
+from replication.routes import routes as replication_routes
 from tests.integration.auditing import Caller
 from tests.integration.conftest import Node, start_node
+from tests.integration.federation import databases, eventually, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,3 +130,40 @@ async def test_owners_purge_what_is_theirs(callers: Callers) -> None:
         assert answer.status == status, (of, answer.body)
     assert (await callers.writer.send("DELETE", f"/-/revisions?of={OWN}")).status == 403
     assert (await callers.admin.send("DELETE", "/-/revisions?of=/")).status == 200
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+async def test_an_authority_that_publishes_its_authors_names_them_on_copies(
+    postgres_url: str, template: str, is_published: bool
+) -> None:
+    async with databases(postgres_url, template, 2) as (here, there):
+        settings = {"publish_authors": is_published, "open": False, "anonymous_role": "replicator"}
+        async with (
+            start_node(here, routes=replication_routes, **settings) as source,
+            start_node(there, routes=replication_routes, anonymous_role="reader") as target,
+        ):
+            writer = await caller(source, Grant("writer"))
+            await writer.send("PUT", f"{OWN}/messages/m", {})
+            admin = await caller(target, Grant("admin"))
+            body = {"source": source.url, "mode": "pull"}
+            made = await admin.send("POST", "/replication/links?force", body)
+            assert made.status == 201, made.body
+            async with running(target):
+                await eventually(lambda: has_copy(target, f"{OWN}/messages/m"))
+                await writer.send("PUT", f"{OWN}/messages/m", {"name": "n"})
+                await writer.send("DELETE", f"{OWN}/messages/m")
+                await writer.send("PUT", f"{OWN}/messages/later", {})
+                await eventually(lambda: has_copy(target, f"{OWN}/messages/later"))
+            path = f"/-/changes?path={OWN}&authority={source.database.node.authority}"
+            for node in (source, target):
+                [newest, *_] = (await node.get(path))["changes"]
+                person = {"kind": "token", "name": writer.id}
+                assert newest.get("who") == (person if is_published else None)
+                found = (await node.get(f"{path}&who=token:{writer.id}"))["changes"]
+                assert bool(found) is is_published
+            [newest, *_] = (await admin.send("GET", path)).json["changes"]
+            assert newest["who"]["kind"] == ("token" if is_published else "link")
+
+
+async def has_copy(node: Node, path: str) -> bool:
+    return (await node.send("GET", path)).status == 200
