@@ -23,6 +23,7 @@ from catalog.model.roles import Permission
 from catalog.model.timestamps import format_time
 from catalog.model.xid import group_path
 from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditEntry, AuditQuery
+from catalog.store.auditnotes import place_above
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.clockpoints import aged
 from catalog.store.database import Connection, Database
@@ -40,7 +41,6 @@ _OF_DONE = ("interaction", "changed")
 _OF_REFUSED = ("status", "reason", "attempts")
 _PLACES = ("after", "before", "limit")
 _SHOWN_TARGETS = 20
-_INDEXED_SEGMENTS = 4
 _ADVICE = "Name a path, or a time (`since`, `until`)."
 _END = Position.end_of(2**63 - 1)
 _PAUSE_SECONDS = 60.0
@@ -133,21 +133,17 @@ async def _read(
     about = wanted.since, wanted.until, wanted.identity, wanted.interaction, wanted.outcome
     within = None if rules is None else list(rules)
     arguments = place.txid, place.seq, *about, within, limit
-    path = (wanted.path or "").rstrip("/")
-    if path:
+    path = (wanted.path or "").rstrip("/") or None
+    place_of_path = None if path is None else place_above(path)
+    if place_of_path is not None:
         statement = _queries.after_at if is_after else _queries.before_at
-        places = await connection.fetch(statement, *arguments, path, _first_segments(path))
+        places = await connection.fetch(statement, *arguments, path, place_of_path)
     else:
         statement = _queries.after if is_after else _queries.before
-        places = await connection.fetch(statement, *arguments)
+        places = await connection.fetch(statement, *arguments, path)
     positions = [each["txid"] for each in places], [each["seq"] for each in places]
-    rows = await connection.fetch(_queries.told, *positions, path or None, within, _SHOWN_TARGETS)
+    rows = await connection.fetch(_queries.told, *positions, path, within, _SHOWN_TARGETS)
     return [_entry(row) for row in rows]
-
-
-def _first_segments(path: str) -> str:
-    """The path cut as the index has it."""
-    return "/".join(path.split("/")[: _INDEXED_SEGMENTS + 1])
 
 
 def _for_owner(shown: Mapping[str, Any]) -> dict[str, Any]:

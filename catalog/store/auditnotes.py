@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ def interaction_row(
     Marks the author as noted: unless the author's transaction fails, no other row is needed.
     """
     author.is_noted = True
+    targets = [change.xid for change in changes]
     return {
         "at": at,
         "kind": author.kind,
@@ -34,9 +35,25 @@ def interaction_row(
         "path": author.path,
         "interaction": interaction,
         "actions": [change.action for change in changes],
-        "targets": [change.xid for change in changes],
+        "targets": targets,
+        "places": places_of(author.path, targets),
         "changed": len(changes),
     }
+
+
+def places_of(path: str, targets: Iterable[str]) -> list[str]:
+    """The groups and resources that a request to a path and with targets is about."""
+    places = {place for target in (path, *targets) for place in _places_above(target.split("/"))}
+    return list(places)
+
+
+def place_above(path: str) -> str | None:
+    """The group or resource at a path, or above it, by which entries are found."""
+    return next(iter(_places_above(path.split("/"))), None)
+
+
+def _places_above(parts: Sequence[str]) -> list[str]:
+    return ["/".join(parts[: depth + 1]) for depth in (4, 2) if len(parts) > depth]
 
 
 async def note_author(connection: Connection, author: Author, *, has_written: bool = False) -> None:
@@ -56,6 +73,7 @@ async def note_author(connection: Connection, author: Author, *, has_written: bo
         author.path,
         author.targets,
         has_written,
+        places_of(author.path, author.targets),
     )
     author.is_noted = tag != "INSERT 0 0"
 

@@ -10,10 +10,6 @@ CREATE FUNCTION all_errors(errors jsonb) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT (COALESCE(sum((jsonb_each_text.value)::bigint), (0)::numeric))::bigint AS "coalesce" FROM jsonb_each_text(all_errors.errors) jsonb_each_text(key, value));
 
-CREATE FUNCTION audit_places(path text, targets text[]) RETURNS text[]
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN ARRAY(SELECT DISTINCT array_to_string(parts.parts[1:depth.depth], '/'::text) AS array_to_string FROM ((unnest ...'/'::text) parts(parts)) CROSS JOIN LATERAL generate_series(LEAST(2, cardinality(parts.parts)), LEAST(cardinality(parts.parts), 5)) depth(depth)));
-
 CREATE FUNCTION counted_error(errors jsonb, class text, more integer) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN ((class IS NULL) OR (more = 0)) THEN errors ELSE (errors || jsonb_build_object(class, (COALESCE(((errors ->> class))::bigint, (0)::bigint) + more))) END;
@@ -332,6 +328,7 @@ CREATE TABLE audit (
     status integer,
     reason text COLLATE "C",
     attempts integer,
+    places text[] DEFAULT '{}'::text[] NOT NULL COLLATE "C",
     CONSTRAINT audit_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
 );
 
@@ -1585,7 +1582,7 @@ CREATE UNIQUE INDEX access_requests_open ON access_requests USING btree (who, pa
 
 CREATE INDEX access_requests_who ON access_requests USING btree (who);
 
-CREATE INDEX audit_place ON audit USING gin (audit_places(path, targets));
+CREATE INDEX audit_places ON audit USING gin (places);
 
 CREATE INDEX audit_refused ON audit USING btree (txid, seq) WHERE (outcome = 'refused'::text);
 

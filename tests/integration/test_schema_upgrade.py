@@ -77,8 +77,11 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
             "DROP TABLE allowances; ALTER TABLE node DROP COLUMN backedupat;"
             "ALTER TABLE links DROP COLUMN comparedat, DROP COLUMN differing;"
             "ALTER TABLE reconciliations DROP COLUMN entities; DROP TABLE schemaids, search_index;"
-            "DROP TABLE console_sessions, comparison_findings, access_requests;"
+            "DROP TABLE console_sessions, comparison_findings, access_requests, revisions;"
             "ALTER TABLE reconciliations DROP COLUMN compared;"
+            "ALTER TABLE audit DROP COLUMN places; ALTER TABLE changes DROP COLUMN author;"
+            "ALTER TABLE node DROP COLUMN revisionsafter; DROP FUNCTION is_own_change;"
+            "DROP INDEX changes_xid;"
             "ALTER TABLE node DROP COLUMN unindexedafter;"
             "DROP INDEX entities_schema_id, entities_schema_guid, entities_schema_references,"
             "    entities_without_schema_id, entities_contexts, entities_deprecated;"
@@ -87,7 +90,7 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
         assert await migrate(connection) == [
             *("visibleviews", "allowances", "backups", "linkmembers"),
             *("linkcomparisons", "reconciledentities", "schemaids", "searchindex"),
-            *("consolesessions", "comparisonfindings"),
+            *("consolesessions", "revisions", "comparisonfindings"),
         ]
         assert await views_of(connection) == definitions
     finally:

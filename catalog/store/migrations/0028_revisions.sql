@@ -68,14 +68,13 @@ CREATE FUNCTION is_own_change(kind text, action text, changed text[]) RETURNS bo
                 AND (name NOT LIKE '%count' OR left(name, -5) <> ALL (changed)))
         END;
 
--- The path of a request and its targets, cut after each of the first four segments.
-CREATE FUNCTION audit_places(path text, targets text[]) RETURNS text[]
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN ARRAY(
-        SELECT DISTINCT array_to_string(parts[1:depth], '/')
-        FROM unnest(targets || path) AS t (target)
-        CROSS JOIN string_to_array(t.target, '/') AS parts
-        CROSS JOIN generate_series(least(2, cardinality(parts)), least(cardinality(parts), 5)) AS depth
-    );
-
-CREATE INDEX audit_place ON audit USING gin (audit_places(path, targets));
+-- The groups and resources that an entry is about, as paths of two and of four segments.
+ALTER TABLE audit ADD COLUMN places text[] COLLATE "C" NOT NULL DEFAULT '{}';
+UPDATE audit SET places = ARRAY(
+    SELECT DISTINCT array_to_string(parts[1:depth + 1], '/')
+    FROM unnest(targets || path) AS t (target)
+    CROSS JOIN string_to_array(t.target, '/') AS parts
+    CROSS JOIN unnest(ARRAY[2, 4]) AS depth
+    WHERE cardinality(parts) > depth
+);
+CREATE INDEX audit_places ON audit USING gin (places);

@@ -1,23 +1,29 @@
 -- name: before
 -- The positions of rows before a position that meet some conditions, where they are not null, the
--- newest first. $8 are rules: a row needs a target in a group that one of them names.
+-- newest first. $8 are rules: a row needs a target in a group that one of them names. $10 is a path:
+-- a row is about it, or about something below it.
 SELECT txid, seq FROM audit
 WHERE (txid, seq) < ($1, $2)
     AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
     AND ($5::text IS NULL OR $5 IN (name, kind, kind || ':' || name))
     AND ($6::text IS NULL OR interaction = $6) AND ($7::text IS NULL OR outcome = $7)
-    AND ($8::text[] IS NULL OR EXISTS (
-        SELECT FROM unnest(targets) AS t (target), access_paths p
-        WHERE p.rule = ANY ($8)
-            AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)))
+    AND ($8::text[] IS NULL
+            AND ($10::text IS NULL OR path = $10 OR starts_with(path, $10 || '/'))
+        OR EXISTS (
+            SELECT FROM unnest(targets) AS t (target)
+            WHERE ($10 IS NULL OR target = $10 OR starts_with(target, $10 || '/'))
+                AND ($8 IS NULL OR EXISTS (
+                    SELECT FROM access_paths p WHERE p.rule = ANY ($8)
+                        AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)
+                ))))
 ORDER BY txid DESC, seq DESC
 LIMIT $9
 
 -- name: before_at
--- The same at and below a path ($10), of which the index has the first segments ($11).
+-- The same for a path in a group or resource ($11), which the index has.
 SELECT txid, seq FROM audit
 WHERE (txid, seq) < ($1, $2)
-    AND audit_places(path, targets) @> ARRAY[$11]
+    AND places @> ARRAY[$11]
     AND ($8::text[] IS NULL AND (path = $10 OR starts_with(path, $10 || '/')) OR EXISTS (
         SELECT FROM unnest(targets) AS t (target)
         WHERE (target = $10 OR starts_with(target, $10 || '/'))
@@ -37,18 +43,23 @@ WHERE (txid, seq) > ($1, $2) AND txid < pg_snapshot_xmin(pg_current_snapshot()):
     AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
     AND ($5::text IS NULL OR $5 IN (name, kind, kind || ':' || name))
     AND ($6::text IS NULL OR interaction = $6) AND ($7::text IS NULL OR outcome = $7)
-    AND ($8::text[] IS NULL OR EXISTS (
-        SELECT FROM unnest(targets) AS t (target), access_paths p
-        WHERE p.rule = ANY ($8)
-            AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)))
+    AND ($8::text[] IS NULL
+            AND ($10::text IS NULL OR path = $10 OR starts_with(path, $10 || '/'))
+        OR EXISTS (
+            SELECT FROM unnest(targets) AS t (target)
+            WHERE ($10 IS NULL OR target = $10 OR starts_with(target, $10 || '/'))
+                AND ($8 IS NULL OR EXISTS (
+                    SELECT FROM access_paths p WHERE p.rule = ANY ($8)
+                        AND (p.path = access_group(target) OR access_group(target) LIKE p.pattern)
+                ))))
 ORDER BY txid, seq
 LIMIT $9
 
 -- name: after_at
--- The same at and below a path ($10), of which the index has the first segments ($11).
+-- The same for a path in a group or resource ($11), which the index has.
 SELECT txid, seq FROM audit
 WHERE (txid, seq) > ($1, $2) AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-    AND audit_places(path, targets) @> ARRAY[$11]
+    AND places @> ARRAY[$11]
     AND ($8::text[] IS NULL AND (path = $10 OR starts_with(path, $10 || '/')) OR EXISTS (
         SELECT FROM unnest(targets) AS t (target)
         WHERE (target = $10 OR starts_with(target, $10 || '/'))

@@ -1,8 +1,8 @@
 -- name: note
 -- The row about a request, if its transaction has written anything: only then it has an id. With
 -- $9, the row in any case.
-INSERT INTO audit (at, outcome, kind, name, issuer, address, agent, method, path, targets)
-SELECT now(), 'done', $1, $2, $3, $4, $5, $6, $7, $8::text[]
+INSERT INTO audit (at, outcome, kind, name, issuer, address, agent, method, path, targets, places)
+SELECT now(), 'done', $1, $2, $3, $4, $5, $6, $7, $8::text[], $10::text[]
 WHERE $9::boolean OR pg_current_xact_id_if_assigned() IS NOT NULL
 
 -- name: note_refusals

@@ -18,12 +18,13 @@ WITH logged AS (
 ), noted AS (
     INSERT INTO audit (
         at, outcome, kind, name, issuer, address, agent, method, path, interaction, actions,
-        targets, changed)
+        targets, changed, places)
     SELECT a.at, 'done', a.kind, a.name, a.issuer, a.address, a.agent, a.method, a.path,
-        a.interaction, a.actions, a.targets, a.changed
+        a.interaction, a.actions, a.targets, a.changed, a.places
     FROM json_to_recordset($3::json) AS a (
         at timestamptz, kind text, name text, issuer text, address text, agent text, method text,
-        path text, interaction text, actions text[], targets text[], changed integer)
+        path text, interaction text, actions text[], targets text[], changed integer,
+        places text[])
 ), given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS e (
         xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
