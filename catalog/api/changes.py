@@ -18,11 +18,11 @@ from catalog.model.errors import BadRequest, NotFound
 from catalog.operations.changes import (
     LIST_CHANGES,
     READ_CHANGE,
+    CatalogChangesQuery,
     ChangeAnswer,
     ChangeAuthor,
     ChangeEntry,
     ChangesAnswer,
-    ChangesQuery,
 )
 from catalog.store.changes import Position
 from catalog.store.database import Connection
@@ -40,7 +40,7 @@ _END = Position.end_of(2**63 - 1)
 _ADVICE = "Name a path, or a later time (`since`)."
 
 
-async def list_changes(request: web.Request, query: ChangesQuery) -> web.Response:
+async def list_changes(request: web.Request, query: CatalogChangesQuery) -> web.Response:
     """List changes of the catalog, the newest first, with their authors if the caller may know."""
     path = query.path and (query.path.rstrip("/") or "/")
     if path is not None and not path.startswith("/"):

@@ -36,7 +36,7 @@ from catalog.operations.accessrequests import (
     NewAccessRequest,
 )
 from catalog.operations.audit import AuditEntry, AuditQuery
-from catalog.operations.changes import ChangeAnswer, ChangeEntry, ChangesQuery
+from catalog.operations.changes import CatalogChangesQuery, ChangeAnswer, ChangeEntry
 from catalog.operations.diff import DiffAnswer, DiffQuery
 from catalog.operations.handovers import (
     Consent,
@@ -234,7 +234,7 @@ class Client(
         """What differs between two versions, or two revisions of an entity."""
         return await self.call(diff.READ_DIFF, query=wanted)
 
-    async def catalog_changes(self, wanted: ChangesQuery | None = None) -> list[ChangeEntry]:
+    async def catalog_changes(self, wanted: CatalogChangesQuery | None = None) -> list[ChangeEntry]:
         """A page of what changed, the newest first, as far as the client may see it."""
         return (await self.call(changes.LIST_CHANGES, query=wanted)).changes
 

@@ -75,10 +75,10 @@ def changes(
     if show is not None:
         _show(url, show, as_json=as_json)
         return
-    from catalog.operations.changes import ChangesQuery
+    from catalog.operations.changes import CatalogChangesQuery
 
     query = wanted(
-        ChangesQuery,
+        CatalogChangesQuery,
         path=path,
         since=time_from(since),
         until=time_from(until),

@@ -19,7 +19,7 @@ from catalog.model.roles import Permission
 from catalog.model.timestamps import format_time
 from catalog.model.xid import resource_of
 from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditQuery
-from catalog.operations.changes import LIST_CHANGES, READ_CHANGE, ChangeEntry, ChangesQuery
+from catalog.operations.changes import LIST_CHANGES, READ_CHANGE, CatalogChangesQuery, ChangeEntry
 
 _SHOWN = 50
 _MOST_OTHERS = 50
@@ -112,7 +112,7 @@ async def changes_for(
 ) -> tuple[list[ChangeEntry], str, str]:
     """A page of changes, the place of the next page, and the fault of the filters in words."""
     since = _SINCE.get(given.get("since", ""))
-    query = ChangesQuery(
+    query = CatalogChangesQuery(
         limit=_SHOWN,
         path=given.get("path") or None,
         who=given.get("who") or None,

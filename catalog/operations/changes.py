@@ -18,7 +18,7 @@ _WHO = (
 )
 
 
-class ChangesQuery(Query):
+class CatalogChangesQuery(Query):
     """The conditions on changes, and the page of the list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -97,7 +97,7 @@ LIST_CHANGES = Operation(
     method="GET",
     path="/-/changes",
     needs=Permission.READ,
-    query=ChangesQuery,
+    query=CatalogChangesQuery,
     answers=ChangesAnswer,
     headers={"Link": 'The next page, as `rel="next"`'},
     is_kept=False,

@@ -32,6 +32,7 @@ SHARED_NAMES = {
     *(
         "access",
         "audit",
+        "changes",
         "events",
         "feed",
         "handovers",
@@ -39,6 +40,7 @@ SHARED_NAMES = {
         "reconciliations",
         "recovery",
         "references",
+        "revisions",
         "diff",
         "search",
     ),
