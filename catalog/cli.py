@@ -29,6 +29,7 @@ from catalog.commands import (
     export,
     get,
     keys,
+    mcp,
     migrate,
     model,
     references,
@@ -47,7 +48,6 @@ from catalog.commands.console import cell, err, fail, out
 from catalog.commands.discover.command import app as discover_app
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
-from catalog.commands.mcp.command import app as mcp_app
 from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
@@ -96,7 +96,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     discover_app,
     *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(versiondiff.app, changes.app, events.app, lint_app, validate.app, mcp_app),
+    *(versiondiff.app, changes.app, events.app, lint_app, validate.app, mcp.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):
@@ -252,6 +252,7 @@ def _node(
 ) -> Coroutine[Any, Any, None]:
     """A node with all routes and loops, or only the part that a member runs."""
     from catalog import dialects
+    from catalog.agents.mcproute import routes as agent_routes
     from catalog.console import routes as console_routes
     from catalog.dialects.confluent.nativeversions import run_native_versions
     from catalog.monitoring.health import routes as monitoring_routes
@@ -276,7 +277,13 @@ def _node(
     only_answers = member is not None and member.listening.sockets
     return run_node(
         settings,
-        routes=[*dialects.routes, *monitoring_routes, *replication_routes, *console_routes],
+        routes=[
+            *dialects.routes,
+            *monitoring_routes,
+            *replication_routes,
+            *console_routes,
+            *agent_routes,
+        ],
         event_dialects=dialects.event_dialects,
         find_schema=dialects.find_schema,
         loops=[run_loop_delay] if only_answers else [*work, run_loop_delay],

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from catalog import dialects
+from catalog.agents.mcproute import routes as agent_routes
 from catalog.api.app import all_routes
 from catalog.api.openapi import describe
 from catalog.console import routes as console_routes
@@ -19,7 +20,9 @@ from catalog.monitoring.health import routes as monitoring_routes
 from replication.routes import routes as replication_routes
 
 FILE = Path(__file__).parents[1] / "docs/openapi.json"
-ROUTES = all_routes([*dialects.routes, *monitoring_routes, *replication_routes, *console_routes])
+ROUTES = all_routes(
+    [*dialects.routes, *monitoring_routes, *replication_routes, *console_routes, *agent_routes]
+)
 _BASE = "http://127.0.0.1:8080"
 # Which protocols are installed depends on the machine.
 _OF_THE_MACHINE = ("installed", "missing")

@@ -300,6 +300,8 @@ class Settings(Limits):
         description="Roles of client certificates, with commas between, by `cn`, `o`, `ou`, `dns`, "
         "`uri` or `email`: `replicator:cn=eu.example`",
     )
+    mcp: bool = True
+    """Whether `/mcp` offers tools to agents (Model Context Protocol), with the caller's rights"""
     event_names: Literal["rc4", "next"] = Field(
         "rc4",
         description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "

@@ -82,9 +82,10 @@ async def call_in_process(
         headers: the headers of the inner request, among them Host and the credential.
         body: the body of the inner request.
         largest: the most bytes of the answer's body.
+        body: the body of the further request.
 
     Returns:
-        the response, whose status may be an error, and its body.
+        the response, whose status may be an error, and the body of the response.
 
     Raises:
         LargerThanKept: a write may have been carried out.

@@ -36,7 +36,7 @@ TYPES = SCALARS | {"any", "array", "map", "object"}
 # First segments of paths that are no collections, of core/http.md and of this server.
 RESERVED_GROUP_NAMES = frozenset(
     {"capabilities", "capabilitiesoffered", "export", "model", "modelsource"}
-    | {"access", "apply", "audit", "health", "metrics", "notifications", "replication"}
+    | {"access", "apply", "audit", "health", "mcp", "metrics", "notifications", "replication"}
     | {"subscriptions", "validate"}
     | {"confluent", "console", "messagecatalog", "messagedefinition", "registry", "services"}
 )

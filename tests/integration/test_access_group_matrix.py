@@ -11,6 +11,7 @@ from aiohttp import hdrs
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
+from catalog.agents.mcproute import routes as agent_routes
 from catalog.model.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, Role
 from catalog.model.xid import short_path
 from catalog.monitoring.health import routes as monitoring_routes
@@ -87,6 +88,7 @@ OF_THE_CATALOG = frozenset(
             "/-/settings",
             "/-/doctor",
             *("/-/changes", "/-/changes/{sequence}", "/-/revisions", "/-/revisions/{epoch}"),
+            "/mcp",
         ),
     }
 )
@@ -100,7 +102,7 @@ def is_of_the_catalog(path: str) -> bool:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    routes = [*monitoring_routes, *replication_routes]
+    routes = [*monitoring_routes, *replication_routes, *agent_routes]
     async with start_node(shared_database_url, routes=routes, open=False) as running:
         admin = await token(running, Grant("admin"))
         for name in (INSIDE, SEEN, HIDDEN):

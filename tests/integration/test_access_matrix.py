@@ -11,6 +11,7 @@ import pytest_asyncio
 from aiohttp import hdrs, web
 
 from catalog.access.owntokens import make_token
+from catalog.agents.mcproute import routes as agent_routes
 from catalog.model.roles import PERMISSIONS, ROLES, Grant, Permission, Role
 from catalog.monitoring.health import routes as monitoring_routes
 from catalog.operations.operation import Anyone
@@ -57,7 +58,7 @@ LAW: list[tuple[Role | None, str, str, bool]] = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(shared_database_url: str) -> AsyncIterator[Node]:
-    routes = [*monitoring_routes, *replication_routes]
+    routes = [*monitoring_routes, *replication_routes, *agent_routes]
     # Every test comes from one address, and a fast machine sends more than its share of requests.
     unlimited = {"address_requests_per_second": 0}
     async with start_node(shared_database_url, routes=routes, open=False, **unlimited) as running:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from catalog.access.authentication import Authentication
 from catalog.access.identity import EVERYBODY, Identity
+from catalog.agents.mcproute import routes as agent_routes
 from catalog.dialects.discovery.translate import service_id
 from catalog.model.roles import PATH_PERMISSIONS, Permission, RuleGrant, covers
 from catalog.model.xid import short_path
@@ -41,8 +42,8 @@ GROUPS = (
 )
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = "https://catalog.example"
-ROUTES = [*monitoring_routes, *replication_routes]
 _HELD = ("entities", "documents", "tombstones", "changes", "revisions")
+ROUTES = [*monitoring_routes, *replication_routes, *agent_routes]
 # What differs between two answers of one node, too.
 _PASSING = frozenset({"Date", "X-Request-ID", "Concord-Cursor", "Content-Length"})
 PATHS = (*GROUPS, "/messagegroups/*", "/*/orders", "/*/st*k", "/endpoints/o*", "/message*/bill*")
@@ -80,7 +81,7 @@ class KnownByRule(Authentication):
     """Takes the sender of a request for somebody with the one rule that its header names."""
 
     async def identify(self, request: web.Request) -> Identity:
-        rule = request.headers.get("X-Rule")
+        rule = request.headers.get("Authorization")
         if rule is None:
             return EVERYBODY
         return Identity("anonymous", rules=(RuleGrant(rule, "replicator"),))
@@ -308,6 +309,18 @@ _REVISED = (
     *("/schemagroups/{}/schemas/item", "/schemagroups/{}", "/messagegroups/{}/messages/created"),
     *("/messagegroups/{}/messages/gone/versions/1", "/endpoints/{}/messages/borrowed/meta"),
 )
+def tool_calls() -> Iterator[Request]:
+    """Calls of the tools that read, as an agent sends them."""
+    for tool, arguments in [
+        ("search", {"words": "stock"}),
+        ("list", {"collection": "/messagegroups"}),
+        *(("get", {"xid": xid}) for xid in GROUPS),
+        *(("references", {"xid": xid, "depth": 3}) for xid in GROUPS),
+    ]:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        yield Request("/mcp", "POST", {**call, "params": {"name": tool, "arguments": arguments}})
+
+
 CASES: dict[str, list[str | Request]] = {
     "/{path}": [
         *("/", "/?inline=*", "/?inline=endpoints.messages", "/?doc"),
@@ -329,6 +342,7 @@ CASES: dict[str, list[str | Request]] = {
     "/openapi.json": ["/openapi.json"],
     "/apply": [],  # has no reading method
     "/access/holders": [],  # depends on what the caller may grant: test_requested_access.py
+    "/mcp": [*tool_calls()],
     "/-/search": [
         *(f"/-/search?q={words}" for words in ("stock", "ord", "created", "id", "sold", "e")),
         *(f"/-/search?type={type}" for type in ("messages", "messagegroups", "endpoints")),
@@ -523,7 +537,7 @@ async def test_what_is_hidden_does_not_exist(
             await node.changes()  # what other tests hold back is told by now
         for request in REQUESTS:
             expected = await answer_of(alone, request)
-            assert await answer_of(whole, request, X_Rule=rule.id) == expected, request
+            assert await answer_of(whole, request, Authorization=rule.id) == expected, request
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -563,7 +577,10 @@ async def test_what_is_hidden_is_refused_as_what_is_missing(whole: Node) -> None
             continue
         hidden, missing = [
             await whole.send(
-                request.method, request.path.replace("stock", name), request.body, X_Rule="some"
+                request.method,
+                request.path.replace("stock", name),
+                request.body,
+                Authorization="some",
             )
             for name in ("stock", "other")
         ]
@@ -579,7 +596,7 @@ async def test_what_is_hidden_is_refused_as_what_is_missing(whole: Node) -> None
 async def test_metrics_name_nothing_that_is_hidden(whole: Node) -> None:
     for path in ("/schemagroups/stock", "/messagegroups/stock/messages/created"):
         await whole.send("GET", path)
-    answer = await whole.send("GET", "/metrics", X_Rule="some")
+    answer = await whole.send("GET", "/metrics", Authorization="some")
 
     assert answer.status == 200
     assert b"stock" not in answer.body
@@ -596,6 +613,6 @@ async def test_rules_take_effect_with_the_next_request(whole: Node) -> None:
         if change is not None:
             async with whole.database.transaction() as connection:
                 await change(connection, rule.id, paths)
-        statuses.append((await whole.send("GET", paths[0], X_Rule=rule.id)).status)
+        statuses.append((await whole.send("GET", paths[0], Authorization=rule.id)).status)
 
     assert statuses == [404, 200, 404]

@@ -1,4 +1,4 @@
-"""The command `mcp`."""
+"""The command `mcp`: a catalog as tools for agents, by the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def mcp(url: Url = DEFAULT_URL) -> None:
     An agent (an assistant in an editor, for example) starts this command and talks to it over
     standard input and output, by the Model Context Protocol. It reads with the token that other
     commands use, and sees what the token may see. It writes nothing: a change is proposed with what
-    it would do.
+    it would do. A node offers the same tools at /mcp, without this command.
 
     Example, in the configuration of an agent: {"command": "concord", "args": ["mcp", "--url",
     "https://catalog.example"]}
     """
     try:
-        from catalog.commands.mcp.tools import server_of
+        from catalog.agents.tools import server_of
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise
