@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.request import parse_http_list
@@ -12,9 +12,12 @@ from aiohttp import hdrs, web
 from aiohttp.helpers import parse_mimetype
 from aiohttp.typedefs import Handler
 
+from catalog.api.notes import notes_header
 from catalog.context import CONTEXT
+from catalog.documents.asyncapi.fromentities import EDITIONS, from_entities
 from catalog.documents.asyncapi.references import AsyncApiError
 from catalog.documents.asyncapi.toentities import to_entities
+from catalog.documents.clean import clean
 from catalog.documents.downgrade import downgrade
 from catalog.documents.migration import (
     DOCUMENT_SCHEMA,
@@ -36,6 +39,7 @@ from catalog.http.stream import WHOLE
 from catalog.load.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import BadRequest, MissingBody, ParsingData
+from catalog.model.schema import Model
 
 PATHS = frozenset({"/", "/export"})
 """The paths of the registry, which can be represented as a document."""
@@ -92,9 +96,17 @@ def _translated(request: web.Request, source: dict[str, Any]) -> dict[str, Any]:
     return translated.groups
 
 
-async def as_document(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer as the handler does, with a document if the client prefers documents to JSON."""
-    wanted = representation_for(request.headers.getall(hdrs.ACCEPT, ()))
+async def as_document(
+    request: web.Request, handler: Handler, *, is_export: bool = False
+) -> web.StreamResponse:
+    """Answer as the handler does, with a document if the client prefers documents to JSON.
+
+    Args:
+        is_export: whether the answer is an export, which can be an AsyncAPI document, too. Then
+            notes tell what AsyncAPI cannot express, which the document lacks.
+    """
+    offered = (*DOCUMENTS, *ASYNCAPI) if is_export else DOCUMENTS
+    wanted = representation_for(request.headers.getall(hdrs.ACCEPT, ()), offered)
     if wanted is not None:
         request[WHOLE] = wanted.content_type
     response = await handler(request)
@@ -109,7 +121,12 @@ async def as_document(request: web.Request, handler: Handler) -> web.StreamRespo
     response.headers[hdrs.CONTENT_TYPE] = wanted.content_type
     # `aside` decides by the size of the request, but the conversion takes the whole answer.
     note_request_bytes(len(response.body))
-    response.body = await aside(0, _represented, response.body, wanted)
+    if wanted.media_type in ASYNCAPI:
+        model = request[CONTEXT].model
+        response.body, notes = await aside(0, _as_asyncapi, response.body, wanted, model)
+        response.headers.update(notes)
+    else:
+        response.body = await aside(0, _represented, response.body, wanted)
     return response
 
 
@@ -126,7 +143,26 @@ def _check_yaml_bytes(text: bytes, most: int) -> None:
 
 def _represented(body: bytes, wanted: Representation) -> bytes:
     document = {"$schema": DOCUMENT_SCHEMA, **downgrade(orjson.loads(body), wanted.edition)}
-    return to_yaml(document) if wanted.media_type == DOCUMENT_YAML else orjson.dumps(document)
+    return _written(document, wanted)
+
+
+def _as_asyncapi(
+    body: bytes, wanted: Representation, model: Model
+) -> tuple[bytes, Mapping[str, str]]:
+    """The text of an export as an AsyncAPI document, and the header with its losses."""
+    export = orjson.loads(body)
+    groups = clean(export, model.expanded())
+    title = str(export.get("name") or _UNTITLED)
+    exported = from_entities(groups, title=title, edition=wanted.edition)
+    losses = [
+        ("lost", {"pointer": loss.pointer, "detail": loss.reason}) for loss in exported.losses
+    ]
+    return _written(exported.document, wanted), notes_header(losses)
+
+
+def _written(document: Mapping[str, Any], wanted: Representation) -> bytes:
+    is_yaml = wanted.media_type.endswith("+yaml")
+    return to_yaml(document) if is_yaml else orjson.dumps(document)
 
 
 DOCUMENT_JSON = "application/cloudevents-registry+json"
@@ -135,6 +171,9 @@ DOCUMENTS = (DOCUMENT_JSON, DOCUMENT_YAML)
 ASYNCAPI = ("application/vnd.aai.asyncapi+json", "application/vnd.aai.asyncapi+yaml")
 """The media types of AsyncAPI documents; the document itself states its version."""
 
+# The versions of AsyncAPI that a client asks for, and the editions that are written.
+_ASYNCAPI_EDITIONS = {f"{edition}{patch}": edition for edition in EDITIONS for patch in ("", ".0")}
+_UNTITLED = "Catalog"
 _SHOWN = 10
 _MOST_RANGES = 50
 
@@ -148,6 +187,8 @@ class Representation:
 
     @property
     def content_type(self) -> str:
+        if self.media_type in ASYNCAPI:
+            return f"{self.media_type};version={self.edition}.0"
         return f"{self.media_type}; specversion={SPECVERSIONS[self.edition]}; charset=utf-8"
 
 
@@ -165,21 +206,26 @@ class _Range:
         return {media_type: 3, f"{main}/*": 2, "*/*": 1}.get(self.name, 0)
 
 
-def representation_for(accept: Iterable[str]) -> Representation | None:
+def representation_for(
+    accept: Iterable[str], offered: Iterable[str] = DOCUMENTS
+) -> Representation | None:
     """The kind of document that a client prefers to JSON; `None` for JSON, the default.
 
     Args:
         accept: the values of the Accept headers of the request.
+        offered: the media types of documents that there are.
     """
     items = parse_http_list(",".join(accept))[:_MOST_RANGES]
     ranges = [found for found in map(_read, items) if found is not None]
     best, quality = None, _quality(ranges, "application/json")
-    for media_type in DOCUMENTS:
+    for media_type in offered:
         if (own := _quality(ranges, media_type)) > quality:
             best, quality = media_type, own
     if best is None:
         return None
     named = max(ranges, key=lambda found: (found.precision(best), found.quality))
+    if best in ASYNCAPI and named.name not in ASYNCAPI:
+        return Representation(media_type=best, edition=EDITIONS[0])
     return Representation(media_type=best, edition=named.edition)
 
 
@@ -194,8 +240,11 @@ def _read(item: str) -> _Range | None:
     """Parse a range; `None` if the range is malformed or names an unknown edition."""
     found = parse_mimetype(item)
     name = f"{found.type}/{found.subtype}{'+' if found.suffix else ''}{found.suffix}".lower()
-    stated = found.parameters.get("specversion")
-    edition = NEWEST_EDITION if stated is None else stated_edition({"specversion": stated})
+    edition: str | None = NEWEST_EDITION
+    if name in ASYNCAPI:
+        edition = _ASYNCAPI_EDITIONS.get(found.parameters.get("version", EDITIONS[0]))
+    elif (stated := found.parameters.get("specversion")) is not None:
+        edition = stated_edition({"specversion": stated})
     try:
         quality = float(found.parameters.get("q", "1"))
     except ValueError:

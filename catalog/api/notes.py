@@ -1,5 +1,7 @@
 """Notes on a write: the rules of the domains that a successful write breaks.
 
+An export has notes, too, of what its format cannot express.
+
 The field `Concord-Notes` of the answer is a list (RFC 9651) of the names of rules, with the
 parameters `subject` (an xid), `pointer` (a JSON pointer into the entity) and `detail`. If the field
 has no room for every note, the last member is `more`, with the `count` of the omitted notes. The
@@ -75,7 +77,7 @@ async def notes_on(
     """The header for an answer to a write; empty if no rule is broken."""
     context = request[CONTEXT]
     found = await find_notes(context, model, context.base_url(request), interaction, outcome)
-    return {NOTES: _written(found)} if found else {}
+    return notes_header([(fault.rule.name, _parameters(xid, fault)) for xid, fault in found])
 
 
 async def find_notes(
@@ -134,18 +136,22 @@ def notes_as_json(found: Sequence[Note]) -> dict[str, Any]:
     return {"notes": notes, "notescount": len(found)}
 
 
-def _written(found: Sequence[Note]) -> str:
-    """As many notes as fit into the header, and the number of the remaining notes."""
+def notes_header(notes: Sequence[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """The header with as many notes as fit, and the number of the remaining notes.
+
+    Args:
+        notes: the name and the parameters of each note; without notes there is no header.
+    """
     shown: list[str] = []
     room = _LARGEST_VALUE
-    for xid, fault in found[:_MOST_NOTES]:
-        note = write_item(fault.rule.name, _parameters(xid, fault))
+    for name, parameters in notes[:_MOST_NOTES]:
+        note = write_item(name, parameters)
         if len(note) <= room:
             shown.append(note)
             room -= len(note)
-    if len(found) > len(shown):
-        shown.append(write_item("more", {"count": len(found) - len(shown)}))
-    return ", ".join(shown)
+    if len(notes) > len(shown):
+        shown.append(write_item("more", {"count": len(notes) - len(shown)}))
+    return {NOTES: ", ".join(shown)} if shown else {}
 
 
 def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from catalog.api.documents import DOCUMENTS, PATHS
+from catalog.api.documents import ASYNCAPI, DOCUMENTS, PATHS
 from catalog.api.openapi_positions import position_headers, wait_parameters
 from catalog.api.openapi_schemas import Json
 from catalog.api.requesttarget import RequestTarget
@@ -32,6 +32,11 @@ _FLAGS: Mapping[str, Json] = {
 _DOCUMENT: Json = {
     "description": "A registry as a document; the media type's parameter `specversion` names "
     "the edition that a client wants, and any edition is taken.",
+    "type": "object",
+}
+_ASYNCAPI_DOCUMENT: Json = {
+    "description": "An AsyncAPI document; the media type's parameter `version` names the version "
+    "that a client wants, 3.0.0 or 2.6.0. `Concord-Notes` tells what it cannot express.",
     "type": "object",
 }
 _SHOWING = ("binary", "doc", "inline", "specversion")
@@ -125,5 +130,8 @@ def _query(name: str, schema: Json) -> Json:
 
 
 def documents_at(path: str) -> Json:
-    """The media types of the documents of the CloudEvents registry at a path."""
-    return {name: {"schema": _DOCUMENT} for name in DOCUMENTS if path in PATHS}
+    """The media types of the documents that represent the registry at a path."""
+    shown: Json = {name: {"schema": _DOCUMENT} for name in DOCUMENTS if path in PATHS}
+    if path == "/export":
+        shown |= {name: {"schema": _ASYNCAPI_DOCUMENT} for name in ASYNCAPI}
+    return shown

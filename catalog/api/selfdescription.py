@@ -69,7 +69,7 @@ async def get_registries(request: web.Request) -> web.Response:
 
 async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
-    return await as_document(request, _export)
+    return await as_document(request, _export, is_export=True)
 
 
 async def _export(request: web.Request) -> web.StreamResponse:

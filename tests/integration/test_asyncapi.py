@@ -85,6 +85,49 @@ async def test_a_node_takes_asyncapi_documents_where_it_takes_groups(
     assert again.status == 200, again.body
 
 
+@pytest.mark.parametrize(
+    ("accept", "media_type", "version"),
+    [
+        (YAML, YAML, "3.0.0"),
+        (JSON, JSON, "3.0.0"),
+        ("application/vnd.aai.asyncapi+json", JSON, "3.0.0"),
+        (f"application/json;q=0.5, {YAML.replace('3.0.0', '2.6.0')}", None, "2.6.0"),
+    ],
+)
+async def test_a_node_exports_asyncapi_to_those_who_accept_it(
+    node: Node, accept: str, media_type: str | None, version: str
+) -> None:
+    answer = await node.send("POST", "/apply", body=ORDERS.read_bytes(), **{"Content-Type": YAML})
+    assert answer.status == 200, answer.body
+    exported = await node.send("GET", "/export", Accept=accept)
+    assert exported.status == 200, exported.body
+    if media_type is not None:
+        assert exported.headers["Content-Type"] == media_type
+    assert "Accept" in exported.headers["Vary"]
+    parse = parse_json if "+json" in exported.headers["Content-Type"] else parse_yaml
+    document = parse(exported.body)
+    assert document["asyncapi"] == version
+    if version == "3.0.0":
+        body = {"body": exported.body, "Content-Type": media_type}
+        again = await node.send("POST", "/apply", **body)
+        assert (again.json["created"], again.json["updated"]) == (0, 0)
+
+
+async def test_an_export_as_asyncapi_tells_what_it_lacks(node: Node, client: Client) -> None:
+    schema = {"format": "JsonSchema/draft-07", "schema": {}}
+    versions = {"versions": {"1": schema, "2": {**schema, "schema": {"title": "2"}}}}
+    await client.create("/schemagroups/two", {"schemas": {"s": versions}})
+    answer = await node.send("GET", "/export", Accept=JSON)
+    assert (
+        'lost;pointer="/schemagroups/two/schemas/s/versions/1"' in answer.headers["Concord-Notes"]
+    )
+    await client.delete("/schemagroups/two")
+    # A version that nobody writes is not chosen, and only an export is an AsyncAPI document.
+    for path, accept in [("/export", JSON.replace("3.0.0", "1.2.0")), ("/", JSON)]:
+        answer = await node.send("GET", path, Accept=accept)
+        assert answer.headers["Content-Type"].startswith("application/json")
+
+
 async def test_a_node_refuses_what_would_be_lost(node: Node) -> None:
     lost = {"$ref": "./elsewhere.yaml#/channel"}
     document = {"asyncapi": "3.0.0", "info": {"title": "Lost", "version": "1"}}
