@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal
 
-import orjson
-
 from catalog.documents.asyncapi.toentities import KEPT
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES
 from catalog.formats.checker import CheckedDocument, comparison
-from catalog.formats.json_assertions import equal
+from catalog.lint.changes import Change, ChangeFinder, User, are_equal
 from catalog.lint.declaredentities import DeclaredEntities, entity_of
 from catalog.lint.lintedcatalog import AcceptingChecker, KnownEntities, LintedCatalog, MemoryCatalog
+from catalog.lint.users import users_in
 from catalog.messages.message import pointer
 from catalog.model.attributes import active_definitions
 from catalog.model.configuration import Configuration
@@ -128,8 +127,7 @@ class PublishedChanges:
         if older.document_sha256 == newer.document_sha256:
             return True
         # Other blanks, or another order of keys, change nothing for readers of JSON.
-        before, after = self.before.document(older.xid), self.after.document(newer.xid)
-        return equal(_value(before), _value(after))
+        return are_equal(self.before.document(older.xid), self.after.document(newer.xid))
 
     async def _fault(self, older: Entity, newer: Entity, rule: str) -> str:
         """The reason why two states of a version are not compatible.
@@ -148,14 +146,6 @@ class PublishedChanges:
             if fault:
                 return f", and not compatible with itself ({direction}: {fault})"
         return ""
-
-
-def _value(document: bytes) -> object:
-    """The value of a JSON document; the bytes of a document that is not JSON."""
-    try:
-        return orjson.loads(document)
-    except orjson.JSONDecodeError:
-        return document
 
 
 # Extensions in which migrations, older editions and dialects keep values without a native form.
@@ -196,6 +186,8 @@ class Linter:
         checker: checks documents by formats.
         base: the base of the comparison.
         explained: the files and pointers of unknown attributes with other findings.
+        changes: receives the changes of entities that the base has. The users of the entities are
+            those in the base, unless the base is a running catalog, which has further users.
     """
 
     documents: Sequence[DeclaredEntities]
@@ -203,6 +195,7 @@ class Linter:
     checker: DocumentChecker
     base: LintBase = field(default_factory=LintBase)
     explained: Collection[tuple[str, str]] = ()
+    changes: list[Change] = field(default_factory=list)
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:
@@ -238,7 +231,35 @@ class Linter:
         )
         async for finding in changes.find(self._declared() & after.memory.entities.keys()):
             self._findings.append(self._place(finding))
+        if self.base.name:
+            await self._find_changes(before.memory, gone)
         return self._findings
+
+    async def _find_changes(self, before: MemoryCatalog, gone: Collection[str]) -> None:
+        """Find the changes that the documents intend, with those that a catalog would refuse."""
+        intended = LintedCatalog(configuration=self.configuration, memory=before.copy())
+        for document in self.documents:
+            await intended.apply(document.groups, AcceptingChecker())
+        finder = ChangeFinder(
+            before=before,
+            after=intended.memory,
+            configuration=self.configuration,
+            checker=self.checker,
+        )
+        found = [change async for change in finder.find(self._declared(), gone)]
+        users: Mapping[str, tuple[User, ...]] = {}
+        if not self.base.urls:
+            users = users_in(before, self.base.name, [change.owner for change in found])
+        for change in found:
+            place = self._place(Finding("note", "", "", subject=change.subject))
+            self.changes.append(
+                replace(
+                    change,
+                    file=place.file,
+                    pointer=place.pointer,
+                    users=users.get(change.owner, ()),
+                )
+            )
 
     async def _in_force(self) -> LintedCatalog:
         catalog = LintedCatalog(configuration=self.configuration)

@@ -551,13 +551,131 @@ def test_the_hook_does_what_pre_commit_would_run(repository: Repository) -> None
         assert done.returncode == code, done.stderr
 
 
-def test_the_recipes_of_the_example_call_what_there_is() -> None:
+def changes(*arguments: str) -> list[dict[str, Any]]:
+    result = lint("definitions", "--json", *arguments)
+    assert result.exit_code in (0, 1), result.output
+    found: list[dict[str, Any]] = orjson.loads(result.stdout)["changes"]
+    return found
+
+
+def _requires_the_vehicle(new: Any) -> None:
+    new["required"].append("vehicle")
+    new["properties"]["remark"] = {"type": "string"}
+
+
+CONFIRMED = (
+    "/messagegroups/com.example.harbour.bookings/messages/com.example.harbour.booking.confirmed"
+)
+WEBHOOK = "/endpoints/com.example.harbour.bookings.webhook"
+
+
+def test_a_change_names_the_fields_that_break_readers_and_who_uses_the_schema(
+    repository: Repository,
+) -> None:
+    assert changes("--against", "HEAD") == []
+    repository.edit(SCHEMAS, add_version("Booking", _requires_the_vehicle))
+    [change] = changes("--against", "HEAD")
+    assert change["subject"] == f"{BOOKING}/versions/3"
+    assert (change["kind"], change["former"]) == ("added", f"{BOOKING}/versions/2")
+    assert (change["rule"], change["compatible"]) == ("backward_transitive", False)
+    assert {each["path"]: each["breaking"] for each in change["fields"]} == {
+        "vehicle": True,
+        "remark": False,
+    }
+    assert {"catalog": "HEAD", "xid": CONFIRMED} in change["users"]
+    assert {"catalog": "HEAD", "xid": WEBHOOK} in change["users"], "through the message"
+    assert str(change["line"]) in lint("definitions", "--against", "HEAD").stdout
+
+
+def test_changes_of_messages_and_removals_are_told(repository: Repository) -> None:
+    def edit(document: Any) -> None:
+        group = at(document, "messagegroups", "com.example.harbour.bookings")
+        group["messages"]["com.example.harbour.booking.confirmed"]["description"] = "Paid"
+        del group["messages"]["com.example.harbour.booking.cancelled"]
+
+    repository.edit(BOOKINGS, edit)
+    removed, changed = changes("--against", "HEAD")
+    assert (removed["kind"], changed["kind"]) == ("removed", "changed")
+    assert removed["subject"].endswith("booking.cancelled")
+    assert [(field["path"], field["new"]) for field in changed["fields"]] == [
+        ("description", "Paid")
+    ]
+    assert WEBHOOK in {user["xid"] for user in removed["users"]}
+
+
+async def test_changes_are_found_against_an_export_and_users_in_every_catalog_that_is_named(
+    node: Node, repository: Repository
+) -> None:
+    for name in (SCHEMAS, BOOKINGS, SAILINGS):
+        document = yaml.safe_load((repository.folder / name).read_text())
+        groups = {plural: value for plural, value in document.items() if plural != "specversion"}
+        assert (await node.send("POST", "/", groups)).status == 200
+    (repository.folder / "catalog.xreg.json").write_bytes(orjson.dumps(await node.get("/export")))
+    # A region has a user that this repository knows nothing of.
+    other = "/messagegroups/region/messages/copied"
+    await node.put(other, {"basemessage": CONFIRMED})
+    repository.edit(SCHEMAS, add_version("Booking", _requires_the_vehicle))
+    regions = [node.url, node.url.replace("127.0.0.1", "localhost")]
+    named = [word for url in regions for word in ("--against", url)]
+    [offline] = await asyncio.to_thread(changes, "--against", "catalog.xreg.json")
+    [online] = await asyncio.to_thread(changes, *named)
+    [both] = await asyncio.to_thread(changes, "--against", "HEAD", *named)
+    assert offline["fields"] == online["fields"] == both["fields"]
+    assert offline["reason"] == online["reason"] == both["reason"]
+    users = {(user["catalog"], user["xid"]) for user in both["users"]}
+    assert {("HEAD", WEBHOOK), (regions[0], other), (regions[1], other)} <= users
+    assert {user["catalog"] for user in offline["users"]} == {"catalog.xreg.json"}
+    assert {user["catalog"] for user in online["users"]} == {*regions}
+    result = await asyncio.to_thread(lint, "definitions", *named, "--against", "HEAD")
+    assert result.exit_code == 2
+    assert "Only the first --against" in " ".join(result.stderr.split())
+
+
+async def test_the_steps_of_the_two_pipelines_run(
+    node: Node, repository: Repository, tmp_path: Path
+) -> None:
     github = yaml.safe_load((EXAMPLE / ".github" / "workflows" / "catalog.yaml").read_text())
     gitlab = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text())
-    steps = [step.get("run", "") for job in github["jobs"].values() for step in job["steps"]]
-    steps += [line for job in ("lint", "apply") for line in gitlab[job]["script"]]
-    linting = [step.split() for step in steps if step.startswith("concord lint")]
-    assert len(linting) == 2
-    for step in linting:
-        assert step[2] == "definitions"
-        assert "--against" in step
+    program = tmp_path / "bin" / "concord"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m catalog.cli "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        "PATH": f"{program.parent}:/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),
+        "CONCORD_URL": node.url,
+        "GITHUB_BASE_REF": "main",
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+    }
+    clone = tmp_path / "clone"
+    repository.git("clone", "--quiet", str(repository.folder), str(clone))
+
+    async def steps_of(lines: list[str]) -> list[int]:
+        return [
+            (
+                await asyncio.to_thread(
+                    subprocess.run, ["bash", "-e", "-c", line], cwd=clone, env=environment
+                )
+            ).returncode
+            for line in lines
+            if line.startswith(("concord", "git"))
+        ]
+
+    def github_job(name: str) -> list[str]:
+        return [str(step.get("run", "")) for step in github["jobs"][name]["steps"]]
+
+    assert await steps_of(github_job("apply")) == [0]
+    assert await steps_of(gitlab["apply"]["script"]) == [0]
+    assert (await node.get(WEBHOOK))["usage"]
+    assert await steps_of(github_job("lint")) == [0, 0]
+    assert await steps_of(gitlab["lint"]["script"]) == [0, 0, 0]
+    document = yaml.safe_load((clone / SCHEMAS).read_text())
+    add_version("Booking", _requires_the_vehicle)(document)
+    (clone / SCHEMAS).write_text(yaml.safe_dump(document))
+    for lines in (github_job("lint"), gitlab["lint"]["script"]):
+        assert (await steps_of(lines))[-2:] == [1, 1], "it would be refused"
+        comment = (clone / "comment.md").read_text()
+        assert "breaking&#58; vehicle was" in comment
+        assert node.url.removeprefix("http://").partition(":")[0] in comment
+        [run] = orjson.loads((clone / "lint.sarif").read_bytes())["runs"]
+        assert {"change", "compatibility_violation"} <= {each["ruleId"] for each in run["results"]}

@@ -1,4 +1,4 @@
-"""The state to compare documents with: a git revision or a running catalog."""
+"""The state to compare documents with: a git revision, an export, or a running catalog."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from catalog.commands.documentfile import read_document
 from catalog.commands.documentpaths import SUFFIXES, document_paths
 from catalog.documents.serialization import LARGEST_BYTES, STDIN, SourceFileError
 from catalog.formats.families import COMPATIBILITIES, FORMATS
+from catalog.lint.changes import User
 from catalog.lint.declaredentities import DeclaredEntities
 from catalog.lint.lintedcatalog import KnownEntities, MemoryCatalog
 from catalog.lint.linter import LintBase
+from catalog.lint.users import DEPTH
 from catalog.model.capabilities import offered_with, stored_capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.modelsource import load_model
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, resource_of
+from catalog.operations.references import ReferencesQuery
 from catalog.rules.fault import Subject
 from catalog.rules.referencerules import references_of
 
@@ -157,12 +160,21 @@ class LintBaseError(CommandError):
     """A catalog has a model that this program does not understand."""
 
 
-def base_at(revision: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
-    """The readable documents at a revision.
+def base_at_rest(name: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
+    """An export or a folder of documents, if there is one of the name, or else a git revision.
 
     Raises:
-        RevisionError: the revision does not exist.
+        RevisionError: there is neither a file nor a revision of the name.
+        SourceFileError: a file is no document.
+        DocumentPathError: the folder has no document.
     """
+    if Path(name).exists():
+        return _base_in_files(name, configuration)
+    return _base_at(name, arguments, configuration)
+
+
+def _base_at(revision: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
+    """The readable documents at a revision."""
     documents = []
     with documents_at(revision, arguments) as paths:
         for path in paths:
@@ -172,6 +184,22 @@ def base_at(revision: str, arguments: Sequence[str], configuration: Configuratio
                 continue
             documents.append(DeclaredEntities.of(path.name, groups, configuration.model))
     return LintBase(name=revision, documents=documents, is_former=True)
+
+
+def _base_in_files(argument: str, configuration: Configuration) -> LintBase:
+    """The entities of an export, or of all documents of a folder."""
+    documents = [
+        DeclaredEntities.of(
+            str(path), read_document(path, migrate=True).groups, configuration.model
+        )
+        for path in document_paths([argument])
+    ]
+    return LintBase(
+        name=argument,
+        documents=documents,
+        is_former=False,
+        authorities=_authorities(documents),
+    )
 
 
 async def configuration_of(client: Client) -> Configuration:
@@ -214,15 +242,47 @@ async def base_in(
             path = Xid.parse(xid)
             groups.setdefault(path.groups, {})[path.gid] = group
     document = DeclaredEntities.of(client.url, groups, configuration.model)
-    authorities = ((xid, body.get("authority")) for xid, body in document.bodies.items())
     return LintBase(
         name=client.url,
         documents=[document],
         is_former=False,
         absent=frozenset(xid for xid, group in found.items() if group is None),
-        authorities={xid: value for xid, value in authorities if isinstance(value, str)},
+        authorities=_authorities([document]),
         urls=(client.url,),
     )
+
+
+def _authorities(documents: Iterable[DeclaredEntities]) -> dict[str, str]:
+    found = (each for document in documents for each in document.bodies.items())
+    named = ((xid, body.get("authority")) for xid, body in found)
+    return {xid: value for xid, value in named if isinstance(value, str)}
+
+
+async def users_at(client: Client, owners: Iterable[str]) -> dict[str, tuple[User, ...]]:
+    """The entities of a running catalog that refer to resources or groups.
+
+    Args:
+        owners: the xids of the resources and groups, which the catalog need not have.
+
+    Raises:
+        ClientError
+    """
+    slots = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def ask(xid: str) -> tuple[User, ...]:
+        async with slots:
+            try:
+                wanted = ReferencesQuery(of=xid, direction="to", depth=DEPTH)
+                answer = await client.references(wanted)
+            except Refused as refused:
+                if refused.problem.status != 404:
+                    raise
+                return ()
+        sources = dict.fromkeys(resource_of(each.source) for each in answer.references)
+        return tuple(User(catalog=client.url, xid=source) for source in sources if source != xid)
+
+    xids = [*dict.fromkeys(owners)]
+    return dict(zip(xids, await asyncio.gather(*map(ask, xids)), strict=True))
 
 
 async def _group(client: Client, xid: str) -> dict[str, Any] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -26,6 +27,7 @@ from catalog.documents.serialization import STDIN
 
 if TYPE_CHECKING:
     from catalog.commands.documentfile import DocumentFile
+    from catalog.lint.changes import Change
     from catalog.lint.declaredentities import DeclaredEntities
     from catalog.lint.linter import Finding
     from catalog.model.configuration import Configuration
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 _LARGEST_BYTES = 8 * 1024 * 1024
 
 
-def with_lines(findings: Sequence[Finding], paths: Sequence[Path]) -> list[Finding]:
+Located = TypeVar("Located", "Finding", "Change")
+
+
+def with_lines(findings: Sequence[Located], paths: Sequence[Path]) -> list[Located]:
     """Add line numbers to findings, and sort the findings by the order of files, and by line."""
     files = {str(path): (place, FileLines(path)) for place, path in enumerate(paths)}
     located = [
@@ -103,11 +108,12 @@ app = typer.Typer()
 def lint(
     paths: Documents,
     against: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Import the documents on top of this: a git revision of the same paths, or a "
-            "catalog's URL.",
-            metavar="REVISION|URL",
+            help="Import the documents on top of this, and list the changes: a git revision of the "
+            "same paths, an export, or a catalog's URL. Repeatable: each further URL is a catalog "
+            "that is asked who uses what changes.",
+            metavar="REVISION|FILE|URL",
         ),
     ] = None,
     model: Annotated[
@@ -145,7 +151,8 @@ def lint(
 
     With --against, the documents are imported on top of the given state. A new version that breaks
     the compatibility of its schema is an error then, and so is an incompatible change of a
-    published version.
+    published version. Each change is listed, too: the fields that differ, which of them break
+    readers by the compatibility rule in force, and who refers to the entity.
 
     Example: concord lint definitions/
 
@@ -153,67 +160,92 @@ def lint(
 
     Example: concord lint definitions/ --against https://catalog.example.com --strict
 
-    Example: concord lint definitions/ --report lint.sarif --report comment.md
+    Example: concord lint definitions/ --against main --against https://eu.example --against
+    https://us.example
+
+    Example: concord lint definitions/ --against export.xreg.json --report lint.sarif --report
+    comment.md
 
     Exit codes: 0 no errors; 1 errors; 2 the command could not do its work.
     """
     for path in reports or ():
         check_report(path)
-    findings = run(lambda: _lint(paths, against, model, migrate=migrate))
+    findings, changes = run(lambda: _lint(paths, against or [], model, migrate=migrate))
     if strict:
         findings = [
             replace(each, severity="error") if each.severity == "warning" else each
             for each in findings
         ]
     for path in reports or ():
-        write_report(path, findings)
-    show_findings(findings, "json" if as_json else format)
+        write_report(path, findings, changes)
+    show_findings(findings, changes, "json" if as_json else format)
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(NO)
 
 
 async def _lint(
-    arguments: list[str], against: str | None, model: str | None, *, migrate: bool
-) -> list[Finding]:
+    arguments: list[str], against: Sequence[str], model: str | None, *, migrate: bool
+) -> tuple[list[Finding], list[Change]]:
     from catalog.client import Client
     from catalog.commands.documentpaths import document_paths
-    from catalog.commands.lint.baseline import base_at, base_in, configuration_of
+    from catalog.commands.lint.baseline import base_at_rest, base_in, configuration_of, users_at
     from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
     from catalog.documents.serialization import STDIN
     from catalog.formats.checker import Checker
     from catalog.lint.lintedcatalog import CAPABILITIES
-    from catalog.lint.linter import Linter
+    from catalog.lint.linter import LintBase, Linter
 
     paths = document_paths(arguments)
     for path in paths:
         if path != STDIN and not path.exists():
             raise CommandError(f"{path} does not exist.")
+    for further in against[1:]:
+        if not _is_url(further):
+            raise CommandError(
+                f"{further} is not the URL of a catalog.",
+                "Only the first --against may be a git revision or an export.",
+            )
     try:
         configuration = await initial_model("default" if model is None else model)
     except InitialModelUnusable as error:
         raise CommandError(f"The model cannot be used: {error}") from error
     configuration = replace(configuration, capabilities=CAPABILITIES)
     explained: set[tuple[str, str]] = set()
-    if against is None or not against.startswith(("http://", "https://")):
+    async with AsyncExitStack() as opened:
+        clients = [
+            # The token of the option or the environment is for the catalog that is named first.
+            await opened.enter_async_context(
+                Client.open(url, token=token_for(url, is_own=place == 0))
+            )
+            for place, url in enumerate(filter(_is_url, against))
+        ]
+        is_running = bool(against) and _is_url(against[0])
+        if is_running and model is None:
+            configuration = await configuration_of(clients[0])
         documents, findings = _read(paths, configuration, explained, migrate=migrate)
-        base = None if against is None else base_at(against, arguments, configuration)
-    else:
-        async with Client.open(against, token=token_for(against)) as client:
-            if model is None:
-                configuration = await configuration_of(client)
-            documents, findings = _read(paths, configuration, explained, migrate=migrate)
-            base = await base_in(client, documents, configuration)
-    async with Checker() as checker:
-        linter = Linter(
-            documents=documents,
-            configuration=configuration,
-            checker=checker,
-            explained=explained,
-        )
-        if base is not None:
-            linter.base = base
-        findings += await linter.run()
-    return with_lines(findings, paths)
+        base = LintBase()
+        if is_running:
+            base = await base_in(clients[0], documents, configuration)
+        elif against:
+            base = base_at_rest(against[0], arguments, configuration)
+        async with Checker() as checker:
+            linter = Linter(
+                documents=documents,
+                configuration=configuration,
+                checker=checker,
+                base=base,
+                explained=explained,
+            )
+            findings += await linter.run()
+        changes = linter.changes
+        for client in clients:
+            users = await users_at(client, [change.owner for change in changes])
+            changes = [replace(each, users=each.users + users[each.owner]) for each in changes]
+    return with_lines(findings, paths), with_lines(changes, paths)
+
+
+def _is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
 
 
 def _read(

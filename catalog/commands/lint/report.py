@@ -1,4 +1,4 @@
-"""Findings as text, as JSON, as SARIF, and on a pull request."""
+"""Findings and changes as text, as JSON, as SARIF, and on a pull request."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from catalog.commands.console import CommandError, cell, err, fail, out, print_j
 from catalog.model.masking import printable
 
 if TYPE_CHECKING:
+    from catalog.lint.changes import Change
+    from catalog.lint.fieldchanges import FieldChange
     from catalog.lint.linter import Finding
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -27,31 +29,41 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 # A comment of GitHub has 65,536 characters at most.
 _MOST_ROWS = 100
+_MOST_CHANGES = 30
+_MOST_FIELDS = 10
+_MOST_USERS = 5
 _LONGEST_TEXT = 300
 _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:]")
 
 
-def show_findings(findings: Sequence[Finding], format: str) -> None:
-    """Print findings, in their order.
+def show_findings(findings: Sequence[Finding], changes: Sequence[Change], format: str) -> None:
+    """Print findings and changes, in their order.
 
     Args:
         format: `text`, `json` or `github` (workflow commands).
     """
     if format == "json":
-        print_json(_as_json(findings))
+        print_json(_as_json(findings, changes))
         return
     if format == "github":
-        sys.stdout.writelines(f"{printable(_as_command(finding))}\n" for finding in findings)
+        told = [*findings, *map(_noted, changes)]
+        sys.stdout.writelines(f"{printable(_as_command(each))}\n" for each in told)
     else:
         _show_all(findings)
+        for change in changes:
+            _show_change(change)
     summary = _counted(findings)
     err.print(f"{summary}." if summary else "[green]Nothing is wrong.[/]")
 
 
-def _as_json(findings: Sequence[Finding]) -> dict[str, Any]:
+def _as_json(findings: Sequence[Finding], changes: Sequence[Change]) -> dict[str, Any]:
     counts = Counter[str](finding.severity for finding in findings)
     shown = [finding.as_json() for finding in findings]
-    return {"findings": shown, **{f"{name}s": counts[name] for name in _LEVELS}}
+    return {
+        "findings": shown,
+        **{f"{name}s": counts[name] for name in _LEVELS},
+        "changes": [change.as_json() for change in changes],
+    }
 
 
 def _counted(findings: Sequence[Finding]) -> str:
@@ -86,6 +98,63 @@ def _show(finding: Finding) -> None:
     )
 
 
+def _show_change(change: Change) -> None:
+    """Print a change with a line for each field, and a line for each catalog with users."""
+    location = f"{change.file}:{change.line}" if change.line else change.file
+    former = f" after {change.former}" if change.kind == "added" else ""
+    out.print(
+        f"[bold]{cell(location or 'documents')}[/]: {change.kind} {cell(change.subject)}"
+        f"{cell(former) if former else ''}: {cell(change.verdict)}"
+    )
+    for field in change.fields:
+        out.print(f"  {cell(_field(field))}")
+    for catalog, xids in _users_by_catalog(change).items():
+        out.print(f"  used in {cell(catalog)} by {cell(_listed(xids))}")
+
+
+def _field(field: FieldChange) -> str:
+    """A field with the former and the new type, as one text."""
+    verdicts = {True: "breaking: ", False: "compatible: ", None: ""}
+    if field.old is None:
+        what = f"{field.path} is new, {field.new}"
+    elif field.new is None:
+        what = f"{field.path} is gone, was {field.old}"
+    else:
+        what = f"{field.path} was {field.old}, is {field.new}"
+    return verdicts[field.is_breaking] + what
+
+
+def _users_by_catalog(change: Change) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for user in change.users:
+        found.setdefault(user.catalog, []).append(user.xid)
+    return found
+
+
+def _listed(xids: Sequence[str]) -> str:
+    more = f" and {len(xids) - _MOST_USERS:,} more" if len(xids) > _MOST_USERS else ""
+    return ", ".join(xids[:_MOST_USERS]) + more
+
+
+def _noted(change: Change) -> Finding:
+    """A change as a note, for formats that have findings only."""
+    from catalog.lint.linter import Finding
+
+    told = [f"{change.kind}, {change.verdict}"]
+    told += [_field(field) for field in change.fields[:_MOST_FIELDS]]
+    users = _users_by_catalog(change)
+    told += [f"used in {catalog} by {_listed(xids)}" for catalog, xids in users.items()]
+    return Finding(
+        "note",
+        "change",
+        "; ".join(told),
+        file=change.file,
+        subject=change.subject,
+        pointer=change.pointer,
+        line=change.line,
+    )
+
+
 def _as_command(finding: Finding) -> str:
     """Return a workflow command of GitHub Actions, which annotates a file."""
     properties = {
@@ -108,24 +177,25 @@ def check_report(path: Path) -> None:
         fail(f"The name of the report {path} has to end with {' or '.join(_WRITERS)}.")
 
 
-def write_report(path: Path, findings: Sequence[Finding]) -> None:
-    """Write findings to a file, in the format of its name.
+def write_report(path: Path, findings: Sequence[Finding], changes: Sequence[Change]) -> None:
+    """Write findings and changes to a file, in the format of its name.
 
     Raises:
         CommandError: the file cannot be written.
     """
     try:
-        path.write_bytes(_WRITERS[path.suffix](findings))
+        path.write_bytes(_WRITERS[path.suffix](findings, changes))
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _json(findings: Sequence[Finding]) -> bytes:
-    return orjson.dumps(_as_json(findings), option=orjson.OPT_INDENT_2)
+def _json(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
+    return orjson.dumps(_as_json(findings, changes), option=orjson.OPT_INDENT_2)
 
 
-def _sarif(findings: Sequence[Finding]) -> bytes:
+def _sarif(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
     """A log of the Static Analysis Results Interchange Format, 2.1.0 (OASIS)."""
+    findings = [*findings, *map(_noted, changes)]
     sources = {finding.rule: finding.source for finding in findings}
     driver = {
         "name": "concord lint",
@@ -159,7 +229,7 @@ def _sarif_locations(finding: Finding) -> Iterator[dict[str, Any]]:
         yield {"physicalLocation": {"artifactLocation": artifact, **region}}
 
 
-def _markdown(findings: Sequence[Finding]) -> bytes:
+def _markdown(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
     """A comment on a pull request. The first line lets a pipeline find its former comment."""
     summary = _counted(findings) or "nothing is wrong"
     lines = ["<!-- concord lint -->", f"**concord lint**: {summary}"]
@@ -168,7 +238,25 @@ def _markdown(findings: Sequence[Finding]) -> bytes:
         lines += [_markdown_row(finding) for finding in findings[:_MOST_ROWS]]
     if len(findings) > _MOST_ROWS:
         lines += ["", f"and {len(findings) - _MOST_ROWS:,} more"]
+    if changes:
+        lines += ["", "| change | for readers | fields | used by |", "|---|---|---|---|"]
+        lines += [_markdown_change(change) for change in changes[:_MOST_CHANGES]]
+    if len(changes) > _MOST_CHANGES:
+        lines += ["", f"and {len(changes) - _MOST_CHANGES:,} more changes"]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _markdown_change(change: Change) -> str:
+    fields = [_plain(_field(field)) for field in change.fields[:_MOST_FIELDS]]
+    if len(change.fields) > _MOST_FIELDS:
+        fields.append(f"and {len(change.fields) - _MOST_FIELDS:,} more")
+    users = [
+        f"{_plain(_listed(xids))} in {_plain(catalog)}"
+        for catalog, xids in _users_by_catalog(change).items()
+    ]
+    subject = f"{change.kind} {_plain(change.subject)}"
+    shown = "<br>".join(fields), "<br>".join(users) or "nobody"
+    return f"| {subject} | {_plain(change.verdict)} | {' | '.join(shown)} |"
 
 
 def _markdown_row(finding: Finding) -> str:
