@@ -46,6 +46,7 @@ from catalog.commands.apply.command import app as apply_app
 from catalog.commands.backup.command import app as backup_app
 from catalog.commands.console import cell, err, fail, out
 from catalog.commands.discover.command import app as discover_app
+from catalog.commands.generate.command import app as generate_app
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import app as settings_app
@@ -96,7 +97,7 @@ def _peer_checks() -> Sequence[Check]:
 for single in (
     discover_app,
     *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(versiondiff.app, changes.app, events.app, lint_app, validate.app, mcp.app),
+    *(versiondiff.app, changes.app, events.app, lint_app, validate.app, generate_app, mcp.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
 ):

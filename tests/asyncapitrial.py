@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from catalog.client import Client
-from catalog.commands.asyncapiexport import export_asyncapi
 from catalog.commands.documentfile import DocumentFile, read_document, write_asyncapi
 from catalog.commands.import_.importing import import_document
+from catalog.commands.referencedparts import export_asyncapi
 from catalog.documents.asyncapi.fromentities import EDITIONS
 from catalog.documents.serialization import SourceFileError
 from tests.brokers.asyncapiparser import parse_errors

@@ -91,7 +91,6 @@ def export(
 
     Exit codes: 0 exported; 1 a path does not exist; 2 the command could not do its work.
     """
-    from catalog.commands.asyncapiexport import export_asyncapi
     from catalog.commands.documentfile import (
         ASYNCAPI_FORMATS,
         FORMATS,
@@ -99,6 +98,7 @@ def export(
         write_asyncapi,
         write_document,
     )
+    from catalog.commands.referencedparts import export_asyncapi
     from catalog.documents.asyncapi import fromentities
     from catalog.documents.clean import clean
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from catalog.documents.asyncapi.toentities import KEPT
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES
 from catalog.formats.checker import CheckedDocument, comparison
-from catalog.lint.changes import Change, ChangeFinder, User, are_equal
 from catalog.lint.declaredentities import DeclaredEntities, entity_of
+from catalog.lint.documentchanges import ChangeFinder, DocumentChange, User, are_equal
 from catalog.lint.lintedcatalog import AcceptingChecker, KnownEntities, LintedCatalog, MemoryCatalog
 from catalog.lint.users import users_in
 from catalog.messages.message import pointer
@@ -195,7 +195,7 @@ class Linter:
     checker: DocumentChecker
     base: LintBase = field(default_factory=LintBase)
     explained: Collection[tuple[str, str]] = ()
-    changes: list[Change] = field(default_factory=list)
+    changes: list[DocumentChange] = field(default_factory=list)
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from catalog.indexing.references import references_of
-from catalog.lint.changes import User
+from catalog.lint.documentchanges import User
 from catalog.lint.lintedcatalog import MemoryCatalog
 from catalog.model.xid import group_path, resource_of
 

@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client
-from catalog.commands.asyncapiexport import export_asyncapi
 from catalog.commands.documentfile import read_document, write_asyncapi
 from catalog.commands.import_.importing import import_document
+from catalog.commands.referencedparts import export_asyncapi
 from catalog.documents.asyncapi.fromentities import EDITIONS, from_entities
 from catalog.documents.serialization import parse_json, parse_yaml
 from tests.brokers.asyncapiparser import parse_errors

@@ -18,8 +18,8 @@ from catalog.commands.documentfile import read_document
 from catalog.commands.documentpaths import SUFFIXES, document_paths
 from catalog.documents.serialization import LARGEST_BYTES, STDIN, SourceFileError
 from catalog.formats.families import COMPATIBILITIES, FORMATS
-from catalog.lint.changes import User
 from catalog.lint.declaredentities import DeclaredEntities
+from catalog.lint.documentchanges import User
 from catalog.lint.lintedcatalog import KnownEntities, MemoryCatalog
 from catalog.lint.linter import LintBase
 from catalog.lint.users import DEPTH

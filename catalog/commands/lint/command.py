@@ -27,8 +27,8 @@ from catalog.documents.serialization import STDIN
 
 if TYPE_CHECKING:
     from catalog.commands.documentfile import DocumentFile
-    from catalog.lint.changes import Change
     from catalog.lint.declaredentities import DeclaredEntities
+    from catalog.lint.documentchanges import DocumentChange
     from catalog.lint.linter import Finding
     from catalog.model.configuration import Configuration
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LARGEST_BYTES = 8 * 1024 * 1024
 
 
-Located = TypeVar("Located", "Finding", "Change")
+Located = TypeVar("Located", "Finding", "DocumentChange")
 
 
 def with_lines(findings: Sequence[Located], paths: Sequence[Path]) -> list[Located]:
@@ -185,7 +185,7 @@ def lint(
 
 async def _lint(
     arguments: list[str], against: Sequence[str], model: str | None, *, migrate: bool
-) -> tuple[list[Finding], list[Change]]:
+) -> tuple[list[Finding], list[DocumentChange]]:
     from catalog.client import Client
     from catalog.commands.documentpaths import document_paths
     from catalog.commands.lint.baseline import base_at_rest, base_in, configuration_of, users_at

@@ -20,7 +20,7 @@ from catalog.commands.console import CommandError, cell, err, fail, out, print_j
 from catalog.model.masking import printable
 
 if TYPE_CHECKING:
-    from catalog.lint.changes import Change
+    from catalog.lint.documentchanges import DocumentChange
     from catalog.lint.fieldchanges import FieldChange
     from catalog.lint.linter import Finding
 
@@ -36,7 +36,9 @@ _LONGEST_TEXT = 300
 _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:]")
 
 
-def show_findings(findings: Sequence[Finding], changes: Sequence[Change], format: str) -> None:
+def show_findings(
+    findings: Sequence[Finding], changes: Sequence[DocumentChange], format: str
+) -> None:
     """Print findings and changes, in their order.
 
     Args:
@@ -56,7 +58,7 @@ def show_findings(findings: Sequence[Finding], changes: Sequence[Change], format
     err.print(f"{summary}." if summary else "[green]Nothing is wrong.[/]")
 
 
-def _as_json(findings: Sequence[Finding], changes: Sequence[Change]) -> dict[str, Any]:
+def _as_json(findings: Sequence[Finding], changes: Sequence[DocumentChange]) -> dict[str, Any]:
     counts = Counter[str](finding.severity for finding in findings)
     shown = [finding.as_json() for finding in findings]
     return {
@@ -98,7 +100,7 @@ def _show(finding: Finding) -> None:
     )
 
 
-def _show_change(change: Change) -> None:
+def _show_change(change: DocumentChange) -> None:
     """Print a change with a line for each field, and a line for each catalog with users."""
     location = f"{change.file}:{change.line}" if change.line else change.file
     former = f" after {change.former}" if change.kind == "added" else ""
@@ -124,7 +126,7 @@ def _field(field: FieldChange) -> str:
     return verdicts[field.is_breaking] + what
 
 
-def _users_by_catalog(change: Change) -> dict[str, list[str]]:
+def _users_by_catalog(change: DocumentChange) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for user in change.users:
         found.setdefault(user.catalog, []).append(user.xid)
@@ -136,7 +138,7 @@ def _listed(xids: Sequence[str]) -> str:
     return ", ".join(xids[:_MOST_USERS]) + more
 
 
-def _noted(change: Change) -> Finding:
+def _noted(change: DocumentChange) -> Finding:
     """A change as a note, for formats that have findings only."""
     from catalog.lint.linter import Finding
 
@@ -177,7 +179,9 @@ def check_report(path: Path) -> None:
         fail(f"The name of the report {path} has to end with {' or '.join(_WRITERS)}.")
 
 
-def write_report(path: Path, findings: Sequence[Finding], changes: Sequence[Change]) -> None:
+def write_report(
+    path: Path, findings: Sequence[Finding], changes: Sequence[DocumentChange]
+) -> None:
     """Write findings and changes to a file, in the format of its name.
 
     Raises:
@@ -189,11 +193,11 @@ def write_report(path: Path, findings: Sequence[Finding], changes: Sequence[Chan
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _json(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
+def _json(findings: Sequence[Finding], changes: Sequence[DocumentChange]) -> bytes:
     return orjson.dumps(_as_json(findings, changes), option=orjson.OPT_INDENT_2)
 
 
-def _sarif(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
+def _sarif(findings: Sequence[Finding], changes: Sequence[DocumentChange]) -> bytes:
     """A log of the Static Analysis Results Interchange Format, 2.1.0 (OASIS)."""
     findings = [*findings, *map(_noted, changes)]
     sources = {finding.rule: finding.source for finding in findings}
@@ -229,7 +233,7 @@ def _sarif_locations(finding: Finding) -> Iterator[dict[str, Any]]:
         yield {"physicalLocation": {"artifactLocation": artifact, **region}}
 
 
-def _markdown(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
+def _markdown(findings: Sequence[Finding], changes: Sequence[DocumentChange]) -> bytes:
     """A comment on a pull request. The first line lets a pipeline find its former comment."""
     summary = _counted(findings) or "nothing is wrong"
     lines = ["<!-- concord lint -->", f"**concord lint**: {summary}"]
@@ -246,7 +250,7 @@ def _markdown(findings: Sequence[Finding], changes: Sequence[Change]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _markdown_change(change: Change) -> str:
+def _markdown_change(change: DocumentChange) -> str:
     fields = [_plain(_field(field)) for field in change.fields[:_MOST_FIELDS]]
     if len(change.fields) > _MOST_FIELDS:
         fields.append(f"and {len(change.fields) - _MOST_FIELDS:,} more")

@@ -36,7 +36,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class DocumentChange:
     """A change of an entity that the base of the comparison has.
 
     Args:
@@ -114,7 +114,9 @@ class ChangeFinder:
     configuration: Configuration
     checker: DocumentChecker
 
-    async def find(self, written: Collection[str], gone: Collection[str]) -> AsyncIterator[Change]:
+    async def find(
+        self, written: Collection[str], gone: Collection[str]
+    ) -> AsyncIterator[DocumentChange]:
         """Find the changes of groups and versions, in the order of xids.
 
         Args:
@@ -124,7 +126,7 @@ class ChangeFinder:
         for xid in sorted({*written, *gone}):
             if xid in gone:
                 if xid in self.before.entities and str(Xid.parse(xid).parent) not in gone:
-                    yield Change(subject=xid)
+                    yield DocumentChange(subject=xid)
                 continue
             entity, owner = self.after.entities.get(xid), resource_of(xid)
             if entity is None or entity.kind not in ("group", "resource"):
@@ -133,7 +135,7 @@ class ChangeFinder:
                 continue
             if entity.kind == "group":
                 if fields := self._attributes(self.before.entities[xid], entity):
-                    yield Change(subject=xid, former=xid, fields=fields)
+                    yield DocumentChange(subject=xid, former=xid, fields=fields)
                 continue
             for version in await self.after.load_subtrees([xid]):
                 if version.kind == "version":
@@ -141,7 +143,7 @@ class ChangeFinder:
                     if change is not None:
                         yield change
 
-    async def _of_version(self, newer: Entity, resource: Entity) -> Change | None:
+    async def _of_version(self, newer: Entity, resource: Entity) -> DocumentChange | None:
         former = newer.xid
         if newer.xid not in self.before.entities:
             former = f"{resource.xid}/versions/{newer.attributes.get('ancestorid')}"
@@ -153,7 +155,7 @@ class ChangeFinder:
         if older.document_sha256 == newer.document_sha256 or are_equal(*documents):
             is_new = former != newer.xid
             return (
-                Change(subject=newer.xid, former=former, fields=fields)
+                DocumentChange(subject=newer.xid, former=former, fields=fields)
                 if fields or is_new
                 else None
             )
@@ -183,7 +185,7 @@ class ChangeFinder:
             faults=[fault for fault in faults if fault],
             checker=self.checker,
         )
-        return Change(
+        return DocumentChange(
             subject=newer.xid,
             former=former,
             rule=rule,

@@ -1,8 +1,8 @@
-"""Reads parts of a catalog, with all that the parts refer to, as an AsyncAPI document."""
+"""Reads parts of a catalog, with all that the parts refer to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from catalog.client import Client, JsonObject, Refused
@@ -13,6 +13,40 @@ from catalog.documents.clean import clean
 
 # A message refers to base messages and schemas, which refer to further schemas.
 _MOST_ROUNDS = 32
+
+
+async def export_with_references(
+    client: Client,
+    paths: Iterable[str],
+    *,
+    own: bool = False,
+    further: Callable[[JsonObject], Awaitable[Iterable[str]]] | None = None,
+) -> JsonObject:
+    """Export parts of a catalog together with the parts that they refer to.
+
+    References to entities that the catalog does not have are left as they are.
+
+    Args:
+        paths: the paths of the parts, as in `Client.export`; the whole catalog without any.
+        own: leave out groups that other nodes are the authority of, among the parts.
+        further: the paths of parts that belong to an exported document besides.
+    """
+    wanted = [f"/{path.strip('/')}" for path in paths if path.strip("/")]
+    document = await client.export(*wanted, own=own)
+    absent = set[str]()
+    for _ in range(_MOST_ROUNDS if wanted else 0):
+        named: Collection[str] = entities_named_in(document)
+        if further is not None:
+            named = {*named, *await further(document)}
+        missing = {path for path in named if path not in absent and not is_in(document, path)}
+        if not missing:
+            break
+        for path in sorted(missing):
+            if await _is_absent(client, path):
+                absent.add(path)
+        wanted += sorted(missing - absent)
+        document = await client.export(*wanted)
+    return document
 
 
 async def export_asyncapi(
@@ -27,24 +61,17 @@ async def export_asyncapi(
     """
     wanted = [f"/{path.strip('/')}" for path in paths if path.strip("/")]
     title = wanted[0].rpartition("/")[2] if wanted else ""
-    document = await client.export(*wanted, own=own)
-    absent = set[str]()
-    for _ in range(_MOST_ROUNDS if wanted else 0):
-        missing = {*entities_named_in(document), *await _parts(client, document, wanted)}
-        missing = {path for path in missing - absent if not _is_in(document, path)}
-        if not missing:
-            break
-        for path in sorted(missing):
-            if await _is_absent(client, path):
-                absent.add(path)
-        wanted += sorted(missing - absent)
-        document = await client.export(*wanted)
+
+    async def parts(document: JsonObject) -> list[str]:
+        return await _parts(client, document, wanted)
+
+    document = await export_with_references(client, wanted, own=own, further=parts)
     groups = clean(document, await client.model())
     title = str(document.get("name") or title or "Catalog")
     return from_entities(groups, title=title, edition=edition)
 
 
-async def _parts(client: Client, document: JsonObject, wanted: Iterable[str]) -> list[str]:
+async def _parts(client: Client, document: JsonObject, wanted: Collection[str]) -> list[str]:
     """The groups of the AsyncAPI documents whose schema groups are named by the paths."""
     found = []
     for id, group in (document.get("schemagroups") or {}).items():
@@ -56,7 +83,8 @@ async def _parts(client: Client, document: JsonObject, wanted: Iterable[str]) ->
     return found
 
 
-def _is_in(document: Mapping[str, Any], path: str) -> bool:
+def is_in(document: Mapping[str, Any], path: str) -> bool:
+    """Whether a document has the entity at a path."""
     found: Any = document
     for name in path.split("/")[1:]:
         found = found.get(name) if isinstance(found, dict) else None

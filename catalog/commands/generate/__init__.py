@@ -1,0 +1,1 @@
+"""`concord generate`: code from definitions whose versions are pinned."""

@@ -1,0 +1,197 @@
+"""Pins: the versions and digests of the definitions that code is generated from. Pure.
+
+A document has the entities of the default model. The definitions of a run are its messages and
+schemas: of each the default version, unless the pins name another one, and further versions of
+schemas that messages name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from catalog.documents.losses import default_version
+from catalog.model.timestamps import parse_time
+
+RESOURCES = {"messagegroups": "messages", "endpoints": "messages", "schemagroups": "schemas"}
+_FIRST_VERSION = "1"
+# Members that a catalog assigns, or that do not change what is generated.
+_ASSIGNED = frozenset(
+    {"ancestor", "ancestorid", "authority", "createdat", "epoch", "isdefault", "messageid", "meta"}
+    | {"metaurl", "modifiedat", "origin", "schemaid", "self", "shortself", "versionid", "versions"}
+    | {"versionscount", "versionsurl", "xid"}
+    | {f"{name}{end}" for name in ("format", "compatibility") for end in ("validated", "reason")}
+)
+_NAMED_VERSION = re.compile(
+    rb"#?(/schemagroups/[^/\"#]+/schemas/[^/\"#]+)/versions/([A-Za-z0-9\-._~:@]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The version of a message or schema, and the digest of its attributes and document."""
+
+    version: str
+    sha256: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"version": self.version, "sha256": self.sha256}
+
+
+Pins = Mapping[str, Pin]
+"""The pins by the xid of the resource, or by that of a further version of a schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A message or schema of a document.
+
+    Args:
+        xid: the xid of the resource.
+        versions: the attributes of each version, without those that a catalog assigns.
+        default: the id of the default version.
+        deprecated: the attribute `deprecated` of the resource, or else of the group.
+    """
+
+    xid: str
+    versions: Mapping[str, Mapping[str, Any]]
+    default: str
+    deprecated: Mapping[str, Any] | None
+
+    @property
+    def is_deprecated(self) -> bool:
+        """Whether the deprecation has an effect already."""
+        if self.deprecated is None:
+            return False
+        try:
+            return parse_time(str(self.deprecated["effective"])) <= datetime.now(UTC)
+        # A deprecation without a time has an effect at once.
+        except (KeyError, ValueError):
+            return True
+
+    def pin(self, version: str) -> Pin:
+        text = orjson.dumps(self.versions[version], option=orjson.OPT_SORT_KEYS)
+        return Pin(version, sha256(text).hexdigest())
+
+
+def definitions_in(document: Mapping[str, Any]) -> dict[str, Definition]:
+    """The messages and schemas of a document, by xid, in the order of the document."""
+    return {each.xid: each for each in _definitions(document)}
+
+
+def _definitions(document: Mapping[str, Any]) -> Iterator[Definition]:
+    for plural, resources in RESOURCES.items():
+        for gid, group in _objects(document, plural):
+            for rid, resource in _objects(group, resources):
+                meta = _object(resource, "meta")
+                versions = dict(_objects(resource, "versions"))
+                if not versions:
+                    vid = resource.get("versionid")
+                    versions = {vid if isinstance(vid, str) else _FIRST_VERSION: resource}
+                default = default_version(versions, meta.get("defaultversionid"))
+                deprecated = meta.get("deprecated") or group.get("deprecated")
+                yield Definition(
+                    xid=f"/{plural}/{gid}/{resources}/{rid}",
+                    versions={vid: _own(version) for vid, version in versions.items()},
+                    default=default,
+                    deprecated=deprecated if isinstance(deprecated, dict) else None,
+                )
+
+
+def _own(version: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in version.items() if name not in _ASSIGNED}
+
+
+def current_pins(definitions: Mapping[str, Definition]) -> dict[str, Pin]:
+    """The pins of the default versions, and of further versions that messages name."""
+    pins = {xid: each.pin(each.default) for xid, each in definitions.items()}
+    for each in definitions.values():
+        text = orjson.dumps(each.versions[each.default])
+        for found in _NAMED_VERSION.finditer(text):
+            xid, version = found[1].decode(), found[2].decode()
+            schema = definitions.get(xid)
+            if schema is not None and version in schema.versions and version != schema.default:
+                pins[f"{xid}/versions/{version}"] = schema.pin(version)
+    return pins
+
+
+def violations(pins: Pins, definitions: Mapping[str, Definition]) -> Iterator[str]:
+    """What has become of pinned definitions so that they do not give the same code, as sentences.
+
+    A newer version of a pinned definition is no violation.
+    """
+    for xid, pin in pins.items():
+        found = definitions.get(xid.partition("/versions/")[0])
+        if found is None or pin.version not in found.versions:
+            yield f"{xid}: version {pin.version} is not there."
+        elif found.pin(pin.version) != pin:
+            yield f"{xid}: version {pin.version} has another content than when it was pinned."
+    for xid in definitions:
+        if xid not in pins:
+            yield f"{xid} is new, and has no pin."
+
+
+def deprecations(pins: Pins, definitions: Mapping[str, Definition]) -> Iterator[str]:
+    """The pinned definitions that are deprecated, as sentences."""
+    for xid, found in definitions.items():
+        if xid in pins and found.is_deprecated and found.deprecated is not None:
+            other = found.deprecated.get("alternative")
+            yield f"{xid} is deprecated{f'; the alternative is {other}' if other else ''}."
+
+
+def newer(pins: Pins, definitions: Mapping[str, Definition]) -> dict[str, str]:
+    """The default versions that are others than those of the pins, by xid."""
+    return {
+        xid: found.default
+        for xid, found in definitions.items()
+        if xid in pins and pins[xid].version != found.default
+    }
+
+
+def pinned_document(document: Mapping[str, Any], pins: Pins) -> dict[str, Any]:
+    """A document of the pinned versions only.
+
+    A message has the attributes of its version itself, where generators look for them.
+    """
+    definitions = definitions_in(document)
+    written: dict[str, Any] = {"specversion": document.get("specversion", "1.0-rc4")}
+    for plural, resources in RESOURCES.items():
+        groups: dict[str, Any] = {}
+        for gid, group in _objects(document, plural):
+            shown = {name: value for name, value in _own(group).items() if name != resources}
+            shown[resources] = {
+                rid: _written(definitions[f"/{plural}/{gid}/{resources}/{rid}"], pins)
+                for rid, _ in _objects(group, resources)
+            }
+            groups[gid] = shown
+        if groups:
+            written[plural] = groups
+    return written
+
+
+def _written(definition: Definition, pins: Pins) -> dict[str, Any]:
+    version = pins[definition.xid].version
+    own = dict(definition.versions[version])
+    if not definition.xid.startswith("/schemagroups/"):
+        return own
+    named = [xid for xid in pins if xid.startswith(f"{definition.xid}/versions/")]
+    kept = {pins[xid].version: definition.versions[pins[xid].version] for xid in named}
+    format = {"format": own["format"]} if "format" in own else {}
+    return {**format, "versions": {**kept, version: own}}
+
+
+def _objects(owner: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, value in _object(owner, name).items():
+        if isinstance(value, dict):
+            yield key, value
+
+
+def _object(owner: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = owner.get(name)
+    return value if isinstance(value, dict) else {}
