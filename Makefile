@@ -10,7 +10,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 AMQP_INSTALLED := .venv/.installed-amqp
 # The extras of which there are wheels. That of AMQP is compiled, which takes what not all have.
-WHEELS := dev kafka mcp mqtt nats spark tracing
+WHEELS := dev discover kafka mcp mqtt nats spark tracing
 PIN := --universal --generate-hashes --no-header --quiet
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.common.serde import SubjectNameStrategyType
 
@@ -104,6 +104,53 @@ def test_topics_become_endpoints_and_messages_and_a_second_run_says_what_is_new(
     assert "There is no new topic." in again.stderr
     assert f"/endpoints/{empty} names the topic {empty}, which has no records." in again.stderr
     assert "names the topic shop.gone, which was not found." in again.stderr
+
+
+def test_schema_ids_in_headers_are_found_and_payloads_give_schemas_where_that_is_asked_for(
+    kafka: KafkaBroker, registry: SchemaRegistryClient, registry_url: str
+) -> None:
+    names = ("headers", "events", "plain", "text")
+    headers, events, plain, text = (Topic.create(kafka.address, f"shop.{n}") for n in names)
+    conf = {"schema.id.serializer": header_schema_id_serializer}
+    headers.send([{"left": 1}], AvroSerializer(registry, json.dumps(RECORD), conf=conf))
+    asyncio.run(send_events(kafka.address, events.name))
+    plain.send([b'{"id": 1, "note": "secret"}', b'{"id": 2}'])
+    text.send([b"not JSON"])
+    asked = ["discover", f"kafka://{kafka.address}", "--registry", registry_url]
+    for topic in (headers, events, plain, text):
+        asked += ["--topic", topic.name]
+    done = concord(*asked)
+    assert done.returncode == 0, done.stderr
+    proposed: dict[str, Any] = yaml.safe_load(done.stdout)
+    assert "schemagroups" not in proposed
+    messages = proposed["messagegroups"][headers.name]["messages"]
+    url = f"{registry_url}/subjects/{headers.subject}/versions/1/schema"
+    assert [message["dataschemauri"] for message in messages.values()] == [url]
+    assert proposed["messagegroups"][plain.name]["messages"] == {}
+
+    done = concord(*asked, "--infer")
+    assert done.returncode == 0, done.stderr
+    proposed = yaml.safe_load(done.stdout)
+    assert {*proposed["schemagroups"]} == {events.name, plain.name}
+    message = proposed["messagegroups"][plain.name]["messages"][plain.name]
+    assert message["dataschemauri"] == f"/schemagroups/{plain.name}/schemas/{plain.name}"
+    schema = proposed["schemagroups"][plain.name]["schemas"][plain.name]["versions"]["1"]["schema"]
+    assert (schema["required"], {*schema["properties"]}) == (["id"], {"id", "note"})
+    assert "secret" not in done.stdout
+    assert "inferred from 2 of 2 payloads, which have id 2, note 1" in done.stderr
+    # What names a schema keeps it.
+    shop = proposed["messagegroups"][events.name]["messages"]
+    assert shop[PLACED]["dataschemauri"] == "https://shop.example/order.json"
+    assert shop[SHIPPED]["dataschemauri"] == f"/schemagroups/{events.name}/schemas/{SHIPPED}"
+    node = registry_url.removesuffix("/confluent")
+    imported = subprocess.run(
+        [sys.executable, "-m", "catalog.cli", "import", "-", "--url", node],
+        input=done.stdout,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert imported.returncode == 0, imported.stderr
 
 
 def test_a_cluster_that_is_not_there_is_named() -> None:

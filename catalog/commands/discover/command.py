@@ -17,6 +17,9 @@ from catalog.commands.secretsource import SOURCE, secret_from
 from catalog.documents.serialization import to_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog.commands.discover.payloads import PayloadSample
     from catalog.commands.discover.proposal import Proposal, TopicSample
     from catalog.subscriptions.sinks.kafkasettings import KafkaCluster
 
@@ -47,6 +50,14 @@ def discover(
     records: Annotated[
         int, typer.Option(min=0, max=1000, help="Sample so many last records of each partition.")
     ] = 20,
+    infer: Annotated[
+        bool,
+        typer.Option(
+            "--infer",
+            help="Propose a JSON schema, inferred from the sampled payloads, where nothing names "
+            "a schema.",
+        ),
+    ] = False,
     against: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +86,10 @@ def discover(
 
     Run the command again with --against to see what is new since.
 
+    With --infer, the payloads of messages without a schema are read, too. An inferred schema has
+    the names of fields that the samples have, with the types of their values and no values; the
+    evidence counts the samples. It says nothing of other records, so look at it.
+
     Example: concord discover kafka://localhost:9092 --registry http://localhost:8081 -o topics.yaml
 
     Exit codes: 0 proposed; 2 the command could not do its work.
@@ -83,7 +98,9 @@ def discover(
     if (user is None) != (password is None):
         fail("--user and --password-from are given together.")
     proposal, known, samples = run(
-        lambda: _discover(cluster, registry, topics or ["*"], records, against, user, password)
+        lambda: _discover(
+            cluster, registry, topics or ["*"], records, against, user, password, infer=infer
+        )
     )
     _explain(proposal)
     if against is not None:
@@ -107,6 +124,8 @@ async def _discover(
     against: str | None,
     user: str | None,
     password: str | None,
+    *,
+    infer: bool,
 ) -> tuple[Proposal, Mapping[str, str], list[TopicSample]]:
     """The proposal, the wanted topics that the catalog knows with their endpoints, the samples."""
     import aiohttp
@@ -114,17 +133,23 @@ async def _discover(
     from catalog.commands.discover.proposal import Registry, propose
     from catalog.commands.discover.schemaregistry import read_registry
 
+    new_payloads: Callable[[], PayloadSample] | None = None
     try:
         from catalog.commands.discover.kafkatopics import is_wanted, sample_topics
+
+        if infer:
+            from catalog.commands.discover import payloads
+
+            new_payloads = payloads.PayloadSample
     except ModuleNotFoundError as error:
-        if error.name != "aiokafka":
+        if error.name not in ("aiokafka", "genson"):
             raise
-        hint = f"Install it with: {install_command('kafka')}"
-        raise CommandError("The library of Kafka is not installed.", hint) from error
+        hint = f"Install it with: {install_command('discover')}"
+        raise CommandError(f"The library {error.name} is not installed.", hint) from error
     cluster = _cluster(url, user, password)
     named = {} if against is None else await _known_topics(against)
     known = {topic: xid for topic, xid in named.items() if is_wanted(topic, patterns)}
-    samples = [sample async for sample in sample_topics(cluster, patterns, records)]
+    samples = [sample async for sample in sample_topics(cluster, patterns, records, new_payloads)]
     new = [sample for sample in samples if sample.topic not in known]
     auth = None if user is None or password is None else aiohttp.BasicAuth(user, password)
     told = Registry() if registry is None else await read_registry(registry, new, auth)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import orjson
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -17,10 +18,16 @@ from catalog.commands.discover.proposal import EventKind, TopicSample
 from catalog.subscriptions.sinks.kafkaconnection import connection_options
 from catalog.subscriptions.sinks.kafkasettings import KafkaCluster
 
+if TYPE_CHECKING:
+    from catalog.commands.discover.payloads import PayloadSample
+
 _STRUCTURED = b"application/cloudevents+json"
 _CONTEXT = "ce_"
 # The format of Confluent's serializers: a zero byte, and the schema id in four bytes.
 _MAGIC, _PREFIX_BYTES = 0, 5
+# Newer serializers can write a header: the byte 1, and the GUID of the schema in sixteen bytes.
+_SCHEMA_HEADER = "__value_schema_id"
+_MAGIC_GUID, _GUID_BYTES = 1, 16
 _TOPICS_AT_ONCE = 20
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 256 * 1024
@@ -32,7 +39,10 @@ _POLL_MS = 500
 
 
 async def sample_topics(
-    cluster: KafkaCluster, patterns: Sequence[str], records: int
+    cluster: KafkaCluster,
+    patterns: Sequence[str],
+    records: int,
+    new_payloads: Callable[[], PayloadSample] | None = None,
 ) -> AsyncIterator[TopicSample]:
     """Sample topics in the order of their names, without a consumer group.
 
@@ -40,6 +50,7 @@ async def sample_topics(
         patterns: the topics by name, with wildcards; topics whose name begins with `_` are
             internal, and need a pattern that begins so.
         records: the most records of each partition, the last ones.
+        new_payloads: makes a sample of payloads; without it, payloads are not read.
 
     Raises:
         CommandError: the cluster cannot be reached, or refuses.
@@ -64,7 +75,7 @@ async def sample_topics(
                 each["topic"]: [partition["partition"] for partition in each["partitions"]]
                 for each in sorted(told, key=lambda each: each["topic"])
             }
-            for sample in await _sample(consumer, numbers, records):
+            for sample in await _sample(consumer, numbers, records, new_payloads):
                 yield sample
     except (KafkaError, OSError) as error:
         hosts = ", ".join(f"{host}:{port}" for host, port in cluster.servers)
@@ -86,7 +97,10 @@ def is_wanted(topic: str, patterns: Sequence[str]) -> bool:
 
 
 async def _sample(
-    consumer: AIOKafkaConsumer, numbers: Mapping[str, Sequence[int]], records: int
+    consumer: AIOKafkaConsumer,
+    numbers: Mapping[str, Sequence[int]],
+    records: int,
+    new_payloads: Callable[[], PayloadSample] | None,
 ) -> list[TopicSample]:
     """Sample topics, given the numbers of their partitions."""
     samples = {
@@ -111,32 +125,70 @@ async def _sample(
         batches = await consumer.getmany(timeout_ms=_POLL_MS)
         for partition, batch in batches.items():
             for record in batch:
-                _note(samples[partition.topic], record)
+                _note(samples[partition.topic], record, new_payloads)
         for each in [each for each in waiting if await consumer.position(each) >= waiting[each]]:
             del waiting[each]
             consumer.pause(each)
     return list(samples.values())
 
 
-def _note(sample: TopicSample, record: Any) -> None:
+def _note(
+    sample: TopicSample, record: Any, new_payloads: Callable[[], PayloadSample] | None
+) -> None:
     """Note what a record says of its kind."""
     sample.records += 1
-    kind = _event_kind(record)
+    kind, id = _event_kind(record), _schema_id(record)
     if kind is not None:
         if kind in sample.events or len(sample.events) < _MOST_KINDS:
             sample.events[kind] = sample.events.get(kind, 0) + 1
+    elif id is not None and (id in sample.schema_ids or len(sample.schema_ids) < _MOST_KINDS):
+        sample.schema_ids[id] = sample.schema_ids.get(id, 0) + 1
+    if new_payloads is None or id is not None:
         return
+    key = "" if kind is None else kind.type
+    payload = _payload(record)
+    if payload and (key in sample.payloads or len(sample.payloads) < _MOST_KINDS):
+        sample.payloads.setdefault(key, new_payloads()).note(payload)
+
+
+def _schema_id(record: Any) -> int | str | None:
+    """The id by which a value was written, or the GUID, from a header or before the value."""
     value = record.value or b""
+    for name, header in record.headers:
+        if name == _SCHEMA_HEADER and header:
+            value = header
     if len(value) >= _PREFIX_BYTES and value[0] == _MAGIC:
-        id = int.from_bytes(value[1:_PREFIX_BYTES], "big")
-        if id in sample.schema_ids or len(sample.schema_ids) < _MOST_KINDS:
-            sample.schema_ids[id] = sample.schema_ids.get(id, 0) + 1
+        return int.from_bytes(value[1:_PREFIX_BYTES], "big")
+    # A value that begins with the byte 1 is any value; only a header holds a GUID.
+    if value is not record.value and len(value) > _GUID_BYTES and value[0] == _MAGIC_GUID:
+        return str(UUID(bytes=value[1 : _GUID_BYTES + 1]))
+    return None
+
+
+def _payload(record: Any) -> bytes:
+    """The payload of a record: the data of a CloudEvent in structured mode, or the value."""
+    value: bytes = record.value or b""
+    if not _is_structured(record) or len(value) > _LONGEST_EVENT:
+        return value
+    try:
+        event = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+    data = event.get("data") if isinstance(event, dict) else None
+    return b"" if data is None else orjson.dumps(data)
+
+
+def _is_structured(record: Any) -> bool:
+    return any(
+        name.lower() == "content-type" and (value or b"").lower().startswith(_STRUCTURED)
+        for name, value in record.headers
+    )
 
 
 def _event_kind(record: Any) -> EventKind | None:
     """The kind of a CloudEvent in binary or structured mode (CloudEvents, Kafka binding)."""
     headers = {name.lower(): value or b"" for name, value in record.headers}
-    if headers.get("content-type", b"").lower().startswith(_STRUCTURED):
+    if _is_structured(record):
         return _kind_of(dict(_structured(record.value or b"")))
     found = {
         name.removeprefix(_CONTEXT): value[:_LONGEST_ATTRIBUTE].decode(errors="replace")

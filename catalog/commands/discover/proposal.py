@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalog.model.xid import is_valid_id
 from catalog.operations.schemacontracts import AVRO, JSON, PROTOBUF
 
+if TYPE_CHECKING:
+    from catalog.commands.discover.payloads import PayloadSample
+
 CLOUDEVENTS = "CloudEvents/1.0"
+# The key of the payloads of records that are no CloudEvents.
+_OTHERS = ""
 _FORMATS = {AVRO: "Avro/1.12", JSON: "JsonSchema/draft-07", PROTOBUF: "Protobuf/3"}
 _MEDIA_TYPES = {
     AVRO: "application/avro",
@@ -53,7 +58,10 @@ class TopicSample:
 
     Args:
         events: how often each kind of CloudEvent was sampled.
-        schema_ids: how often each schema id was sampled before a value, in Confluent's format.
+        schema_ids: how often each schema id was sampled before a value or in a header, in
+            Confluent's format; a header may have a GUID, which is a text.
+        payloads: the payloads of records without a schema id, by the type of the CloudEvent, or
+            "" for other records; empty unless schemas are to be inferred.
         records: the number of sampled records.
         is_empty: whether no partition has a record.
     """
@@ -62,7 +70,8 @@ class TopicSample:
     partitions: int
     is_empty: bool = False
     events: dict[EventKind, int] = field(default_factory=dict)
-    schema_ids: dict[int, int] = field(default_factory=dict)
+    schema_ids: dict[int | str, int] = field(default_factory=dict)
+    payloads: dict[str, PayloadSample] = field(default_factory=dict)
     records: int = 0
 
 
@@ -76,7 +85,7 @@ class Registry:
     """
 
     latest: Mapping[str, RegisteredSchema] = field(default_factory=dict)
-    by_id: Mapping[int, Sequence[RegisteredSchema]] = field(default_factory=dict)
+    by_id: Mapping[int | str, Sequence[RegisteredSchema]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -102,6 +111,10 @@ def propose(samples: Iterable[TopicSample], registry: Registry, servers: Sequenc
         evidence = [f"{_counted(sample.partitions, 'partition')}, {_sampled(sample)}"]
         messages = dict(_events(sample, registry, evidence))
         messages.update(_plain_records(sample, registry, evidence, has_events=bool(messages)))
+        schemas = dict(_inferred(sample, messages, evidence))
+        if schemas:
+            groups = proposal.groups.setdefault("schemagroups", {})
+            groups[sample.topic] = {"schemas": schemas}
         has_events = any("envelope" in message for message in messages.values())
         envelope = {"envelope": CLOUDEVENTS} if has_events else {}
         proposal.groups["messagegroups"][sample.topic] = {
@@ -175,8 +188,34 @@ def _plain_records(
             continue
         evidence.append(f"{id}: schema {schema.subject} version {schema.version}, {reason}")
         yield id, {**_topic_options(sample.topic), **_schema_of((), schema)}
-    if not found and not has_events:
+    if not found and not has_events and _has_payloads(sample):
+        yield sample.topic, _topic_options(sample.topic)
+    elif not found and not has_events:
         evidence.append("no message: neither a CloudEvent nor a schema says what its records are")
+
+
+def _has_payloads(sample: TopicSample) -> bool:
+    return _OTHERS in sample.payloads and sample.payloads[_OTHERS].schema() is not None
+
+
+def _inferred(
+    sample: TopicSample, messages: Mapping[str, dict[str, Any]], evidence: list[str]
+) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Schemas of the payloads of messages without a schema, which the messages refer to then."""
+    for key, payloads in sample.payloads.items():
+        id = key or sample.topic
+        message = messages.get(id)
+        if message is None or "dataschemauri" in message:
+            continue
+        evidence.append(f"{id}: {payloads.evidence()}")
+        schema = payloads.schema()
+        if schema is not None:
+            format = _FORMATS[JSON]
+            message["dataschemaformat"] = format
+            message["dataschemauri"] = f"/schemagroups/{sample.topic}/schemas/{id}"
+            message.setdefault("datacontenttype", _MEDIA_TYPES[JSON])
+            versions = {"1": {"format": format, "schema": schema}}
+            yield id, {"format": format, "versions": versions}
 
 
 def _of_topic(versions: Sequence[RegisteredSchema], topic: str) -> Sequence[RegisteredSchema]:

@@ -22,6 +22,7 @@ from catalog.operations.schemacontracts import AVRO
 _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
 _LARGEST_BYTES = 32 * 1024 * 1024
 _AT_ONCE = 8
+_DEFAULT_CONTEXT = "."
 _SECONDS = 30.0
 
 
@@ -42,7 +43,7 @@ async def read_registry(
         topics = {sample.topic for sample in samples}
         wanted = [name for name in names if name in types or could_be_of(name, topics)]
         latest = await _all(client.latest(name) for name in wanted)
-        ids = sorted({id for sample in samples for id in sample.schema_ids})
+        ids = [*dict.fromkeys(id for sample in samples for id in sample.schema_ids)]
         by_id = await _all(client.versions_of(id) for id in ids)
     return Registry(
         latest={each.subject: each for each in latest if each is not None},
@@ -76,8 +77,20 @@ class _RegistryClient:
         path = f"/subjects/{quote(subject, safe='')}/versions/latest"
         return self._schema(await self.get(path, absent={}))
 
-    async def versions_of(self, id: int) -> list[RegisteredSchema]:
-        """The versions with an id, whose subject any naming strategy may have made."""
+    async def versions_of(self, id: int | str) -> list[RegisteredSchema]:
+        """The versions with an id or GUID, whose subject any naming strategy may have made."""
+        if isinstance(id, str):
+            # A GUID has an id in each context; the subjects of the default one are named plainly.
+            told = await self.get(f"/schemas/guids/{id}/ids", absent=[])
+            ids = [
+                each["id"]
+                for each in told
+                if isinstance(each, dict)
+                and isinstance(each.get("id"), int)
+                and each.get("context", _DEFAULT_CONTEXT) == _DEFAULT_CONTEXT
+            ]
+            found = await _all(self.versions_of(each) for each in ids)
+            return [version for versions in found for version in versions]
         listed = await self.get(f"/schemas/ids/{id}/versions", absent=[])
         schema = await self.get(f"/schemas/ids/{id}", absent={})
         type = schema.get("schemaType", AVRO) if isinstance(schema, dict) else AVRO
