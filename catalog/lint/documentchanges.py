@@ -17,8 +17,13 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid, resource_of
 from catalog.writing.compatibilitycheck import DIRECTIONS
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
+# Attributes that follow from the versions of a resource and from checks.
+_FOLLOWING = frozenset(
+    {"ancestorid", "defaultversionid"}
+    | {f"{check}{end}" for check in (COMPATIBILITY, FORMAT) for end in ("", "reason")}
+)
 _LONGEST_VALUE = 200
 
 
@@ -40,8 +45,8 @@ class DocumentChange:
     """A change of an entity that the base of the comparison has.
 
     Args:
-        subject: the xid of the group, or of the version that is new, changed or removed.
-        former: the xid of the version that was compared with the subject; empty for a removal.
+        subject: the xid of the group, resource or version that is changed, new or removed.
+        former: the xid of the entity that was compared with the subject; empty for a removal.
         rule: the rule of compatibility in force; empty without a rule.
         is_compatible: whether the rule holds; `None` without a rule, or if nothing can be compared.
         reason: the faults, if the rule is broken.
@@ -62,12 +67,14 @@ class DocumentChange:
 
     @property
     def owner(self) -> str:
-        """The xid of the resource or group that users refer to."""
+        """The xid of the resource or group that the users refer to."""
         return resource_of(self.subject)
 
     @property
     def verdict(self) -> str:
         """Whether readers break, in a word or two."""
+        if not self.former:
+            return "gone"
         if self.is_compatible is None:
             return f"not compared ({self.rule})" if self.rule else "no rule"
         return f"compatible ({self.rule})" if self.is_compatible else f"breaking ({self.rule})"
@@ -128,18 +135,19 @@ class ChangeFinder:
                 if xid in self.before.entities and str(Xid.parse(xid).parent) not in gone:
                     yield DocumentChange(subject=xid)
                 continue
-            entity, owner = self.after.entities.get(xid), resource_of(xid)
+            entity = self.after.entities.get(xid)
             if entity is None or entity.kind not in ("group", "resource"):
                 continue
-            if owner not in self.before.entities:
+            if xid not in self.before.entities:
                 continue
+            former = self.before.entities[xid]
+            if fields := self._attributes(former, entity):
+                yield DocumentChange(subject=xid, former=xid, fields=fields)
             if entity.kind == "group":
-                if fields := self._attributes(self.before.entities[xid], entity):
-                    yield DocumentChange(subject=xid, former=xid, fields=fields)
                 continue
             for version in await self.after.load_subtrees([xid]):
                 if version.kind == "version":
-                    change = await self._of_version(version, self.after.entities[xid])
+                    change = await self._of_version(version, former)
                     if change is not None:
                         yield change
 
@@ -197,7 +205,11 @@ class ChangeFinder:
     def _rule(
         self, newer: Entity, older: Entity, resource: Entity
     ) -> tuple[str, tuple[Direction, ...]]:
-        """The rule in force, and the directions in which the two versions can be compared."""
+        """The rule in force, and the directions in which the two versions can be compared.
+
+        Args:
+            resource: the resource before the import, since documents may lower the rule.
+        """
         path = resource.path
         kind = self.configuration.model.resource_type(path.groups, path.resources)
         rule = str(resource.attributes.get("compatibility") or "none").lower()
@@ -224,15 +236,15 @@ class ChangeFinder:
         return CheckedDocument.of(self.before.document(version.xid))
 
     def _attributes(self, older: Entity, newer: Entity) -> tuple[FieldChange, ...]:
-        """The attributes that differ, as if both were states of one version."""
+        """The attributes that differ, as if both were states of one entity."""
         same = replace(
             newer,
             xid=older.xid,
-            attributes=_without_ancestor(newer.attributes),
+            attributes=_lasting(newer.attributes),
             createdat=older.createdat,
             modifiedat=older.modifiedat,
         )
-        former = replace(older, attributes=_without_ancestor(older.attributes))
+        former = replace(older, attributes=_lasting(older.attributes))
         found = differences_between(
             {older.xid: former}, {older.xid: same}, self.configuration.model
         )
@@ -243,8 +255,8 @@ class ChangeFinder:
         )
 
 
-def _without_ancestor(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in attributes.items() if name != "ancestorid"}
+def _lasting(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if name not in _FOLLOWING}
 
 
 def _short(value: Any) -> str | None:

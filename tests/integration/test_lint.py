@@ -603,6 +603,30 @@ def test_changes_of_messages_and_removals_are_told(repository: Repository) -> No
     assert WEBHOOK in {user["xid"] for user in removed["users"]}
 
 
+def test_a_rule_that_is_lowered_with_the_change_is_the_rule_in_force(
+    repository: Repository,
+) -> None:
+    def edit(document: Any) -> None:
+        add_version("Booking", _requires_the_vehicle)(document)
+        schemas = at(document, "schemagroups", "com.example.harbour", "schemas")
+        del schemas["Booking"]["meta"]["compatibility"]
+
+    repository.edit(SCHEMAS, edit)
+    assert findings("definitions", "--against", "HEAD") == []
+    meta, version = changes("--against", "HEAD")
+    assert meta["fields"] == [{"path": "meta.compatibility", "old": "backward_transitive"}]
+    assert (version["rule"], version["compatible"]) == ("backward_transitive", False)
+
+
+def test_a_comment_has_the_rows_that_fit_and_the_number_of_the_others(tmp_path: Path) -> None:
+    schemas = {f"{'`' * 150}{n}": {} for n in range(500)}
+    text = orjson.dumps({"schemagroups": {"g": {"schemas": schemas}}}).decode()
+    comment = tmp_path / "comment.md"
+    assert lint("-", "--report", str(comment), given=text).exit_code == 1
+    assert len(comment.read_text()) < 65_536
+    assert re.search(r"^and \d+ more$", comment.read_text(), re.MULTILINE)
+
+
 async def test_changes_are_found_against_an_export_and_users_in_every_catalog_that_is_named(
     node: Node, repository: Repository
 ) -> None:

@@ -26,7 +26,7 @@ _ASSIGNED = frozenset(
     {"ancestor", "ancestorid", "authority", "createdat", "epoch", "isdefault", "messageid", "meta"}
     | {"metaurl", "modifiedat", "origin", "schemaid", "self", "shortself", "versionid", "versions"}
     | {"versionscount", "versionsurl", "xid"}
-    | {f"{name}{end}" for name in ("format", "compatibility") for end in ("validated", "reason")}
+    | {f"{name}validated{end}" for name in ("format", "compatibility") for end in ("", "reason")}
 )
 _NAMED_VERSION = re.compile(
     rb"#?(/schemagroups/[^/\"#]+/schemas/[^/\"#]+)/versions/([A-Za-z0-9\-._~:@]+)"

@@ -28,8 +28,7 @@ _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 # Workflow commands of GitHub Actions.
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 # A comment of GitHub has 65,536 characters at most.
-_MOST_ROWS = 100
-_MOST_CHANGES = 30
+_LONGEST_ROWS = 30_000
 _MOST_FIELDS = 10
 _MOST_USERS = 5
 _LONGEST_TEXT = 300
@@ -239,15 +238,22 @@ def _markdown(findings: Sequence[Finding], changes: Sequence[DocumentChange]) ->
     lines = ["<!-- concord lint -->", f"**concord lint**: {summary}"]
     if findings:
         lines += ["", "| | where | what |", "|---|---|---|"]
-        lines += [_markdown_row(finding) for finding in findings[:_MOST_ROWS]]
-    if len(findings) > _MOST_ROWS:
-        lines += ["", f"and {len(findings) - _MOST_ROWS:,} more"]
+        lines += _fitting(map(_markdown_row, findings), len(findings))
     if changes:
         lines += ["", "| change | for readers | fields | used by |", "|---|---|---|---|"]
-        lines += [_markdown_change(change) for change in changes[:_MOST_CHANGES]]
-    if len(changes) > _MOST_CHANGES:
-        lines += ["", f"and {len(changes) - _MOST_CHANGES:,} more changes"]
+        lines += _fitting(map(_markdown_change, changes), len(changes))
     return ("\n".join(lines) + "\n").encode()
+
+
+def _fitting(rows: Iterator[str], count: int) -> Iterator[str]:
+    """The rows of a table that fit into a comment, and the number of the others."""
+    room = _LONGEST_ROWS
+    for place, row in enumerate(rows):
+        room -= len(row) + 1
+        if room < 0:
+            yield from ("", f"and {count - place:,} more")
+            return
+        yield row
 
 
 def _markdown_change(change: DocumentChange) -> str:
