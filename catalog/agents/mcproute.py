@@ -16,6 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from catalog import DISTRIBUTION, install_command
+from catalog.agents import lacks_library
 from catalog.client import Client
 from catalog.context import CONTEXT
 from catalog.http.body import read_body, read_json
@@ -59,7 +60,7 @@ async def post_mcp(request: web.Request) -> web.Response:
 
         from catalog.agents.tools import server_of
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "mcp_types"):
+        if not lacks_library(error):
             raise
         advice = f"The library of the protocol is missing: {install_command('mcp')}"
         raise NotAvailable(request.path, detail=advice) from error

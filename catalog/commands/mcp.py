@@ -7,6 +7,7 @@ from importlib.metadata import version
 import typer
 
 from catalog import DISTRIBUTION, install_command
+from catalog.agents import lacks_library
 from catalog.commands.console import DEFAULT_URL, Url, fail, on_node
 
 app = typer.Typer()
@@ -27,7 +28,7 @@ def mcp(url: Url = DEFAULT_URL) -> None:
     try:
         from catalog.agents.tools import server_of
     except ModuleNotFoundError as error:
-        if error.name not in ("mcp", "mcp_types"):
+        if not lacks_library(error):
             raise
         fail(
             "The library of the Model Context Protocol is not installed.",

@@ -274,8 +274,15 @@ async def test_the_route_refuses_what_is_no_call_of_a_known_caller(node: Node) -
     assert (await post(node, CALL, **token)).json["result"]["tools"]
 
 
-async def test_the_route_can_be_switched_off(shared_database_url: str) -> None:
-    async with start_node(shared_database_url, routes=agent_routes, mcp=False) as node:
-        answer = await post(node, CALL)
+async def test_the_route_can_be_switched_off_and_says_what_to_install(
+    node: Node, shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start_node(shared_database_url, routes=agent_routes, mcp=False) as other:
+        answer = await post(other, CALL)
     assert answer.error == "not_available"
     assert "CONCORD_MCP" in answer.json["detail"]
+    token = await token_of(node, Grant("reader"))
+    monkeypatch.setitem(sys.modules, "mcp.server.transport_security", None)
+    answer = await post(node, CALL, Authorization=f"Bearer {token}")
+    assert answer.error == "not_available"
+    assert "[mcp]" in answer.json["detail"]
