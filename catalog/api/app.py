@@ -17,8 +17,8 @@ from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
 from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.apply import get_apply, post_apply
-from catalog.api.counts import routes as counts
 from catalog.api.changes import routes as changes
+from catalog.api.counts import routes as counts
 from catalog.api.diff import routes as diff
 from catalog.api.entitywrite import handle_entity, redirect
 from catalog.api.openapi import get_openapi

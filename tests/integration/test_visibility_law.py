@@ -309,6 +309,8 @@ _REVISED = (
     *("/schemagroups/{}/schemas/item", "/schemagroups/{}", "/messagegroups/{}/messages/created"),
     *("/messagegroups/{}/messages/gone/versions/1", "/endpoints/{}/messages/borrowed/meta"),
 )
+
+
 def tool_calls() -> Iterator[Request]:
     """Calls of the tools that read, as an agent sends them."""
     for tool, arguments in [
