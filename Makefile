@@ -69,7 +69,7 @@ rooms: $(INSTALLED) ## Draw the rooms in docs/architecture.md anew from the impo
 
 lock: ## Pin the dependencies anew (needs uv); LOCK_ARGS=--upgrade raises them
 	$(UV) pip compile pyproject.toml $(addprefix --extra ,$(WHEELS)) $(PIN) \
-		--output-file requirements.lock $(LOCK_ARGS)
+		--no-emit-package concord-client --output-file requirements.lock $(LOCK_ARGS)
 	@$(PYTHON) -c 'import tomllib; \
 		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["amqp"])' | \
 		$(UV) pip compile - --constraint requirements.lock $(PIN) \
@@ -80,7 +80,7 @@ clean: ## Remove .venv and every cache; data directories are left alone
 	rm -rf build dist artifacts metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): requirements.lock pyproject.toml
+$(INSTALLED): requirements.lock pyproject.toml deploy/client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Concord needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
 			"Name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -90,7 +90,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	@echo "Installing what requirements.lock pins into .venv; this is done once, in a few minutes."
 	@$(PIP_INSTALL) --use-pep517 --require-hashes -r requirements.lock
-	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e deploy/client -e .
 	@touch $@
 
 # Whoever has no compiler does without it; all else works.

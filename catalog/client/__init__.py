@@ -24,6 +24,7 @@ from catalog.client.replication import Changes, DigestRow
 from catalog.client.retry import ONCE, Retry
 from catalog.client.signaturecheck import KeyUnusable, SignatureInvalid, VerificationError, verify
 from catalog.client.subscriptions import Events
+from catalog.client.syncclient import SyncClient
 from catalog.model.backoff import Backoff
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Refused",
     "Retry",
     "SignatureInvalid",
+    "SyncClient",
     "Unreachable",
     "VerificationError",
     "Violation",

@@ -122,7 +122,7 @@ class Connection:
         self.url = url.rstrip("/")
         self._session = session
         self._retry = retry
-        self._timeout = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._largest = largest
         self._credential: Credential = credential or BearerToken(token)
         self.position = ""
@@ -135,6 +135,7 @@ class Connection:
         url: str,
         *,
         token: str | None = None,
+        credential: Credential | None = None,
         timeout_seconds: float = 120,
         retry: Retry | None = None,
     ) -> AsyncIterator[Self]:
@@ -143,6 +144,7 @@ class Connection:
         Args:
             url: the base URL of the node.
             token: the bearer token, sent to the node only.
+            credential: the credential in place of a token, shown to the node only.
             timeout_seconds: the longest time of a call, including repetitions.
             retry: the policy for repeating requests; by default four attempts within about a
                 second.
@@ -164,6 +166,7 @@ class Connection:
                 retry=retry or Retry(),
                 timeout_seconds=timeout_seconds,
                 token=token,
+                credential=credential,
             )
 
     async def request(
@@ -207,7 +210,7 @@ class Connection:
         if is_repeatable is None:
             is_repeatable = _does_no_harm(method, body, call.headers)
         try:
-            async with asyncio.timeout(self._timeout) as limit:
+            async with asyncio.timeout(self.timeout_seconds) as limit:
                 answer = await self._repeat(
                     call, is_repeatable, largest or self._largest, limit.when() or 0.0
                 )
@@ -246,7 +249,7 @@ class Connection:
             BadAnswer: a line has more than 32 MiB, or the answer arrives too slowly.
         """
         call = _Call.of(method, path, params, body, headers or {})
-        patience = self._timeout + wait_seconds
+        patience = self.timeout_seconds + wait_seconds
         timeout = aiohttp.ClientTimeout(
             total=patience if is_bounded and not is_endless else None,
             sock_connect=_CONNECT_SECONDS,

@@ -18,6 +18,7 @@ class OperationCalls(Connection):
 
     async def call(
         self,
+        /,
         operation: Operation[Taken, Answered],
         body: Taken | Mapping[str, Any] | None = None,
         *,
@@ -46,7 +47,12 @@ class OperationCalls(Connection):
         return self._read(operation, path, answer)
 
     async def call_pages(
-        self, operation: Operation[Taken, Answered], *, query: BaseModel | None = None, **at: str
+        self,
+        /,
+        operation: Operation[Taken, Answered],
+        *,
+        query: BaseModel | None = None,
+        **at: str,
     ) -> AsyncIterator[Answered]:
         """The pages of an operation that answers in pages; see `call`."""
         path, params = target_of(operation, query, at)

@@ -17,6 +17,7 @@ from catalog.client.errors import BadAnswer, ClientError
 from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
 from catalog.operations import feed, links, peers, reconciliations, signing
+from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, CopyQuery
 from catalog.operations.links import (
     AdoptedGroups,
     AdoptQuery,
@@ -302,24 +303,60 @@ class ReplicationCalls(OperationCalls):
             raise BadAnswer(self.at(feed.READ_DIGESTS.path), "no cursor")
         return answer.headers[_CURSOR]
 
-    async def changes(self, after: str, *, wait_seconds: int = 0, limit: int = 1000) -> Changes:
+    async def changes(
+        self,
+        after: str,
+        *,
+        wait_seconds: int = 0,
+        limit: int = MOST_CHANGES,
+        selection: CopyQuery | None = None,
+    ) -> Changes:
         """The changes after a cursor, oldest first.
 
         Args:
             after: a cursor.
             wait_seconds: how long to wait if the page is empty, at most 30.
             limit: the largest number of changes in a page, at most 1000.
+            selection: the entities to report; by default every entity.
 
         Raises:
             CursorExpired: the log of the node does not reach back to the cursor.
         """
-        params = {"after": after, "wait": str(wait_seconds), "limit": str(limit)}
+        wanted = {} if selection is None else selection.model_dump()
+        params = [
+            ("after", after),
+            ("wait", str(wait_seconds)),
+            ("limit", str(limit)),
+            *((name, value) for name, values in wanted.items() for value in values),
+        ]
         answer = await self.request("GET", feed.READ_CHANGES.path, params=params)
         try:
             *copies, end = [orjson.loads(line) for line in answer.body.splitlines()]
             return Changes(copies=copies, cursor=end["cursor"])
         except (ValueError, KeyError, TypeError) as error:
             raise BadAnswer(self.at(feed.READ_CHANGES.path), "no feed") from error
+
+    async def follow(
+        self, after: str, *, selection: CopyQuery | None = None
+    ) -> AsyncGenerator[Changes]:
+        """The changes after a cursor, page by page and without end, on arrival.
+
+        A page without copies only moves the cursor. An outage that lasts longer than the policy for
+        repetitions ends the iteration with an error; `follow` then continues after the last cursor.
+
+        Args:
+            after: a cursor.
+            selection: the entities to report; by default every entity.
+
+        Raises:
+            CursorExpired: the log of the node does not reach back to the cursor.
+        """
+        wait = max(1, min(LONGEST_WAIT, int(self.timeout_seconds / 2)))
+        while True:
+            page = await self.changes(after, wait_seconds=wait, selection=selection)
+            if page.copies or page.cursor != after:
+                yield page
+            after = page.cursor
 
     def change_lines(
         self,

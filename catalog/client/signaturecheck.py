@@ -2,7 +2,7 @@
 
 VerificationError
 ├── SignatureInvalid   the request must not be trusted
-└── KeyUnusable        the text is not a key
+└── KeyUnusable        the text is not a key, or needs a library that is not installed
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SignatureInvalid(VerificationError):
 
 
 class KeyUnusable(VerificationError):
-    """The text is not a key of Standard Webhooks; the error does not repeat the text."""
+    """The text is not a usable key of Standard Webhooks; the error does not repeat the text."""
 
 
 def verify(
@@ -63,7 +63,7 @@ def verify(
 
     Raises:
         SignatureInvalid: the request was not verified; the message says why.
-        KeyUnusable: `key` is not a key.
+        KeyUnusable: `key` is not a key, or needs a library that is not installed.
     """
     keys = _keys(key)
     id, timestamp, signatures = _signing_headers(headers)
@@ -151,9 +151,15 @@ def _fits(scheme: str, key: bytes, content: bytes, given: Sequence[tuple[str, by
 
 
 def _is_signed(key: bytes, content: bytes, signature: bytes) -> bool:
-    # Programs that verify no ed25519 signatures need not load the library.
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    # Programs that verify no ed25519 signatures need not load or install the library.
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ModuleNotFoundError as error:
+        raise KeyUnusable(
+            "A key that begins with whpk_ (ed25519) needs the library cryptography.",
+            "Install the library with: pip install 'concord-client[signatures]'",
+        ) from error
 
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, content)

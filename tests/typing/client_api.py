@@ -21,11 +21,14 @@ from catalog.client import (
     Refused,
     Retry,
     SignatureInvalid,
+    SyncClient,
     Unreachable,
     Violation,
     is_replica,
     verify,
 )
+from catalog.operations.access import WHOAMI, Whoami
+from catalog.operations.feed import CopyQuery
 from catalog.operations.links import CopyConflict, LinkAnswer, NewLink
 
 RETRY = Retry(
@@ -88,6 +91,25 @@ async def use_replication(client: Client) -> list[DigestRow]:
     page: Changes = await client.changes(await client.cursor(), wait_seconds=20)
     assert [*conflicts, *page.copies, page.cursor, (await client.handshake()).authority]
     return await client.digest_rows()
+
+
+async def use_feed(client: Client, cursor: str) -> str:
+    page: Changes
+    async for page in client.follow(cursor, selection=CopyQuery(type=["schemagroups/schemas"])):
+        return page.cursor
+    return cursor
+
+
+def use_without_asyncio(url: str) -> list[str]:
+    with SyncClient.open(url, token="secret", timeout_seconds=5, retry=RETRY) as client:
+        message: JsonObject = client.create("/messagegroups/g/messages/m", {"name": "n"})
+        message = client.update(message["xid"], {"name": None}, epoch=message["epoch"])
+        caller: Whoami = client.call(WHOAMI)
+        page: Changes = next(client.follow(client.cursor()))
+        with client.listen() as events:
+            subject: str = next(events)["subject"]
+        ids: list[str] = [id for id, _ in client.items("/messagegroups", sort="name")]
+        return [*ids, subject, page.cursor, str(caller.name), message["xid"]]
 
 
 async def use_events(client: Client) -> str:
