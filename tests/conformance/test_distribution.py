@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,18 +11,8 @@ from xml.etree import ElementTree
 import orjson
 import pytest
 
-from tests.conformance.conftest import own_node
+from tests.conformance.conftest import own_node, run
 from xregistry_conformance.harness import Server
-
-HERE = Path(__file__).parent
-# Runs the command, and names what it has imported of Concord.
-PROGRAM = """
-import sys
-from xregistry_conformance.command import main
-status = main(sys.argv[1:])
-print("imported:", *{name for name in sys.modules if name.split(".")[0] in ("catalog", "tests")})
-sys.exit(status)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -34,29 +20,6 @@ def node_url(postgres_url: str, template: str) -> Iterator[str]:
     """A node of its own, as the command wipes it."""
     with own_node(postgres_url, template) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the content of the wheel."""
-    directory = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
-    subprocess.run(
-        [*build, "--directory", str(directory)], cwd=HERE, check=True, capture_output=True
-    )
-    [wheel] = directory.glob("*.whl")
-    zipfile.ZipFile(wheel).extractall(directory)
-    return directory
-
-
-def run(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=installed,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-    )
 
 
 def test_a_run_reports_by_section_and_writes_junit_and_json(

@@ -32,6 +32,8 @@ def _file(**members: Any) -> dict[str, Any]:
         _file(steps=[{**STEP, "expect": {"error": "no_such_error"}}]),
         _file(steps=[{**STEP, "expect": {"error": {"name": "not_found", "code": 1}}}]),
         _file(needs={"flag": ["inline"]}),
+        _file(steps=[{"answers": [], "path": "/"}]),
+        _file(steps=[{"received": {"status": 200}}]),
         {"cases": [*_file()["cases"], *_file()["cases"]]},
     ],
 )
@@ -78,6 +80,9 @@ def test_every_model_that_a_case_names_exists() -> None:
 def test_every_section_names_a_text() -> None:
     texts = ("core/http.md, ", "core/spec.md, ", "core/model.md, ", "core/resource.md, ")
     texts += ("core/events.md, ",)
+    texts += ("cloudevents/subscriptions/spec.md, ", "cloudevents/http-webhook.md, ")
+    texts += ("cloudevents/bindings/http-protocol-binding.md, ", "replication/protocol.md, ")
+    texts += ("drafts/message-catalog, ", "drafts/discovery, ", "drafts/registry-0.4, ")
     texts += ("pagination/spec.md, ", "endpoint/spec.md, ", "message/spec.md, ", "schema/spec.md, ")
     assert [case.section for case in read_cases() if not case.section.startswith(texts)] == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +23,16 @@ class Arrived:
     path: str
     headers: CIMultiDictProxy[str]
     body: bytes
+
+
+def own_address() -> str:
+    """An address of this machine that is not a loopback address, if the machine has one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        # Nothing is sent: connecting only chooses the address.
+        with contextlib.suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+        address: str = probe.getsockname()[0]
+    return "127.0.0.1" if address == "0.0.0.0" else address
 
 
 async def accept(_: web.Request) -> web.StreamResponse:

@@ -20,18 +20,24 @@ LEVELS = ("MUST", "SHOULD", "MAY")
 _FILE = {"defaults", "cases"}
 _CASE = {"name", "section", "level", "needs", "model", "before", "steps"}
 _STEP = {"method", "path", "headers", "body", "text", "base64", "expect"}
-_EXPECT = {"status", "headers", "body", "text", "base64", "error"}
+_RECEIVER = {"answers", "consent", "received", "absent"}
+_DELIVERY = {"method", "query", "headers", "body", "text", "seconds", "after"}
+_EXPECT = {
+    *("status", "headers", "body", "text", "base64", "error"),
+    *("lines", "rows", "copies", "buckets"),
+}
 _NEEDS = {
     *("available", "mutable", "flags", "ignores", "formats", "versionmodes"),
-    *("compatibilities", "pagination", "shortself", "groups"),
+    *("compatibilities", "pagination", "shortself", "groups", "answers", "handshake"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case: `steps` begin with those that prepare it."""
+    """One case, the `number`-th of its file: `steps` begin with those that prepare it."""
 
     file: str
+    number: int
     name: str
     section: str
     level: str
@@ -41,11 +47,21 @@ class Case:
 
     @property
     def id(self) -> str:
-        return f"{self.file}: {self.name}"
+        return f"{self.file} {self.number}: {self.name}"
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether it is about an older draft, whose servers need not be xRegistry servers."""
+        return self.section.startswith("drafts/")
+
+    @property
+    def receives(self) -> bool:
+        """Whether it needs a receiver of deliveries."""
+        return any(step.keys() & _RECEIVER for step in self.steps)
 
 
 def read_cases(folder: Path = HERE / "cases") -> list[Case]:
-    """The cases of all files."""
+    """The cases of all files, whose names without folders differ."""
     return [case for path in sorted(folder.glob("**/*.yaml")) for case in read_file(path)]
 
 
@@ -59,14 +75,16 @@ def parse_cases(file: str, content: Any) -> list[Case]:
     _only(content, _FILE, file)
     defaults = content.get("defaults", {})
     _only(defaults, _CASE - {"name", "steps"}, f"defaults of {file}")
-    cases = [_parse_case(file, defaults, case) for case in content["cases"]]
+    cases = [
+        _parse_case(file, number, defaults, case) for number, case in enumerate(content["cases"], 1)
+    ]
     names = [case.name for case in cases]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise CaseError(f"{file} has several cases with the name {repeated}")
     return cases
 
 
-def _parse_case(file: str, defaults: Mapping[str, Any], case: Any) -> Case:
+def _parse_case(file: str, number: int, defaults: Mapping[str, Any], case: Any) -> Case:
     where = f"a case of {file}, {case.get('name')!r},"
     _only(case, _CASE, where)
     merged = {"level": "MUST", "model": None, "before": [], **defaults, **case}
@@ -81,6 +99,7 @@ def _parse_case(file: str, defaults: Mapping[str, Any], case: Any) -> Case:
         _check_step(step, where)
     return Case(
         file=file,
+        number=number,
         name=merged["name"],
         section=merged["section"],
         level=merged["level"],
@@ -91,6 +110,11 @@ def _parse_case(file: str, defaults: Mapping[str, Any], case: Any) -> Case:
 
 
 def _check_step(step: Any, where: str) -> None:
+    if isinstance(step, Mapping) and step.keys() & _RECEIVER:
+        _only(step, _RECEIVER, f"a step of {where}")
+        for name in step.keys() & {"received", "absent"}:
+            _only(step[name], _DELIVERY, f"what a step of {where} receives")
+        return
     _only(step, _STEP, f"a step of {where}")
     if {"method", "path"} - step.keys():
         raise CaseError(f"a step of {where} lacks its method or its path")
@@ -136,7 +160,8 @@ def read_model(model: Any) -> Any:
     return orjson.loads((HERE / "models" / f"{model}.json").read_bytes())
 
 
-class _Loader(yaml.SafeLoader):
+# The parser of libyaml, where there is one, takes a third of the time.
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML 1.2's core schema, so that all parsers agree: no dates, no `yes`; no doubled keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

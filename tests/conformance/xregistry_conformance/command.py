@@ -19,6 +19,8 @@ examples:
   xregistry-conformance https://registry.example/v1 --profile read-only
   xregistry-conformance http://127.0.0.1:8080 --wipe --level MUST --junit results.xml
   xregistry-conformance http://127.0.0.1:8080 --wipe --only flag-filter
+  xregistry-conformance https://registry.example --wipe --profile subscriptions \\
+      --receiver http://203.0.113.7:9000 --handshake
 
 The exit status is 0 if no case failed, 1 if one did, and 2 or more if the cases could not be run.
 """
@@ -38,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"--xregistry-wait={given.wait}",
         f"--xregistry-timeout={given.timeout}",
         *(["--xregistry-wipe"] if given.wipe else []),
+        *([f"--xregistry-receiver={given.receiver}"] if given.receiver else []),
+        *(["--xregistry-handshake"] if given.handshake else []),
         *([f"--xregistry-json={given.json}"] if given.json else []),
         *([f"--junit-xml={given.junit}"] if given.junit else []),
         *(["-k", given.only] if given.only else []),
@@ -81,6 +85,17 @@ def _parser() -> argparse.ArgumentParser:
         default=TIMEOUT_SECONDS,
         metavar="SECONDS",
         help="the longest time that the server may take for an answer",
+    )
+    parser.add_argument(
+        "--receiver",
+        metavar="URL",
+        help="where the server reaches this machine, to deliver events; by default the address by "
+        "which this machine reaches the server, and a free port",
+    )
+    parser.add_argument(
+        "--handshake",
+        action="store_true",
+        help="the server asks a receiver at this address for its consent (http-webhook.md, 4)",
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the results as JUnit XML")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import fnmatch
 import time
 from collections.abc import Mapping
@@ -14,7 +15,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from xregistry_conformance.cases import Case, errors_of, read_errors, read_model
+from xregistry_conformance.copies import buckets_of, faults_of, read_lines
 from xregistry_conformance.matching import MISSING, Saved, as_text, differences, embed, fill
+from xregistry_conformance.receiver import Delivery, Receiver
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/"
 JSON = "application/json; charset=utf-8"
@@ -46,32 +49,48 @@ class Server:
         url: the root of the registry.
         timeout: the longest time for an answer, in seconds.
         wait: how long to wait for the first answer, in seconds, while the server starts.
+        entry: the path that shows that the server is there.
+        handshake: whether the server asks a receiver for its consent (http-webhook.md, 4).
     """
 
-    def __init__(self, url: str, *, timeout: float = TIMEOUT_SECONDS, wait: float = 0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        wait: float = 0,
+        entry: str = "/",
+        handshake: bool = False,
+    ) -> None:
         self.url = url.rstrip("/")
-        self._timeout = timeout
-        self._await_start(wait)
-        self.base = str(self.request("GET", "/").json["self"]).rstrip("/")
-        answer = self.request("GET", "/capabilities")
-        self.capabilities = answer.json if answer.status == 200 else {}
-        source = self.request("GET", "/modelsource")
-        self.modelsource = source.json if source.status == 200 else {}
-        self.groups = {*self.request("GET", "/model").json.get("groups", {})}
+        self.timeout = timeout
+        self.handshake = handshake
+        self._served: dict[str, bool] = {}
+        root = self._await_start(entry, wait)
+        self.base = str(root["self"] if isinstance(root, dict) and "self" in root else url)
+        self.base = self.base.rstrip("/")
+        self.capabilities = self._shown("/capabilities")
+        self.modelsource = self._shown("/modelsource")
+        self.groups = {*self._shown("/model").get("groups", {})}
 
-    def _await_start(self, seconds: float) -> None:
+    def _shown(self, path: str) -> Any:
+        """The JSON at a path; an empty object where the server has none."""
+        answer = self.request("GET", path)
+        return answer.json if answer.status == 200 else {}
+
+    def _await_start(self, entry: str, seconds: float) -> Any:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                answer = self.request("GET", "/")
+                answer = self.request("GET", entry)
             except OSError as error:
                 told = f"{type(error).__name__}: {error}"
             else:
                 if answer.status == 200:
-                    return
+                    return answer.json
                 told = str(answer)
             if time.monotonic() >= deadline:
-                raise AssertionError(f"GET {self.url}/ does not show a registry: {told}")
+                raise AssertionError(f"GET {self.url}{entry} does not show a registry: {told}")
             time.sleep(_PAUSE_SECONDS)
 
     def request(
@@ -85,7 +104,7 @@ class Server:
         """Send a request with these headers and no others."""
         parts = urlsplit(self.url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        connection = kind(parts.netloc, timeout=self._timeout)
+        connection = kind(parts.netloc, timeout=self.timeout)
         try:
             connection.putrequest(method, parts.path + path, skip_accept_encoding=True)
             for name, value in (headers or {}).items():
@@ -108,12 +127,26 @@ class Server:
         needs = dict(case.needs)
         if missing := {*needs.pop("groups", [])} - self.groups:
             return f"groups: {missing}"
+        if unserved := [path for path in needs.pop("answers", []) if not self._serves(path)]:
+            return f"answers: {unserved}"
+        if needs.pop("handshake", False) and not self.handshake:
+            return "handshake: say --handshake if the server has it"
         if case.model is not None:
             needs["mutable"] = [*needs.get("mutable", []), "modelsource"]
         return missing_needs(self.capabilities, needs)
 
+    def _serves(self, path: str) -> bool:
+        if path not in self._served:
+            self._served[path] = self.request("GET", path).status == 200
+        return self._served[path]
+
     def prepare(self, case: Case) -> None:
-        """Empty the registry, and install the model that the case needs."""
+        """Empty the registry, and install the model that the case needs.
+
+        The cases of drafts clean up for themselves.
+        """
+        if case.is_draft:
+            return
         self._restore_capabilities()
         root = self.request("GET", "/").json
         for name, count in root.items():
@@ -141,17 +174,57 @@ class Server:
         answer = self.request(method, path, headers=headers, body=data)
         assert answer.status in {200, 201, 204}, f"cannot prepare: {method} {path}: {answer}"
 
-    def run(self, case: Case) -> None:
-        """Send all steps. Raises `AssertionError` at the first answer that is not as expected."""
+    def run(self, case: Case, receiver: Receiver | None = None) -> None:
+        """Take all steps. Raises `AssertionError` at the first that does not go as expected.
+
+        Args:
+            receiver: takes the deliveries, if the case is about some.
+        """
         saved: Saved = {"base": self.base}
+        if receiver is not None:
+            saved["sink"] = receiver.begin()
         for number, step in enumerate(case.steps, 1):
-            method, path = step["method"], self._path(step["path"], saved)
-            headers, body = encode(step, saved)
-            answer = self.request(method, path, headers=headers, body=body)
-            if found := check(step.get("expect", {}), answer, saved):
+            if "path" not in step:
+                assert receiver is not None
+                found, told = self._receive(step, receiver, saved), f"step {number}: {step}"
+            else:
+                found, told = self._send(number, step, saved)
+            if found:
                 reasons = "\n  ".join(found)
-                sent = f"step {number}, {method} {path} {headers} {(body or b'')[:500]!r}"
-                raise AssertionError(f"{case.section}\n  {reasons}\n{sent}\n  {answer}")
+                raise AssertionError(f"{case.section}\n  {reasons}\n{told}")
+
+    def _send(self, number: int, step: Mapping[str, Any], saved: Saved) -> tuple[list[str], str]:
+        """Send the request of a step: where the answer is not as expected, and both in words."""
+        method, path = step["method"], self._path(step["path"], saved)
+        headers, body = encode(step, saved)
+        answer = self.request(method, path, headers=headers, body=body)
+        sent = f"step {number}, {method} {path} {headers} {(body or b'')[:500]!r}"
+        return check(step.get("expect", {}), answer, saved), f"{sent}\n  {answer}"
+
+    def _receive(self, step: Mapping[str, Any], receiver: Receiver, saved: Saved) -> list[str]:
+        """Take a step of the receiver; where it does not go as expected."""
+        if "answers" in step:
+            receiver.answer(fill(step["answers"], saved))
+        if "consent" in step:
+            receiver.consent(fill(step["consent"], saved))
+        found: list[str] = []
+        if (want := step.get("received")) is not None:
+            kept: list[Saved] = []
+
+            def faults(delivery: Delivery) -> list[str]:
+                trial = dict(saved)
+                found = check_delivery(want, delivery, trial)
+                kept[:] = [trial]
+                return found
+
+            found = receiver.take(faults, want.get("seconds", self.timeout), want.get("after", 0))
+            saved.update(*kept)
+        if (unwanted := step.get("absent")) is not None:
+            found += receiver.absent(
+                lambda each: check_delivery(unwanted, each, dict(saved)),
+                unwanted.get("seconds", 0),
+            )
+        return found
 
     def _path(self, path: str, saved: Saved) -> str:
         """The path below the server's root; URLs that the server gave are taken, too."""
@@ -218,9 +291,43 @@ def check(expect: Mapping[str, Any], answer: Answer, saved: Saved) -> list[str]:
         )
     if "base64" in expect and answer.body != base64.b64decode(expect["base64"]):
         found.append(f"the body is {answer.body[:200]!r}")
-    if found or ("body" not in expect and "error" not in expect):
+    if not found and expect.keys() & {"lines", "rows", "copies"}:
+        found += _check_lines(expect, answer, saved)
+    if found or not expect.keys() & {"body", "error", "buckets"}:
         return found
     return _check_json(expect, answer, saved)
+
+
+def check_delivery(want: Mapping[str, Any], delivery: Delivery, saved: Saved) -> list[str]:
+    """Where a delivery is not as expected; one of which no method is said is a POST."""
+    method = want.get("method", "POST")
+    found = [] if delivery.method == method else [f"the method is {delivery.method}, not {method}"]
+    if "query" in want:
+        found += differences(want["query"], delivery.query, saved, "the query")
+    answer = Answer(status=200, headers=delivery.headers, body=delivery.body)
+    compared = {name: want[name] for name in ("headers", "text") if name in want}
+    found += check(compared, answer, saved)
+    if "body" in want and not found:
+        try:
+            found = differences(want["body"], answer.json, saved, "body")
+        except orjson.JSONDecodeError as error:
+            found = [f"the body is no JSON: {error}"]
+    return found
+
+
+def _check_lines(expect: Mapping[str, Any], answer: Answer, saved: Saved) -> list[str]:
+    """Where lines of JSON, or of CSV below a header, are not as expected."""
+    if "rows" in expect:
+        rows = [*csv.DictReader(answer.body.decode(errors="replace").splitlines())]
+        return differences(expect["rows"], rows, saved, "rows")
+    try:
+        lines = read_lines(answer.body)
+    except orjson.JSONDecodeError as error:
+        return [f"a line is no JSON: {error}"]
+    found = faults_of(lines) if expect.get("copies") else []
+    return found + (
+        differences(expect["lines"], lines, saved, "lines") if "lines" in expect else []
+    )
 
 
 def _check_status(expect: Mapping[str, Any], answer: Answer) -> list[str]:
@@ -257,6 +364,11 @@ def _check_json(expect: Mapping[str, Any], answer: Answer, saved: Saved) -> list
     except orjson.JSONDecodeError as error:
         return [f"the body is no JSON: {error}"]
     found = differences(expect["body"], document, saved, "body") if "body" in expect else []
+    if "buckets" in expect and not found:
+        *copies, _ = saved[expect["buckets"]]
+        wanted = buckets_of(copies, document["bits"])
+        if sorted(document["buckets"]) != wanted:
+            found.append(f"the buckets are {document['buckets']}, those of the copies {wanted}")
     tries = [_check_error(error, answer, saved) for error in errors_of(expect)]
     return found + min(tries, key=len, default=[])
 

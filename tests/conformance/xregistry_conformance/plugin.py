@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from xregistry_conformance.cases import LEVELS, Case
 from xregistry_conformance.harness import TIMEOUT_SECONDS, Server
-from xregistry_conformance.profiles import PROFILES, READ_ONLY, belongs
+from xregistry_conformance.profiles import PROFILES, belongs, entry_of, wipes
+from xregistry_conformance.receiver import Receiver
 from xregistry_conformance.report import Report
 
 
@@ -44,6 +48,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the longest time that the server may take for an answer",
     )
     group.addoption(
+        "--xregistry-receiver",
+        metavar="URL",
+        help="where the server reaches this machine, to deliver events; by default the address "
+        "by which this machine reaches the server, and a free port",
+    )
+    group.addoption(
+        "--xregistry-handshake",
+        action="store_true",
+        help="the server asks a receiver at this address for its consent (http-webhook.md, 4)",
+    )
+    group.addoption(
         "--xregistry-json", type=Path, metavar="FILE", help="write the results as JSON to a file"
     )
 
@@ -51,8 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--xregistry") is None:
         return
-    is_read_only = config.getoption("--xregistry-profile") == READ_ONLY
-    if not is_read_only and not config.getoption("--xregistry-wipe"):
+    if wipes(config.getoption("--xregistry-profile")) and not config.getoption("--xregistry-wipe"):
         raise pytest.UsageError(
             "the suite deletes every group of the registry, and replaces its model; say so with "
             "--wipe (--xregistry-wipe for pytest), or only read with --profile read-only"
@@ -90,4 +104,27 @@ def server(request: pytest.FixtureRequest) -> Server:
     option = request.config.getoption
     if (url := option("--xregistry")) is None:
         pytest.skip("no server is named: say --xregistry URL")
-    return Server(url, timeout=option("--xregistry-timeout"), wait=option("--xregistry-wait"))
+    return Server(
+        url,
+        timeout=option("--xregistry-timeout"),
+        wait=option("--xregistry-wait"),
+        entry=entry_of(option("--xregistry-profile")),
+        handshake=option("--xregistry-handshake"),
+    )
+
+
+@pytest.fixture(scope="session")
+def receiver(request: pytest.FixtureRequest, server: Server) -> Iterator[Receiver]:
+    """Takes what the server delivers."""
+    url = request.config.getoption("--xregistry-receiver") or f"http://{_own_address(server.url)}"
+    with Receiver.open(url) as receiver:
+        yield receiver
+
+
+def _own_address(url: str) -> str:
+    """The address of this machine on the way to the host of a URL, as in a URL."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    with socket.create_connection((parts.hostname, port), timeout=10) as connection:
+        address: str = connection.getsockname()[0]
+    return f"[{address}]" if ":" in address else address

@@ -17,4 +17,4 @@ def test_conformance(case: Case, server: Server, request: pytest.FixtureRequest)
         pytest.skip(f"the server lacks {lack}")
     if request.config.getoption("--xregistry-profile", default="all") != READ_ONLY:
         server.prepare(case)
-    server.run(case)
+    server.run(case, request.getfixturevalue("receiver") if case.receives else None)
