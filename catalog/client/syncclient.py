@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from catalog.client.client import Client
 from catalog.client.credential import Credential
+from catalog.client.errors import ClientError
 from catalog.client.retry import Retry
 from catalog.client.subscriptions import Event, Events
 
@@ -70,6 +71,9 @@ class LoopThread:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._is_open = True
+        # What begins under it, while the thread is open, ends with the thread at the latest.
+        self._beginning = threading.Lock()
 
     @classmethod
     @contextlib.contextmanager
@@ -80,34 +84,62 @@ class LoopThread:
         thread = threading.Thread(target=target, name="concord-client", daemon=True)
         thread.start()
         loop, ended = started.result()
+        opened = cls(loop)
         try:
-            yield cls(loop)
+            yield opened
         finally:
-            loop.call_soon_threadsafe(ended.set)
+            with opened._beginning:
+                opened._is_open = False
+                loop.call_soon_threadsafe(ended.set)
             thread.join()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """The result of a coroutine, which is cancelled if the waiting thread is interrupted."""
-        running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        """The result of a coroutine, which is cancelled if the waiting thread is interrupted.
+
+        Raises:
+            ClientError: the thread has ended.
+        """
+        running = self._begin(coroutine)
+        if running is None:
+            raise ClientError("The client is closed.", "Call it within the context of `open`.")
         try:
             return running.result()
         except BaseException:
             running.cancel()
             raise
 
+    def _begin(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result] | None:
+        with self._beginning:
+            if self._is_open:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        coroutine.close()
+        return None
+
     def iterate(self, items: AsyncIterator[Item]) -> Iterator[Item]:
+        """The items of an asynchronous iterator, which is closed with the returned iterator."""
+        steps: list[asyncio.Task[Any]] = []
+
         async def take() -> Any:
+            steps[:] = filter(None, [asyncio.current_task()])
             return await anext(items, _END)
+
+        async def close() -> None:
+            # After an interruption, the step that was cancelled may have yet to end.
+            await asyncio.gather(*steps, return_exceptions=True)
+            if isinstance(items, AsyncGenerator):
+                await items.aclose()
 
         try:
             while (item := self.run(take())) is not _END:
                 yield item
         finally:
-            if isinstance(items, AsyncGenerator) and not self._loop.is_closed():
-                self.run(_close(items))
+            if (closing := self._begin(close())) is not None:
+                closing.result()
 
     @contextlib.contextmanager
     def enter(self, context: AbstractAsyncContextManager[Item]) -> Iterator[Item]:
+        """Enter an asynchronous context, and leave it with the returned context."""
+
         async def enter() -> Item:
             return await context.__aenter__()
 
@@ -129,10 +161,6 @@ async def _live(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]
     ended = asyncio.Event()
     started.set_result((asyncio.get_running_loop(), ended))
     await ended.wait()
-
-
-async def _close(items: AsyncGenerator[Any]) -> None:
-    await items.aclose()
 
 
 class SyncClient:

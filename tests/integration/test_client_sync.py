@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -17,6 +20,7 @@ from catalog.operations.feed import CopyQuery
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
+from tests.pages import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -88,6 +92,23 @@ async def test_errors_are_those_of_the_client(shared: Node) -> None:
         alone.get("/")
 
 
+async def test_a_client_that_is_closed_says_so(shared: Node) -> None:
+    client = await using(shared.url, lambda client: client)
+    with pytest.raises(ClientError, match="closed"):
+        client.entity("/")
+
+
+async def test_an_iterator_that_outlives_its_client_can_be_closed(shared: Node) -> None:
+    def program(client: SyncClient) -> Any:
+        client.create("/messagegroups/g", {})
+        groups = client.items("/messagegroups")
+        next(groups)
+        return groups
+
+    groups = await using(shared.url, program)
+    groups.close()
+
+
 async def test_the_feed_waits_for_changes_and_selects_them(shared: Node) -> None:
     def program(client: SyncClient) -> set[str]:
         pages = client.follow(client.cursor(), selection=CopyQuery(type=["messagegroups/messages"]))
@@ -138,3 +159,32 @@ async def test_a_call_that_waits_ends_with_the_client(shared: Node) -> None:
     await asyncio.to_thread(waiting.join, 10)
     assert not waiting.is_alive()
     assert ended
+
+
+INTERRUPTED = """
+import sys
+from catalog.client import SyncClient
+
+with SyncClient.open(sys.argv[1]) as client:
+    pages = client.follow(client.cursor())
+    print("waiting", flush=True)
+    try:
+        next(pages)
+    except KeyboardInterrupt:
+        print("interrupted", client.entity("/")["xid"])
+"""
+
+
+async def test_a_program_that_is_interrupted_can_go_on(shared: Node) -> None:
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", INTERRUPTED, shared.url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    async with asyncio.timeout(60):
+        assert program.stdout is not None
+        assert await program.stdout.readline() == b"waiting\n"
+        program.send_signal(signal.SIGINT)
+        said, failed = await program.communicate()
+    assert (said, failed, program.returncode) == (b"interrupted /\n", b"", 0)
