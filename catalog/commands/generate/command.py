@@ -79,7 +79,7 @@ def generate(
     from catalog.commands.documentfile import write_document
     from catalog.commands.generate import pins as pinning
     from catalog.commands.generate.generator import generate_code, generator_version
-    from catalog.commands.generate.lockfile import LockFile
+    from catalog.commands.generate.lockfile import LockedRun, LockFile
 
     async def prepared() -> tuple[LockFile, str]:
         return LockFile.read(lock), generator_version(generator)
@@ -87,13 +87,13 @@ def generate(
     locked, version = run(prepared)
     document = _read(paths, source, url)
     definitions = pinning.definitions_in(document)
-    pins = locked.pins_of(paths)
-    is_first = pins is None or update
-    if pins is None or update:
-        pins = pinning.current_pins(definitions)
-    faults = [] if is_first else [*pinning.violations(pins, definitions)]
-    if not is_first and locked.generator != version:
-        faults.append(f"{lock} was written with {locked.generator}, and this is {version}.")
+    former = None if update else locked.run_of(paths)
+    pins, faults = pinning.current_pins(definitions, paths), list[str]()
+    if former is not None:
+        pins = dict(former.pins)
+        faults += pinning.violations(pins, definitions, paths)
+        if former.generator != version:
+            faults.append(f"{lock} was written with {former.generator}, and this is {version}.")
     hint = "See what changed, then run again with --update."
     if not faults and not allow_deprecated:
         faults = [*pinning.deprecations(pins, definitions)]
@@ -111,13 +111,13 @@ def generate(
     async def written() -> list[Path]:
         text = write_document(pinned, "xreg.json", "rc3")
         files = generate_code(generator, text, arguments, output)
-        if is_first:
-            locked.write(paths, pins, version)
+        if former is None:
+            locked.write(paths, LockedRun(version, pins))
         return files
 
     files = run(written)
     _tell(files, output, pins, definitions)
-    if is_first:
+    if former is None:
         err.print(f"{cell(str(lock))} pins {len(pins):,} definitions.")
 
 

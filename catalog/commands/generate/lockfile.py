@@ -20,19 +20,29 @@ class LockUnusable(CommandError):
     """The lock file cannot be read or written, or is no lock file."""
 
 
+@dataclass(frozen=True, slots=True)
+class LockedRun:
+    """The generator of a run, with the version of the generator, and the pins."""
+
+    generator: str
+    pins: Pins
+
+    def as_json(self) -> dict[str, Any]:
+        pins = {xid: pin.as_json() for xid, pin in sorted(self.pins.items())}
+        return {"generator": self.generator, "definitions": pins}
+
+
 @dataclass(slots=True)
 class LockFile:
-    """The pins of the runs of one repository.
+    """The runs of one repository.
 
     Args:
         path: the file, which need not exist.
-        generator: the generator of code and its version; empty in a new file.
-        runs: the pins by the paths of a run, with blanks between.
+        runs: the runs by their paths, with blanks between.
     """
 
     path: Path
-    generator: str = ""
-    runs: dict[str, dict[str, Pin]] = field(default_factory=dict)
+    runs: dict[str, LockedRun] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> LockFile:
@@ -49,14 +59,7 @@ class LockFile:
             source: Any = orjson.loads(path.read_bytes())
             if source["lockversion"] != _VERSION:
                 raise LockUnusable(f"{path} was written by another version of Concord.")
-            runs = {
-                str(paths): {
-                    str(xid): Pin(str(pin["version"]), str(pin["sha256"]))
-                    for xid, pin in pins.items()
-                }
-                for paths, pins in source["runs"].items()
-            }
-            return cls(path, str(source["generator"]), runs)
+            return cls(path, {str(paths): _run(run) for paths, run in source["runs"].items()})
         except OSError as error:
             raise LockUnusable(f"{path} cannot be read: {error.strerror}.") from error
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
@@ -64,30 +67,31 @@ class LockFile:
                 f"{path} is no lock file.", "Restore it, or name another one with --lock."
             ) from error
 
-    def pins_of(self, paths: Sequence[str]) -> Pins | None:
-        """The pins of a run; `None` before the first one."""
+    def run_of(self, paths: Sequence[str]) -> LockedRun | None:
+        """The locked run of paths; `None` before the first one."""
         return self.runs.get(_key(paths))
 
-    def write(self, paths: Sequence[str], pins: Pins, generator: str) -> None:
-        """Replace the pins of a run.
+    def write(self, paths: Sequence[str], run: LockedRun) -> None:
+        """Replace the run of paths.
 
         Raises:
             LockUnusable
         """
-        self.generator = generator
-        self.runs[_key(paths)] = dict(pins)
-        document = {
-            "lockversion": _VERSION,
-            "generator": generator,
-            "runs": {
-                key: {xid: pin.as_json() for xid, pin in sorted(run.items())}
-                for key, run in sorted(self.runs.items())
-            },
-        }
+        self.runs[_key(paths)] = run
+        runs = {key: each.as_json() for key, each in sorted(self.runs.items())}
+        document = {"lockversion": _VERSION, "runs": runs}
         try:
             self.path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
         except OSError as error:
             raise LockUnusable(f"{self.path} cannot be written: {error.strerror}.") from error
+
+
+def _run(source: Any) -> LockedRun:
+    pins = {
+        str(xid): Pin(str(pin["version"]), str(pin["sha256"]))
+        for xid, pin in source["definitions"].items()
+    }
+    return LockedRun(str(source["generator"]), pins)
 
 
 def _key(paths: Sequence[str]) -> str:

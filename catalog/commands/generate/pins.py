@@ -8,7 +8,7 @@ schemas that messages name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from catalog.documents.asyncapi.schemadocuments import entities_named_in
 from catalog.documents.losses import default_version
 from catalog.model.timestamps import parse_time
 
@@ -108,23 +109,44 @@ def _own(version: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in version.items() if name not in _ASSIGNED}
 
 
-def current_pins(definitions: Mapping[str, Definition]) -> dict[str, Pin]:
-    """The pins of the default versions, and of further versions that messages name."""
-    pins = {xid: each.pin(each.default) for xid, each in definitions.items()}
-    for each in definitions.values():
-        text = orjson.dumps(each.versions[each.default])
-        for found in _NAMED_VERSION.finditer(text):
-            xid, version = found[1].decode(), found[2].decode()
-            schema = definitions.get(xid)
-            if schema is not None and version in schema.versions and version != schema.default:
-                pins[f"{xid}/versions/{version}"] = schema.pin(version)
+def current_pins(definitions: Mapping[str, Definition], paths: Sequence[str]) -> dict[str, Pin]:
+    """The pins of the default versions, and of further versions of schemas that these name.
+
+    Args:
+        paths: the paths of the run.
+    """
+    pins: dict[str, Pin] = {}
+    waiting = [xid for xid in definitions if _is_generated(xid, paths)]
+    while waiting:
+        if (xid := waiting.pop()) in pins:
+            continue
+        found = definitions[xid]
+        pins[xid] = found.pin(found.default)
+        version = found.versions[found.default]
+        waiting += [named for named in entities_named_in(version) if named in definitions]
+        for text in _NAMED_VERSION.finditer(orjson.dumps(version)):
+            of, vid = text[1].decode(), text[2].decode()
+            schema = definitions.get(of)
+            if schema is not None and vid in schema.versions and vid != schema.default:
+                pins[f"{of}/versions/{vid}"] = schema.pin(vid)
     return pins
 
 
-def violations(pins: Pins, definitions: Mapping[str, Definition]) -> Iterator[str]:
+def _is_generated(xid: str, paths: Sequence[str]) -> bool:
+    """Whether code is generated for a definition even if no other one names the definition."""
+    return "/messages/" in xid or xid.startswith(tuple(f"/{path.strip('/')}/" for path in paths))
+
+
+def violations(
+    pins: Pins, definitions: Mapping[str, Definition], paths: Sequence[str]
+) -> Iterator[str]:
     """What has become of pinned definitions so that they do not give the same code, as sentences.
 
-    A newer version of a pinned definition is no violation.
+    A newer version of a pinned definition is no violation, and neither is a schema that only the
+    newer version names.
+
+    Args:
+        paths: the paths of the run.
     """
     for xid, pin in pins.items():
         found = definitions.get(xid.partition("/versions/")[0])
@@ -133,7 +155,7 @@ def violations(pins: Pins, definitions: Mapping[str, Definition]) -> Iterator[st
         elif found.pin(pin.version) != pin:
             yield f"{xid}: version {pin.version} has another content than when it was pinned."
     for xid in definitions:
-        if xid not in pins:
+        if xid not in pins and _is_generated(xid, paths):
             yield f"{xid} is new, and has no pin."
 
 
@@ -168,6 +190,7 @@ def pinned_document(document: Mapping[str, Any], pins: Pins) -> dict[str, Any]:
             shown[resources] = {
                 rid: _written(definitions[f"/{plural}/{gid}/{resources}/{rid}"], pins)
                 for rid, _ in _objects(group, resources)
+                if f"/{plural}/{gid}/{resources}/{rid}" in pins
             }
             groups[gid] = shown
         if groups:
