@@ -522,7 +522,11 @@ async def test_replicas_are_left_alone_where_the_document_says_that_they_are(
 async def test_the_model_of_a_running_catalog_holds(node: Node, repository: Repository) -> None:
     source = {"groups": {"schemagroups": {"singular": "schemagroup"}}}
     assert (await node.send("PUT", "/modelsource", source)).status == 200
-    assert {rule for _, rule in await against(node)} == {"unknown_attribute", "groups_only"}
+    faults = {"unknown_attribute", "groups_only"}
+    assert {rule for _, rule in await against(node)} == faults
+    (repository.folder / "catalog.xreg.json").write_bytes(orjson.dumps(await node.get("/export")))
+    told = await asyncio.to_thread(rules, "definitions", "--against", "catalog.xreg.json")
+    assert {rule for _, rule in told} == faults
 
 
 async def against(node: Node, *paths: str) -> list[tuple[str, str]]:

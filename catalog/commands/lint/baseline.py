@@ -16,7 +16,12 @@ from catalog.client import Client, Refused
 from catalog.commands.console import CommandError
 from catalog.commands.documentfile import read_document
 from catalog.commands.documentpaths import SUFFIXES, document_paths
-from catalog.documents.serialization import LARGEST_BYTES, STDIN, SourceFileError
+from catalog.documents.serialization import (
+    LARGEST_BYTES,
+    STDIN,
+    SourceFileError,
+    read_object_file,
+)
 from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.lint.declaredentities import DeclaredEntities
 from catalog.lint.documentchanges import User
@@ -210,6 +215,29 @@ async def configuration_of(client: Client) -> Configuration:
         ClientError
     """
     model, capabilities = await client.get("/model"), await client.get("/capabilities")
+    return _configuration(model, capabilities, client.url)
+
+
+def configuration_in(name: str) -> Configuration | None:
+    """The model and the supported capabilities of the export of a whole catalog.
+
+    Returns:
+        `None` if there is no file of the name, or if the file has no model.
+
+    Raises:
+        LintBaseError: this program does not understand the model.
+        SourceFileError: the file is no document.
+    """
+    if not Path(name).is_file():
+        return None
+    source = read_object_file(Path(name))
+    model, capabilities = source.get("modelsource"), source.get("capabilities")
+    if not isinstance(model, dict) or not isinstance(capabilities, dict):
+        return None
+    return _configuration(model, capabilities, name)
+
+
+def _configuration(model: Any, capabilities: Any, name: str) -> Configuration:
     try:
         return Configuration(
             model=load_model(model),
@@ -217,7 +245,9 @@ async def configuration_of(client: Client) -> Configuration:
         )
     except (XRegistryError, KeyError, TypeError) as error:
         reason = error.title if isinstance(error, XRegistryError) else "it is another server's"
-        raise LintBaseError(f"The model of {client.url} cannot be used: {reason}") from error
+        raise LintBaseError(
+            f"The model of {name} cannot be used: {reason}", "Name a model with --model."
+        ) from error
 
 
 async def base_in(

@@ -119,8 +119,8 @@ def lint(
     model: Annotated[
         str | None,
         typer.Option(
-            help="The model, JSON or YAML. By default it is that of the catalog at the URL, or "
-            "else the default model.",
+            help="The model, JSON or YAML. By default it is that of the catalog at the URL or of "
+            "the export, or else the default model.",
             metavar="FILE",
         ),
     ] = None,
@@ -188,7 +188,13 @@ async def _lint(
 ) -> tuple[list[Finding], list[DocumentChange]]:
     from catalog.client import Client
     from catalog.commands.documentpaths import document_paths
-    from catalog.commands.lint.baseline import base_at_rest, base_in, configuration_of, users_at
+    from catalog.commands.lint.baseline import (
+        base_at_rest,
+        base_in,
+        configuration_in,
+        configuration_of,
+        users_at,
+    )
     from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
     from catalog.documents.serialization import STDIN
     from catalog.formats.checker import Checker
@@ -222,6 +228,8 @@ async def _lint(
         is_running = bool(against) and _is_url(against[0])
         if is_running and model is None:
             configuration = await configuration_of(clients[0])
+        elif against and model is None:
+            configuration = configuration_in(against[0]) or configuration
         documents, findings = _read(paths, configuration, explained, migrate=migrate)
         base = LintBase()
         if is_running:
