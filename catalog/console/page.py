@@ -75,8 +75,10 @@ class ConsolePage:
         Args:
             within: the path of the group or of an entity in the group; empty for any group.
         """
-        # A reader with more grants than are listed may have the permission by another one.
-        if self.reader.open or self.reader.more:
+        if self.reader.open:
+            return True
+        # A reader with more grants than are listed may have the permission in a group of another.
+        if self.reader.more and any(permission in each for each in PATH_PERMISSIONS.values()):
             return True
         return any(
             permission

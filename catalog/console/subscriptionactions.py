@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from aiohttp import web
@@ -271,7 +272,7 @@ async def _renew(page: ConsolePage, form: Form) -> ActionResult:
 async def _replace(page: ConsolePage, members: Mapping[str, Any], says: str) -> ActionResult:
     """Replace a subscription by its own definition with other members."""
     id = page.request.match_info["id"]
-    found = await page.node.request("GET", f"/subscriptions/{id}")
+    found = await page.node.request("GET", f"/subscriptions/{quote(id, safe='')}")
     definition = {**orjson.loads(found.body), **members}
     unchanged = {"If-Match": found.headers["ETag"]}
     given = {name: value for name, value in definition.items() if value is not None}

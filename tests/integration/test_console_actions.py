@@ -101,6 +101,15 @@ async def test_a_form_of_another_page_changes_nothing(node: Node, headers: dict[
     assert (answer.status, await state_of(node)) == (403, before)
 
 
+async def test_a_browser_that_states_no_site_states_the_origin(node: Node) -> None:
+    form = {"Content_Type": "application/x-www-form-urlencoded", "Origin": node.url}
+    for name in ("pause", "resume"):
+        answer = await node.send(
+            "POST", f"{LINK}/{name}", body=b"", **form, **await bearer(node, "admin")
+        )
+        assert answer.status == 303
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
