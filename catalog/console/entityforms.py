@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
@@ -96,13 +96,16 @@ class EntityForm:
     """A form for an entity of a type.
 
     Args:
-        entity: the attributes at present; empty for a new entity.
+        entity: the attributes at present; of a new version, those of the version before; empty for
+            another new entity.
         document: the document at present, as a text; `None` without a document that is a text.
+        is_new: whether the form makes an entity, and so sends what it was filled with.
     """
 
     kind: EntityType
     entity: Mapping[str, Any]
     document: str | None = None
+    is_new: bool = False
 
     @property
     def fields(self) -> list[TypedField]:
@@ -154,12 +157,12 @@ class EntityForm:
     @property
     def was(self) -> str:
         """The attributes with which the form is filled, as JSON."""
-        return orjson.dumps(self._shown).decode()
+        return "{}" if self.is_new else orjson.dumps(self._shown).decode()
 
     @property
     def document_was(self) -> str:
         """The digest of the document with which the form is filled."""
-        return _digest_of(self.document or "")
+        return _digest_of("" if self.is_new else self.document or "")
 
     @property
     def _shown(self) -> dict[str, Any]:
@@ -345,21 +348,31 @@ async def _new_form(page: ConsolePage, form: Form) -> tuple[str, EntityForm]:
     """The collection that a form names, and the form for an entity of it."""
     parent = form.get("in", "").rstrip("/")
     steps = parent.split("/")[1:]
-    if len(steps) not in (1, 3):
+    if len(steps) not in (1, 3, 5):
         raise NotFound(parent or "/")
-    kind = type_of(await page.node.get("/model"), _xid_in(f"{parent}/new"))
-    return parent, EntityForm(kind=kind, entity={}, document="" if kind.has_document else None)
+    xid = _xid_in(f"{parent}/new")
+    kind = type_of(await page.node.get("/model"), xid)
+    entity, document = {}, "" if kind.has_document and xid.rid else None
+    if xid.vid:
+        entity = await page.node.get(kind.address_of(xid.resource))
+        if kind.has_document:
+            document = await _document_of(page, str(xid.resource))
+    return parent, EntityForm(kind=kind, entity=entity, document=document, is_new=True)
 
 
 async def _ask_creation(page: ConsolePage, form: Form) -> ActionQuestion:
     parent, found = await _new_form(page, form)
     return ActionQuestion(
-        title=sentence("New {} in {}", found.kind.singular, parent),
+        title=sentence("New {} in {}", _noun_of(parent, found.kind), parent),
         button="Create",
         back=entity_url(parent),
         template=_TEMPLATE,
         values={"entity": found, "epoch": "", "conflicts": None, "parent": parent},
     )
+
+
+def _noun_of(parent: str, kind: EntityType) -> str:
+    return f"version of a {kind.singular}" if parent.count("/") > 4 else kind.singular
 
 
 async def _create(page: ConsolePage, form: Form) -> ActionResult:
@@ -371,7 +384,12 @@ async def _create(page: ConsolePage, form: Form) -> ActionResult:
     body = {name: value for name, value in found.changes_in(form).items() if value is not None}
     path = f"{parent}/{id}"
     unused = {"If-None-Match": "*"}
-    await page.node.request("PUT", found.kind.address_of(path), body=body, headers=unused)
+    try:
+        await page.node.request("PUT", found.kind.address_of(path), body=body, headers=unused)
+    except Refused as error:
+        if error.problem.status != 412:
+            raise
+        raise FormFault("Something else has this id.", id="Choose another id.") from error
     return ActionResult(says=f"{path} is created.", page=entity_url(path))
 
 
@@ -427,3 +445,4 @@ CREATE = Action(
     act=_create,
     largest=_LARGEST_FORM,
 )
+NEW_VERSION = replace(CREATE, name="New version")

@@ -19,7 +19,7 @@ from catalog.console.accesspages import group_access
 from catalog.console.actions import Offers, offers
 from catalog.console.changepage import changes_for, days_of, own_authority
 from catalog.console.difference import ShownDifference
-from catalog.console.entityforms import CREATE, DELETE, EDIT
+from catalog.console.entityforms import CREATE, DELETE, EDIT, NEW_VERSION
 from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
@@ -168,6 +168,9 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
     match tab:
         case "versions" if xid.rid:
             values |= await _versions_of(page, xid)
+            if "authority" not in entity:
+                given = {"in": f"{xid.resource}/versions"}
+                values["versioning"] = offers(page, [NEW_VERSION], given, within=str(xid))
         case "changes":
             values |= await _changes_of(page, xid)
         case "uses":

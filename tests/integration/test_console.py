@@ -16,7 +16,7 @@ from catalog.console import routes as console_routes
 from catalog.model.roles import ROLES, Role
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node
-from tests.integration.consolecatalog import OWN_PAGE, new_token
+from tests.integration.consolecatalog import OWN_PAGE, new_token, send_form
 from tests.integration.federation import (
     databases,
     eventually,
@@ -352,6 +352,11 @@ async def test_a_copy_tells_whose_it_is_how_fresh_it_is_and_where_it_is_edited(
         shown = await page(follower, "/console/e/messagegroups/copied")
         assert f'href="/console/federation/{id}">copy, current</a>' in shown
         assert f'href="{source.url}/console/e/messagegroups/copied"' in shown
+        assert "/console/edit/" not in shown
+        form = {"epoch": "1", "was": "{}", "a.name": "Mine"}
+        refused = await send_form(follower, "/console/edit/messagegroups/copied", form)
+        assert (refused.status, b"edited at its owner" in refused.body) == (400, True)
+        assert (await follower.get("/messagegroups/copied"))["name"] == "Copied"
         await follower.send("PATCH", f"/replication/links/{id}", {"paused": True})
 
         async def is_behind() -> bool:

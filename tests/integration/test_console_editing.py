@@ -123,6 +123,34 @@ async def test_a_document_is_changed_only_where_it_was_typed(node: Node, browser
     assert (found["name"], found["format"]) == ("A schema", "Odd/1")
 
 
+async def test_a_new_version_begins_as_the_one_before(node: Node, browser: Browser) -> None:
+    schema = "/schemagroups/orders/schemas/refunded"
+    await node.put("/schemagroups/orders")
+    format = {"xRegistry_format": "Odd/1", "Content_Type": "application/json"}
+    answer = await node.send("PUT", schema, body=DOCUMENT.encode(), **format)
+    assert answer.status == 201, answer.body
+    async with open_tab(browser) as (tab, _):
+        await tab.goto(f"{node.url}/console/e{schema}?tab=versions")
+        await tab.get_by_role("link", name="New version").click()
+        document = tab.get_by_label("Document", exact=True)
+        assert await document.input_value() == DOCUMENT
+        await document.fill("{}")
+        await tab.get_by_label("Id", exact=False).first.fill("1")
+        await tab.get_by_role("button", name="Create").click()
+        await tab.get_by_text("Choose another id.").wait_for()
+        assert await document.input_value() == "{}"
+        await tab.get_by_label("Id", exact=False).first.fill("2")
+        await tab.get_by_role("button", name="Create").click()
+        await tab.get_by_role("status").wait_for()
+        await tab.goto(f"{node.url}/console/new/entity?in={schema}/versions")
+        await tab.get_by_label("Id", exact=False).first.fill("3")
+        await tab.get_by_role("button", name="Create").click()
+        await tab.get_by_role("status").wait_for()
+    found = [(await node.send("GET", f"{schema}/versions/{n}")).body for n in "123"]
+    assert found == [DOCUMENT.encode(), b"{}", b"{}"]
+    assert (await node.get(f"{schema}/versions/3$details"))["format"] == "Odd/1"
+
+
 async def test_the_forms_are_accessible_narrow_and_wide(node: Node, browser: Browser) -> None:
     await node.put(GROUP)
     await node.put(MESSAGE)
