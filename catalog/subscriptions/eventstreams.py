@@ -129,7 +129,7 @@ class EventStreams:
                 self._open[bound] = tail
                 connection = request.protocol
                 if isinstance(connection, ClientConnection):
-                    connection.when_lost(partial(bound.reschedule, 0))
+                    connection.when_lost(partial(_expire, bound))
                 try:
                     yield
                 finally:
@@ -145,7 +145,7 @@ class EventStreams:
         """End all streams, so that the node can stop at once."""
         self._is_ending = True
         for bound in self._open:
-            bound.reschedule(0)
+            _expire(bound)
 
     async def _known_tails(self) -> Tails:
         if self._tails is None:
@@ -171,7 +171,13 @@ class EventStreams:
             del self._running[tail]
             for bound, read in self._open.items():
                 if read is tail:
-                    bound.reschedule(0)
+                    _expire(bound)
+
+
+def _expire(bound: asyncio.Timeout) -> None:
+    """End a context; a timeout that has expired already cannot be changed."""
+    if not bound.expired():
+        bound.reschedule(0)
 
 
 EVENT_STREAMS: web.AppKey[EventStreams] = web.AppKey("event_streams", EventStreams)

@@ -89,6 +89,8 @@ OF_THE_CATALOG = frozenset(
             "/-/doctor",
             *("/-/changes", "/-/changes/{sequence}", "/-/revisions", "/-/revisions/{epoch}"),
             "/mcp",
+            "/-/events",
+            "/validate",
         ),
     }
 )

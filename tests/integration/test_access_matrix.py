@@ -88,6 +88,8 @@ def _example(found: re.Match[str]) -> str:
 
 async def send(node: Node, method: str, path: str, token: str | None) -> Answer:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    # A stream of events has no end, and does not begin at what is no position.
+    path = f"{path}?from=nowhere" if path == "/-/events" else path
     return await node.send(method, path, None if method in ("GET", "HEAD") else {}, **headers)
 
 
