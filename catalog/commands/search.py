@@ -90,7 +90,7 @@ def search(
 def counts(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Count the groups and resources by type, owner and format.
 
-    Of a catalog with more than some 100,000, the numbers are estimated from a sample.
+    Of a catalog with more than some 40,000, the numbers are estimated from a sample.
 
     Example: concord counts --url http://127.0.0.1:8080
     """

@@ -64,7 +64,7 @@ class EntityCounts(AnswerBody):
 
     basis: Literal["all", "sample", "first"] = Field(
         description="What was counted: everything; a sample, from which the numbers are estimated, "
-        "so that a rare value may be missing; or the first 100,000 that the caller sees."
+        "so that a rare value may be missing; or the first 40,000 that the caller sees."
     )
     count: int
     type: list[EntityCount]
@@ -96,6 +96,6 @@ COUNT_ENTITIES = Operation(
     needs=Permission.READ,
     answers=EntityCounts,
     is_kept=False,
-    description="In a catalog of more than some 100,000 groups and resources, callers who see "
-    "everything get an estimate from a sample of 64 MiB.",
+    description="In a catalog of more than some 40,000 groups and resources, callers who see "
+    "everything get an estimate from a sample of 16 MiB.",
 )
