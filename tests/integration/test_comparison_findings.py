@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, link, link_is, running, start_member
+from tests.integration.test_access_tokens import concord
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATH = "/replication/reconciliations"
@@ -188,3 +189,22 @@ async def test_what_was_not_told_is_not_there(members: tuple[Node, Node], at: st
     path = await tell(*members)
     run = path.removeprefix(f"{PATH}/")
     assert (await members[1].send("GET", f"{PATH}/{at.replace('{run}', run)}")).status == 404
+
+
+async def test_commands_show_the_findings_and_both_sides_of_one(
+    members: tuple[Node, Node],
+) -> None:
+    source, follower = members
+    path = await tell(source, follower, finding(source), finding(source, finding="ahead"))
+    run, place = path.split("/")[-2], {"CONCORD_URL": follower.url}
+    shown = await concord("reconcile", "findings", "--run", run, "--finding", "stale", **place)
+    assert shown.stdout.split().count("/messagegroups/g") == 1, shown.output
+    shown = await concord("reconcile", "finding", "0", "--run", run, **place)
+    text = " ".join(shown.stdout.split())
+    assert 'description: "before" instead of "after"' in text
+    assert "here (this node): epoch 1" in text
+    assert "there: epoch 2" in text
+    missing = await concord("reconcile", "finding", "99", "--run", run, **place)
+    assert missing.exit_code == 1
+    wrong = await concord("reconcile", "findings", "--run", "latest", **place)
+    assert "no id of a comparison" in wrong.stderr

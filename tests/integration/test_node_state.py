@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -14,6 +15,7 @@ from catalog.store.entitycounts import count_all
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.consolecatalog import new_token
+from tests.integration.test_access_tokens import concord
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECRET = "a-secret-of-the-database"
@@ -108,3 +110,19 @@ async def test_a_large_catalog_is_counted_by_a_sample(node: Node) -> None:
     # More than four standard deviations of the number of pages in the sample.
     assert found.by_authority["urn:a"] == pytest.approx(5000, rel=0.6)
     assert found.by_authority["urn:b"] == pytest.approx(15_000, rel=0.6)
+
+
+async def test_commands_show_the_state_of_a_running_node(node: Node) -> None:
+    _, admin = await new_token(node, "admin")
+    place = {"CONCORD_URL": node.url, "CONCORD_TOKEN": admin}
+    counted = await concord("counts", **place)
+    assert "6 groups and resources." in counted.stdout
+    settings = await concord("settings", "--url", node.url, CONCORD_TOKEN=admin)
+    rows = [row.split() for row in settings.stdout.splitlines()]
+    assert ["CONCORD_MAX_LINKS", "7", "command"] in rows
+    assert SECRET not in settings.stdout
+    checked = await concord("doctor", "--url", node.url, "--json", CONCORD_TOKEN=admin)
+    assert "backup" in {each["subject"] for each in orjson.loads(checked.stdout)}
+    _, reader = await new_token(node, "reader")
+    refused = await concord("doctor", "--url", node.url, CONCORD_TOKEN=reader)
+    assert (refused.exit_code, "the role admin" in refused.stderr) == (1, True)

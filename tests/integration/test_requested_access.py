@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -12,6 +13,7 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import Identity
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.consolecatalog import new_token
+from tests.integration.test_access_tokens import concord
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATH = "/access/requests"
@@ -182,3 +184,34 @@ async def test_names_of_holders_are_told_to_those_who_may_grant(node: Node) -> N
         for path in (GROUP, "/messagegroups/Nothin")
     ]
     assert (hidden.status, missing.status) == (404, 404)
+
+
+async def test_access_is_asked_for_and_granted_by_commands(
+    shared_database_url: str, node: Node
+) -> None:
+    id, reader = await new_token(node, "reader")
+    _, admin = await new_token(node, "admin")
+    asking = {"CONCORD_URL": node.url, "CONCORD_TOKEN": reader}
+    deciding = {"CONCORD_URL": node.url, "CONCORD_TOKEN": admin}
+    on_the_machine = {"CONCORD_DATABASE_URL": shared_database_url}
+    for number, place in enumerate((deciding, on_the_machine)):
+        path = f"/messagegroups/by-command-{number}"
+        why = ("--reason", "We own it.")
+        asked = await concord("access", "request", "writer", path, *why, "--json", **asking)
+        request = orjson.loads(asked.stdout)["id"]
+        assert request in (await concord("access", "requests", **asking)).stdout
+        assert f"token {id}" in (await concord("access", "requests", **place)).stdout
+        granted = await concord("access", "grant", request, "--note", "Welcome.", **place)
+        assert f"is writer in {path} by rule" in granted.stdout, granted.output
+        assert "Welcome." in (await concord("access", "requests", **asking)).stdout
+        assert (await concord("access", "grant", request, **place)).exit_code != 0
+        assert (await concord("access", "withdraw", request, **asking)).exit_code == 0
+        why = ("--reason", "Again.")
+        asked = await concord("access", "request", "admin", path, *why, "--json", **asking)
+        request = orjson.loads(asked.stdout)["id"]
+        declined = await concord("access", "decline", request, "--json", **place)
+        assert orjson.loads(declined.stdout)["state"] == "declined"
+    shown = await concord("access", "holders", GROUP, **asking)
+    assert "Your roles there: reader" in shown.stdout
+    shown = await concord("access", "holders", GROUP, **deciding)
+    assert f"token={id}" in shown.stdout
