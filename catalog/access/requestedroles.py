@@ -74,7 +74,7 @@ async def request_access(request: web.Request, wanted: NewAccessRequest) -> web.
         kept, own = await store.count_requests(connection, who)
         if own >= MOST_OPEN_OF_CALLER or kept >= MOST_REQUESTS:
             most = MOST_OPEN_OF_CALLER if own >= MOST_OPEN_OF_CALLER else MOST_REQUESTS
-            things = "open requests of one caller" if most == MOST_OPEN_OF_CALLER else "requests"
+            things = "open requests" + (" of one caller" if most == MOST_OPEN_OF_CALLER else "")
             raise LimitReached(request.path, limit=str(most), things=things, setting="fixed")
         made = await store.add_request(connection, asked)
         context.caller.author.name_target(f"/access/requests/{made.id}")

@@ -12,6 +12,7 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 MOST_REQUESTS = 10_000
+"""Open requests, and as many decided ones."""
 MOST_OPEN_OF_CALLER = 20
 _queries = Queries("rolerequests")
 
@@ -58,14 +59,14 @@ async def add_request(connection: Connection, wanted: RoleRequest) -> RoleReques
 
 
 async def count_requests(connection: Connection, who: str) -> tuple[int, int]:
-    """Count all requests, and the open ones of a caller."""
+    """Count the open requests, and those of a caller among them."""
     row = await connection.fetchrow(_queries.count, who)
     return row["all_of_them"], row["own"]
 
 
 async def forget_decided(connection: Connection, before: datetime) -> None:
-    """Delete the requests that were decided before a time."""
-    await connection.execute(_queries.forget_decided, before)
+    """Delete the requests that were decided before a time, and the oldest ones of too many."""
+    await connection.execute(_queries.forget_decided, before, MOST_REQUESTS)
 
 
 async def find_request(connection: Connection, id: str) -> RoleRequest | None:

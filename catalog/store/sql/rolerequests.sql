@@ -6,13 +6,16 @@ ON CONFLICT (who, path, role) WHERE state = 'open' DO UPDATE SET reason = exclud
 RETURNING *
 
 -- name: count
--- How many requests there are, and how many of a caller.
-SELECT count(*) AS all_of_them, count(*) FILTER (WHERE who = $1 AND state = 'open') AS own
-FROM access_requests
+-- How many open requests there are, and how many of a caller.
+SELECT count(*) AS all_of_them, count(*) FILTER (WHERE who = $1) AS own
+FROM access_requests WHERE state = 'open'
 
 -- name: forget_decided
--- Forget the requests that were decided before a time.
-DELETE FROM access_requests WHERE decidedat < $1
+-- Forget the requests that were decided before a time, and the oldest ones beyond a number.
+DELETE FROM access_requests
+WHERE decidedat < $1 OR id IN (
+    SELECT id FROM access_requests WHERE decidedat IS NOT NULL
+    ORDER BY decidedat DESC, id OFFSET $2)
 
 -- name: find
 -- A request, locked until the transaction ends.

@@ -12,12 +12,14 @@ ON CONFLICT (run) DO NOTHING
 
 -- name: list
 -- All reports with the numbers of their kept findings, the latest first.
-SELECT r.*, (SELECT count(*) FROM comparison_findings f WHERE f.run = r.run) AS kept
+SELECT r.*, coalesce((
+    SELECT max(number) + 1 FROM comparison_findings f WHERE f.run = r.run), 0) AS kept
 FROM reconciliations r ORDER BY at DESC, run
 
 -- name: find
 -- A report with the number of its kept findings.
-SELECT r.*, (SELECT count(*) FROM comparison_findings f WHERE f.run = r.run) AS kept
+SELECT r.*, coalesce((
+    SELECT max(number) + 1 FROM comparison_findings f WHERE f.run = r.run), 0) AS kept
 FROM reconciliations r WHERE run = $1
 
 -- name: note_compared
