@@ -98,12 +98,12 @@ async def group_counts(page: ConsolePage) -> list[GroupCount]:
 
 
 async def show_federation(page: ConsolePage) -> web.Response:
-    """The links, the worst first, then who follows whom, then the comparisons."""
+    """The links, the worst first, then who follows whom."""
     if not page.may_everywhere(Permission.REPLICATE):
         return await render(
             page, "federation.html", links=None, role=roles_for(Permission.REPLICATE)
         )
-    links, reports = await asyncio.gather(links_for(page), reports_for(page))
+    links = await links_for(page)
     rows = sorted(map(LinkRow.of, links), key=lambda row: (rank_of(row.concern), row.link.id))
     return await render(
         page,
@@ -113,7 +113,6 @@ async def show_federation(page: ConsolePage) -> web.Response:
         faulty=sum(row.concern is not None for row in rows),
         names=list(dict.fromkeys(row.peer for row in rows)),
         flows=_flows(rows),
-        reports=sorted(reports, key=lambda each: each.endedat, reverse=True),
         own=page.request.host,
         offers=offers(page, [ADD_LINK]),
     )

@@ -15,9 +15,11 @@ from catalog.console.attention import (
     Concern,
     concern_of_comparisons,
     concern_of_link,
+    concern_of_request,
     concern_of_subscription,
     worst_first,
 )
+from catalog.operations.accessrequests import AccessRequest
 from catalog.operations.links import LinkAnswer, LinkQuestion
 from catalog.operations.reconciliations import Reconciliation
 from catalog.operations.subscriptions import SubscriptionAnswer
@@ -123,6 +125,29 @@ def test_what_is_well_needs_no_look() -> None:
     assert concern_of_comparisons([], NOW) is None
 
 
+def request(**members: Any) -> AccessRequest:
+    known: dict[str, Any] = {
+        **{"id": "r1", "role": "writer", "path": "/messagegroups/g", "reason": "why"},
+        **{"state": "open", "createdat": NOW, "isown": False, "isdecidable": True, "name": "Bo"},
+    }
+    return AccessRequest(**{**known, **members})
+
+
+def test_a_request_needs_a_look_of_who_decides_and_its_outcome_of_who_asked_for_a_week() -> None:
+    waiting = concern_of_request(request(), NOW)
+    assert waiting is not None
+    assert (waiting.severity, waiting.about, waiting.why) == ("warning", "Bo", "why")
+    mine = {"isown": True, "isdecidable": False}
+    assert concern_of_request(request(**mine), NOW) is None
+    decided = request(**mine, state="declined", decidedat=NOW, note="no")
+    told = concern_of_request(decided, NOW + timedelta(days=6))
+    assert told is not None
+    assert (told.severity, told.says, told.why) == ("note", "was declined", "no")
+    assert concern_of_request(decided, NOW + timedelta(days=8)) is None
+    # Who decided knows.
+    assert concern_of_request(request(state="granted", decidedat=NOW), NOW) is None
+
+
 def test_the_worst_is_told_first() -> None:
     concerns = worst_first(
         [
@@ -149,11 +174,14 @@ def test_each_remedy_is_a_command_and_an_action_of_this_program() -> None:
         concern_of_subscription(subscription(state="paused")),
         concern_of_comparisons([report(outcome="failed")], NOW),
         concern_of_comparisons([report(age=timedelta(days=8))], NOW),
+        concern_of_request(request(), NOW),
     ]
     forms = {each.operation.path for each in routes if each.operation.method == "POST"}
     for concern in worst_first(concerns):
         if concern.action:
-            page = concern.page.replace("/eu", "/{id}").replace("/s1", "/{id}")
+            page = (
+                concern.page.replace("/eu", "/{id}").replace("/s1", "/{id}").replace("/r1", "/{id}")
+            )
             assert f"{page}/{concern.action}" in forms
             assert concern.button
         command: Any = get_command(app)

@@ -2,16 +2,19 @@
 // time. Pages work without it.
 "use strict";
 
-for (const button of document.querySelectorAll("button.copy")) {
-  if (!navigator.clipboard) break;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.dataset.copy);
-    const label = button.firstChild;
-    label.nodeValue = "Copied";
-    setTimeout(() => { label.nodeValue = "Copy"; }, 1500);
-  });
-}
+const enableCopies = (part) => {
+  for (const button of part.querySelectorAll("button.copy")) {
+    if (!navigator.clipboard) break;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      const label = button.firstChild;
+      label.nodeValue = "Copied";
+      setTimeout(() => { label.nodeValue = "Copy"; }, 1500);
+    });
+  }
+};
+enableCopies(document);
 
 const search = document.querySelector("input[type=search]");
 
@@ -54,7 +57,9 @@ for (const part of document.querySelectorAll("[data-load]")) {
   loading.open("GET", part.dataset.load);
   loading.addEventListener("load", () => {
     const found = loading.response && loading.response.getElementById(part.id);
-    if (found) part.replaceChildren(...found.childNodes);
+    if (!found) return;
+    part.replaceChildren(...found.childNodes);
+    enableCopies(part);
   });
   loading.send();
 }
