@@ -82,7 +82,7 @@ async def read_newest_changes(
     limit: int,
 ) -> list[ToldChange]:
     """Read up to `limit` changes before a position, the newest first, as the connection shows."""
-    arguments = (
+    conditions = (
         before.txid,
         before.seq,
         wanted.since,
@@ -90,25 +90,28 @@ async def read_newest_changes(
         wanted.authority,
         wanted.interaction,
         wanted.who,
-        known.all,
-        [*known.rules],
         wanted.parents,
         limit,
     )
-    if wanted.path is None or (wanted.path == "/" and not wanted.exactly):
-        rows = await connection.fetch(_queries.newest, *arguments)
+    allowed = known.all, [*known.rules]
+    path = None if wanted.path == "/" and not wanted.exactly else wanted.path
+    if path is not None and (wanted.exactly or path.count("/") > 1):
+        below = ("", "") if wanted.exactly else _below(path)
+        found = await connection.fetch(_queries.newest_at, *conditions, *allowed, path, *below)
     else:
-        below = ("", "") if wanted.exactly else _below(wanted.path)
-        rows = await connection.fetch(_queries.newest_at, *arguments, wanted.path, *below)
-    return await _told(connection, rows, known)
+        type = path and f"{path}/"
+        found = await connection.fetch(_queries.newest, *conditions, type)
+        if wanted.who is not None and (known.all or known.rules):
+            found += await connection.fetch(_queries.newest_by, *conditions, type, *allowed)
+    positions = sorted({Position(row["txid"], row["seq"]) for row in found}, reverse=True)
+    return await _told(connection, positions[:limit], known)
 
 
 async def read_change(
     connection: Connection, position: Position, known: Knowledge
 ) -> ToldChange | None:
     """Read the change at a position, if the connection shows it."""
-    found = await _told(connection, [{"txid": position.txid, "seq": position.seq}], known)
-    return found[0] if found else None
+    return next(iter(await _told(connection, [position], known)), None)
 
 
 async def read_last_change(
@@ -116,14 +119,14 @@ async def read_last_change(
 ) -> ToldChange | None:
     """Read the last change in the log that gave an entity an epoch."""
     row = await connection.fetchrow(_queries.last_with, xid, epoch)
-    return None if row is None else (await _told(connection, [row], known))[0]
+    return row and await read_change(connection, Position(row["txid"], row["seq"]), known)
 
 
 async def _told(
-    connection: Connection, places: Sequence[Mapping[str, Any]], known: Knowledge
+    connection: Connection, positions: Sequence[Position], known: Knowledge
 ) -> list[ToldChange]:
-    positions = [each["txid"] for each in places], [each["seq"] for each in places]
-    rows = await connection.fetch(_queries.told, *positions, known.all, [*known.rules])
+    places = [each.txid for each in positions], [each.seq for each in positions]
+    rows = await connection.fetch(_queries.told, *places, known.all, [*known.rules])
     return [_told_from(row) for row in rows]
 
 

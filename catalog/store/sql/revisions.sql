@@ -1,46 +1,62 @@
 -- name: newest
 -- The positions of changes before a position, the newest first, that meet some conditions where they
--- are not null. $7 says who made them, as far as the caller may know: by publication, as an admin of
--- the catalog ($8), or as an admin of the group by one of the rules $9. $10 has changes of parents, too.
-SELECT txid, seq FROM changes c
+-- are not null. $7 is the author, if published. $8 has changes of parents, too. $10 is the beginning of
+-- a type's xids, which are too many for an index.
+SELECT txid, seq FROM changes
 WHERE (txid, seq) < ($1, $2)
     AND ($3::timestamptz IS NULL OR at >= $3 AND txid >= coalesce((
         SELECT max(p.txid) FROM clock_points p WHERE p.at < $3 - interval '1 day'), 0))
     AND ($4::timestamptz IS NULL OR at < $4) AND ($5::text IS NULL OR authority = $5)
     AND ($6::text IS NULL OR interaction = $6)
-    AND ($7::text IS NULL
-        OR $7 IN (author ->> 'name', author ->> 'kind', (author ->> 'kind') || ':' || (author ->> 'name'))
-        OR ($8 OR EXISTS (
-            SELECT FROM access_paths WHERE rule = ANY ($9::text[])
-                AND (path = access_group(c.xid) OR access_group(c.xid) LIKE pattern)
-        )) AND EXISTS (
-            SELECT FROM audit a WHERE a.txid = c.txid AND a.interaction = c.interaction
-                AND $7 IN (a.name, a.kind, a.kind || ':' || a.name)
-        ))
+    AND ($7::text IS NULL OR $7 IN (
+        author ->> 'name', author ->> 'kind', (author ->> 'kind') || ':' || (author ->> 'name')))
     AND action IN ('created', 'updated', 'deleted')
-    AND ($10 OR is_own_change(kind, action, changed))
+    AND ($8::boolean OR is_own_change(kind, action, changed))
+    AND ($10::text IS NULL OR starts_with(xid, $10))
 ORDER BY txid DESC, seq DESC
-LIMIT $11
+LIMIT $9
+
+-- name: newest_by
+-- The same by an author of whom the audit tells, as far as the caller may know: as an admin of the
+-- catalog ($11), or of the group by one of the rules $12. The audit leads, since authors may be rare.
+SELECT c.txid, c.seq FROM audit a
+CROSS JOIN LATERAL (
+    SELECT txid, seq FROM changes
+    WHERE txid = a.txid AND interaction = a.interaction AND (txid, seq) < ($1, $2)
+        AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
+        AND ($5::text IS NULL OR authority = $5) AND ($6::text IS NULL OR interaction = $6)
+        AND ($10::text IS NULL OR starts_with(xid, $10))
+        AND ($11::boolean OR EXISTS (
+            SELECT FROM access_paths WHERE rule = ANY ($12::text[])
+                AND (path = access_group(changes.xid) OR access_group(changes.xid) LIKE pattern)))
+        AND action IN ('created', 'updated', 'deleted')
+        AND ($8::boolean OR is_own_change(kind, action, changed))
+    OFFSET 0
+) AS c
+WHERE a.txid <= $1 AND $7 IN (a.name, a.kind, a.kind || ':' || a.name)
+    AND ($3::timestamptz IS NULL OR a.at >= $3) AND ($4::timestamptz IS NULL OR a.at < $4)
+ORDER BY a.txid DESC, c.seq DESC
+LIMIT $9
 
 -- name: newest_at
--- The same for an entity ($12), and for the entities between two xids.
+-- The same for an entity ($12), and for the entities between two xids, whoever tells of the author.
 SELECT txid, seq FROM changes c
 WHERE (xid = $12 OR xid > $13 AND xid < $14) AND (txid, seq) < ($1, $2)
     AND ($3::timestamptz IS NULL OR at >= $3) AND ($4::timestamptz IS NULL OR at < $4)
     AND ($5::text IS NULL OR authority = $5) AND ($6::text IS NULL OR interaction = $6)
     AND ($7::text IS NULL
         OR $7 IN (author ->> 'name', author ->> 'kind', (author ->> 'kind') || ':' || (author ->> 'name'))
-        OR ($8 OR EXISTS (
-            SELECT FROM access_paths WHERE rule = ANY ($9::text[])
+        OR ($10::boolean OR EXISTS (
+            SELECT FROM access_paths WHERE rule = ANY ($11::text[])
                 AND (path = access_group(c.xid) OR access_group(c.xid) LIKE pattern)
         )) AND EXISTS (
             SELECT FROM audit a WHERE a.txid = c.txid AND a.interaction = c.interaction
                 AND $7 IN (a.name, a.kind, a.kind || ':' || a.name)
         ))
     AND action IN ('created', 'updated', 'deleted')
-    AND ($10 OR is_own_change(kind, action, changed))
+    AND ($8::boolean OR is_own_change(kind, action, changed))
 ORDER BY txid DESC, seq DESC
-LIMIT $11
+LIMIT $9
 
 -- name: told
 -- Changes at some positions, the newest first, with their authors as far as the caller may know them,
