@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,11 @@ import pytest_asyncio
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
+from catalog.subscriptions.delivery.retention import (
+    drop_once,
+    passed_time_for,
+    retention_from,
+)
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
@@ -231,3 +237,40 @@ async def test_commands_tell_what_changed_and_what_was_before(node: Node) -> Non
     gone = await concord(node, "revisions", "show", message, "1")
     assert (gone.exit_code, "purged" in gone.output) == (1, True)
     assert (await concord(node, "changes", "nowhere")).exit_code == 1
+
+
+async def dropped(node: Node, most_bytes: int) -> None:
+    """Let retention keep contents up to a number of bytes; its first look may only switch."""
+    settings = node.context.settings.model_copy(update={"revision_bytes": most_bytes})
+    for _ in range(2):
+        passed = passed_time_for(settings)
+        await drop_once(node.database, retention_from(settings), passed)
+
+
+async def contents(node: Node, of: str) -> list[str]:
+    return [each["content"] for each in (await node.get(f"/-/revisions?of={of}"))["revisions"]]
+
+
+async def test_contents_beyond_the_bytes_are_told_to_be_gone(node: Node) -> None:
+    message = "/messagegroups/bounded/messages/m"
+    for number in range(6):
+        await node.put(message, {"description": f"{number} {secrets.token_hex(2000)}"})
+    await dropped(node, 9000)
+    kept = await contents(node, message)
+    assert kept[0] == "kept"
+    assert kept == sorted(kept, reverse=True)
+    assert 1 < kept.count("kept") < 6
+    # What is left is right, and what is gone is not mistaken for what came later.
+    for number, content in zip(range(5, -1, -1), kept, strict=True):
+        answer = await node.send("GET", f"/-/revisions/{number + 1}?of={message}")
+        assert answer.status == (200 if content == "kept" else 404)
+        if content == "kept":
+            assert answer.json["attributes"]["description"].startswith(f"{number} ")
+    await dropped(node, 0)
+    assert await contents(node, message) == ["kept", *["gone"] * 5]
+    await node.put(message, {"description": "while none are kept"})
+    await dropped(node, 1024**3)
+    await node.put(message, {"description": "while contents are kept again"})
+    assert (await contents(node, message))[:3] == ["kept", "kept", "gone"]
+    before = await node.get(f"/-/revisions/7?of={message}")
+    assert before["attributes"]["description"] == "while none are kept"
