@@ -55,6 +55,7 @@ from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_
 from replication.commands import (
     accept,
     comparisonfindings,
+    followers,
     handover,
     links,
     reconcile,
@@ -100,6 +101,7 @@ for single in (
     *(versiondiff.app, changes.app, events.app, lint_app, validate.app, generate_app, mcp.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
+    followers.app,
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from catalog.http.route import Route
 from catalog.operations import links as declared
 from replication import modes
-from replication.feed import digests, feed
+from replication.feed import cards, digests, feed, followers
 from replication.handover import adoption, handoverrequests
 from replication.links import links
 from replication.peers import examination, handshake, keyhistories
@@ -21,6 +21,8 @@ routes: Sequence[Route] = (
     *examination.routes,
     *feed.routes,
     *digests.routes,
+    *followers.routes,
+    *cards.routes,
     *repair.routes,
     *comparisonreports.routes,
     Route(declared.LIST_LINKS, links.list_links),

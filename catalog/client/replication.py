@@ -16,8 +16,10 @@ from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.errors import BadAnswer, ClientError
 from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
-from catalog.operations import feed, links, peers, reconciliations, signing
+from catalog.operations import authorities, feed, followers, links, peers, reconciliations, signing
+from catalog.operations.authorities import AuthoritiesQuery, KnownAuthority
 from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, CopyQuery
+from catalog.operations.followers import FOLLOWER, Arrivals, ArrivalsQuery, Follower, FollowerName
 from catalog.operations.links import (
     AdoptedGroups,
     AdoptQuery,
@@ -281,6 +283,19 @@ class ReplicationCalls(OperationCalls):
         pages = self.call_pages(links.LIST_CONFLICTS, id=link)
         return [each async for page in pages for each in page.conflicts]
 
+    async def authorities(self, named: Sequence[str] = ()) -> list[KnownAuthority]:
+        """The cards of authorities, or of every authority that has told the node its card."""
+        query = AuthoritiesQuery(authority=[*named])
+        return (await self.call(authorities.LIST_AUTHORITIES, query=query)).authorities
+
+    async def followers(self) -> list[Follower]:
+        """The catalogs that have copies from the node, the farthest behind first."""
+        return (await self.call(followers.LIST_FOLLOWERS)).followers
+
+    async def arrivals(self, wanted: ArrivalsQuery) -> Arrivals:
+        """The followers of the node, and whether each has a change."""
+        return await self.call(followers.READ_ARRIVALS, query=wanted)
+
     async def url_of(self, authority: str) -> str:
         """The URL of an authority: the authority if it is a URL, or else the source of its link.
 
@@ -365,6 +380,7 @@ class ReplicationCalls(OperationCalls):
         limit: int,
         wait_seconds: float,
         filters: Iterable[tuple[str, str]] = (),
+        follower: FollowerName | None = None,
     ) -> AsyncGenerator[bytes]:
         """The lines of one page of the change feed on arrival; see `lines`.
 
@@ -373,6 +389,7 @@ class ReplicationCalls(OperationCalls):
         Args:
             wait_seconds: how long to wait if the page is empty, rounded up to whole seconds.
             filters: the query parameters `authority`, `scope` and `type`, which may be repeated.
+            follower: who has everything up to the cursor, and wants the node to know.
 
         Raises:
             CursorExpired: the log of the node does not reach back to the cursor.
@@ -381,7 +398,11 @@ class ReplicationCalls(OperationCalls):
         page = [("after", after), ("limit", str(limit)), ("wait", str(wait)), ("behind", "")]
         parameters = [*page, *filters]
         return self.lines(
-            "GET", feed.READ_CHANGES.path, params=parameters, wait_seconds=wait_seconds
+            "GET",
+            feed.READ_CHANGES.path,
+            params=parameters,
+            headers=None if follower is None else {FOLLOWER: follower.header()},
+            wait_seconds=wait_seconds,
         )
 
     def snapshot_lines(self, filters: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes]:

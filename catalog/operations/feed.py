@@ -24,6 +24,7 @@ from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.linkterms import is_label, is_type
 from catalog.model.roles import Permission
 from catalog.operations.changes import ChangeAuthor
+from catalog.operations.followers import FOLLOWER
 from catalog.operations.operation import (
     LINES,
     AnswerBody,
@@ -371,6 +372,7 @@ READ_CHANGES = Operation(
     path="/replication/changes",
     needs=Permission.FOLLOW,
     query=ChangesQuery,
+    given={FOLLOWER: "Who follows, as JSON: `authority`, and optionally `card`."},
     content=COPY_LINES,
     refuses=(410, 429),
 )

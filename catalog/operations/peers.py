@@ -17,6 +17,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_authority, is_scope
 from catalog.model.roles import Permission
+from catalog.operations.authorities import ToldCard
 from catalog.operations.operation import AnswerBody, Body, Flag, Operation, Query, Time
 
 MOST_ORIGINS = 1000
@@ -102,6 +103,7 @@ class Handshake(AnswerBody):
     base: Annotated[str, AfterValidator(lambda url: url.rstrip("/"))] | None = Field(
         default=None, description="The URL of the catalog."
     )
+    card: ToldCard = Field(default=None, description="Who stands behind the authority.")
     software: Annotated[str, AfterValidator(lambda text: text[:_LONGEST_SOFTWARE])] = ""
     digestversion: int = Field(
         description="The rule of digests.", json_schema_extra={"const": DIGEST_VERSION}

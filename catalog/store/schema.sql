@@ -502,7 +502,8 @@ CREATE TABLE conflicts (
     epoch bigint NOT NULL,
     verdict text NOT NULL,
     detail text NOT NULL,
-    at timestamp with time zone NOT NULL
+    at timestamp with time zone NOT NULL,
+    refused bytea
 );
 
 CREATE TABLE console_sessions (
@@ -578,6 +579,17 @@ CREATE TABLE doubted_copies (
     origin text NOT NULL COLLATE "C",
     digest bytea NOT NULL,
     overruled boolean DEFAULT true NOT NULL
+);
+
+CREATE TABLE followers (
+    id text NOT NULL COLLATE "C",
+    authority text NOT NULL COLLATE "C",
+    identity text NOT NULL,
+    card jsonb,
+    selection jsonb NOT NULL,
+    txid bigint NOT NULL,
+    seq bigint NOT NULL,
+    seenat timestamp with time zone NOT NULL
 );
 
 CREATE TABLE former_counts (
@@ -662,6 +674,15 @@ CREATE VIEW lent AS
      JOIN entities v ON (((v.kind = 'version'::text) AND (v.collection = ((x.attributes ->> 'xref'::text) || '/versions'::text)))))
   WHERE ((x.kind = 'resource'::text) AND (x.attributes ? 'xref'::text));
 
+CREATE TABLE link_figures (
+    link text NOT NULL,
+    step integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    lag real,
+    copies bigint NOT NULL,
+    errors bigint NOT NULL
+);
+
 CREATE TABLE link_losses (
     link text NOT NULL,
     authority text NOT NULL COLLATE "C",
@@ -734,6 +755,16 @@ CREATE TABLE node (
     revisionsafter bigint DEFAULT 0,
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
+);
+
+CREATE TABLE peer_authorities (
+    authority text NOT NULL COLLATE "C",
+    card jsonb,
+    cardat timestamp with time zone,
+    links jsonb,
+    linksat timestamp with time zone,
+    triedat timestamp with time zone,
+    error text
 );
 
 CREATE TABLE reconciliations (
@@ -1490,6 +1521,9 @@ ALTER TABLE ONLY doubted_copies
 ALTER TABLE ONLY entities
     ADD CONSTRAINT entities_pkey PRIMARY KEY (xid);
 
+ALTER TABLE ONLY followers
+    ADD CONSTRAINT followers_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY former_counts
     ADD CONSTRAINT former_counts_pkey PRIMARY KEY (singleton);
 
@@ -1505,6 +1539,9 @@ ALTER TABLE ONLY incarnations
 ALTER TABLE ONLY key_histories
     ADD CONSTRAINT key_histories_pkey PRIMARY KEY (authority);
 
+ALTER TABLE ONLY link_figures
+    ADD CONSTRAINT link_figures_pkey PRIMARY KEY (link, step, at);
+
 ALTER TABLE ONLY link_losses
     ADD CONSTRAINT link_losses_pkey PRIMARY KEY (link, authority, origin);
 
@@ -1516,6 +1553,9 @@ ALTER TABLE ONLY migrations
 
 ALTER TABLE ONLY node
     ADD CONSTRAINT node_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY peer_authorities
+    ADD CONSTRAINT peer_authorities_pkey PRIMARY KEY (authority);
 
 ALTER TABLE ONLY reconciliations
     ADD CONSTRAINT reconciliations_pkey PRIMARY KEY (run);
@@ -1638,6 +1678,8 @@ CREATE INDEX entities_xref_target ON entities USING btree (((attributes ->> 'xre
 
 CREATE INDEX entities_xref_versions ON entities USING btree (((xid || '/versions'::text))) WHERE ((kind = 'resource'::text) AND (attributes ? 'xref'::text));
 
+CREATE INDEX followers_use ON followers USING btree (seenat);
+
 CREATE UNIQUE INDEX handovers_open ON handovers USING btree (lower(xid)) WHERE (endedat IS NULL);
 
 CREATE INDEX incarnations_txid ON incarnations USING btree (txid);
@@ -1705,6 +1747,9 @@ ALTER TABLE ONLY doubted_copies
 
 ALTER TABLE ONLY handover_copies
     ADD CONSTRAINT handover_copies_handover_fkey FOREIGN KEY (handover) REFERENCES handovers(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY link_figures
+    ADD CONSTRAINT link_figures_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON UPDATE CASCADE ON DELETE CASCADE;
 
 ALTER TABLE ONLY link_losses
     ADD CONSTRAINT link_losses_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;

@@ -37,6 +37,7 @@ from replication.feed.feedpages import (
     read_copies,
     read_feed,
 )
+from replication.feed.followers import reports_of
 from replication.store import copies as stored_copies
 from replication.store.loghistory import read_cursor
 
@@ -71,6 +72,8 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
     position, told = cursor.position, query.after
     pages = pages_of(context.database.shared)
     await pages.check(request.path, cursor)
+    followers = reports_of(context.database.shared)
+    followers.note(request, wanted, position)
     if not wait:
         page = await read_feed(context.database, request.path, position, limit)
         told = page.cursor or told
@@ -90,6 +93,9 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
                     copies, seen, behind = page.select(wanted), page.seen, page.behind
                     told = page.cursor or told
                     del page
+                    if not copies:
+                        # The follower lacks nothing of its selection, though the log has grown.
+                        followers.note(request, wanted, seen)
         except TimeoutError:
             if not waiting.expired():
                 raise

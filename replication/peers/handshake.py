@@ -21,6 +21,7 @@ from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import HANDSHAKE, Handshake, HandshakeQuery, LogRange
 from catalog.store.changes import read_head
 from catalog.store.links import Link
+from replication.feed.cards import own_card
 from replication.feed.feedpages import LogLost
 from replication.peers.linkbounds import most_pushed_bytes
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
@@ -47,6 +48,7 @@ async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshak
             incarnation=await read_incarnation(connection),
             authority=database.node.authority,
             base=context.public_base,
+            card=own_card(context.settings),
             software=software(),
             digestversion=DIGEST_VERSION,
             log=LogRange(dropped=str(head.dropped), now=str(head.now)),

@@ -16,6 +16,7 @@ from replication.applying.apply import AppliedBatch
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import CheckedCopies, Incoming, MalformedCopy
 from replication.deciding.selection import LabelSieve, has_labels, is_default, resource_path
+from replication.feed.cards import follower_name
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance
 from replication.signing.signaturechecks import AHEAD, begin_ahead
@@ -171,7 +172,13 @@ async def labelled_changes(
     changed long ago. The cursor comes last, with the groups and resources that may have lost their
     labels: their entities are dropped.
     """
-    lines = run.peer.change_lines(cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=filters)
+    lines = run.peer.change_lines(
+        cursor,
+        limit=_PAGE,
+        wait_seconds=wait_seconds,
+        filters=filters,
+        follower=follower_name(run.context),
+    )
     allowance = Allowance.of(run.settings, COPIES_OF_ONE * _PAGE)
     copies: list[Incoming] = []
     end = CopyPage()

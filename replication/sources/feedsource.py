@@ -16,6 +16,7 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.pinning import admitted, meet_claim, policy_within
+from replication.feed.cards import follower_name
 from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
 from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
@@ -328,7 +329,13 @@ class FeedSource(LinkSource, LinkPeer):
 async def _changes(
     run: LinkRun, cursor: str, wait_seconds: float, filters: Sequence[tuple[str, str]]
 ) -> AsyncGenerator[CopyPage]:
-    lines = run.peer.change_lines(cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=filters)
+    lines = run.peer.change_lines(
+        cursor,
+        limit=_PAGE,
+        wait_seconds=wait_seconds,
+        filters=filters,
+        follower=follower_name(run.context),
+    )
     pages = pages_of(run.context, lines, Allowance.of(run.settings, COPIES_OF_ONE * _PAGE))
     async with contextlib.aclosing(pages):
         async for page in pages:

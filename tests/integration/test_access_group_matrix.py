@@ -91,6 +91,7 @@ OF_THE_CATALOG = frozenset(
             "/mcp",
             "/-/events",
             "/validate",
+            "/-/authorities",
         ),
     }
 )

@@ -356,6 +356,7 @@ CASES: dict[str, list[str | Request]] = {
         Request("/validate", "POST", EVENT),
         Request("/validate?type=com.orders.created", "POST", EVENT),
     ],
+    "/-/authorities": ["/-/authorities"],
     "/-/diff": [
         *(f"/-/diff?of={xid}/schemas/item/versions/1&to=2" for xid in GROUPS[4:]),
         f"/-/diff?of={GROUPS[2]}/messages/created&to={GROUPS[3]}/messages/created",
@@ -451,6 +452,10 @@ CASES: dict[str, list[str | Request]] = {
                 ]
             },
         )
+    ],
+    "/replication/arrivals": [
+        *(f"/replication/arrivals?of={xid}" for xid in GROUPS),
+        *each("/replication/arrivals?of=/messagegroups/{}/messages/created"),
     ],
     "/replication/keys": ["/replication/keys"],
     "/replication/signatures": ["/replication/signatures"],

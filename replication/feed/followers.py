@@ -1,0 +1,317 @@
+"""The followers of this node: what they report, how far they are, and who has a change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from catalog.context import CONTEXT, Context
+from catalog.http.background import BACKGROUND_TASKS
+from catalog.http.route import Route
+from catalog.http.stream import in_search_time
+from catalog.model.caller import Author, node_caller
+from catalog.model.entity import Entity, Origin
+from catalog.model.errors import BadRequest, InvalidAttribute, NotFound, ServerBusy
+from catalog.model.timestamps import format_time
+from catalog.model.xid import Xid
+from catalog.operations.authorities import Card
+from catalog.operations.followers import (
+    FOLLOWER,
+    LIST_FOLLOWERS,
+    READ_ARRIVALS,
+    Arrival,
+    Arrivals,
+    ArrivalsQuery,
+    FollowedSelection,
+    Follower,
+    FollowerName,
+    Followers,
+)
+from catalog.store import entities, links
+from catalog.store.changes import Position, read_head
+from catalog.store.database import Connection, Database, SharedDatabase
+from catalog.store.links import Link
+from catalog.store.logpositions import MOST_DISORDER, LogCursor, find_position
+from replication.deciding.provenance import CopyFilter
+from replication.feed.cards import read_cards
+from replication.store import followers
+from replication.store.followers import FollowerReport
+
+_SAVE_SECONDS = 1.0
+_MOST_LINKS = 1000
+_ADVICE = "Ask for the arrivals of a position instead."
+
+
+class FollowerReports:
+    """The reports of followers that this process has not stored yet."""
+
+    def __init__(self, database: SharedDatabase) -> None:
+        self._database = Database(database, node_caller())
+        self._due: dict[str, FollowerReport] = {}
+        self._is_saving = False
+
+    def note(self, request: web.Request, selection: CopyFilter, position: Position) -> None:
+        """Note that the sender of a request has everything of a selection up to a position.
+
+        Nothing is noted for a sender without a name, or by the name of this node itself.
+        """
+        name = FollowerName.read(request.headers.get(FOLLOWER))
+        if name is None or name.authority == self._database.node.authority:
+            return
+        report = FollowerReport(
+            authority=name.authority,
+            identity=_in_words(request[CONTEXT].caller.author),
+            card=None if name.card is None else name.card.model_dump(exclude_defaults=True),
+            selection=selection,
+            position=position,
+            seenat=datetime.now(UTC),
+        )
+        self._due[report.id] = report
+        if not self._is_saving:
+            self._is_saving = True
+            request.app[BACKGROUND_TASKS].begin(self._save())
+
+    async def _save(self) -> None:
+        """Store reports, once a second while reports come."""
+        try:
+            while self._due:
+                await asyncio.sleep(_SAVE_SECONDS)
+                due, self._due = [*self._due.values()], {}
+                # A lost report needs no retry: the follower reports again with its next request.
+                with contextlib.suppress(ServerBusy, TimeoutError):
+                    async with self._database.acquire() as connection:
+                        await followers.save(connection, due)
+        finally:
+            self._is_saving = False
+
+
+def reports_of(database: SharedDatabase) -> FollowerReports:
+    """The reports of the followers of a node."""
+    return database.part(FollowerReports, lambda: FollowerReports(database))
+
+
+def _in_words(author: Author) -> str:
+    return f"{author.kind} {author.name}".strip()
+
+
+async def list_followers(request: web.Request) -> Followers:
+    """List the catalogs that have copies from this node, and how far each of them is."""
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
+        reports = await followers.load(connection)
+        sending = await _sending_links(connection)
+        cards = await read_cards(connection, {link.authority or "" for link in sending})
+    found = [_reported(context, report) for report in reports]
+    found += [_sent_to(link, cards, context.database.node.authority) for link in sending]
+    found.sort(key=lambda each: -(each.lag or 0.0))
+    return Followers(followers=found)
+
+
+async def _sending_links(connection: Connection) -> list[Link]:
+    """The links that send entities of this node to catalogs that are known by now."""
+    found = await links.page(connection, "", _MOST_LINKS)
+    return [link for link in found if link.definition.sends and link.authority is not None]
+
+
+def _reported(context: Context, report: FollowerReport) -> Follower:
+    return Follower(
+        authority=report.authority,
+        card=report.card,
+        identity=report.identity,
+        selection=_selection(report.selection),
+        position=str(LogCursor.at(context.database.node.instance, report.position)),
+        lag=round(report.lag, 1),
+        seenat=report.seenat,
+    )
+
+
+def _sent_to(link: Link, cards: dict[str, Card], own: str) -> Follower:
+    """The catalog that a link sends to, as a follower.
+
+    Args:
+        own: the authority of this node.
+    """
+    assert link.authority is not None, "the link has met its target"
+    cursor = _cursor_of(link)
+    lag = None
+    if link.currentat is not None:
+        age = (datetime.now(UTC) - link.currentat).total_seconds()
+        lag = 0.0 if link.state == "current" else round(age, 1)
+    return Follower(
+        authority=link.authority,
+        card=cards.get(link.authority),
+        link=link.id,
+        selection=_selection(_selection_of(link, own)),
+        position=None if cursor is None else f"{cursor.instance}.{cursor.position}",
+        lag=lag,
+        seenat=link.currentat,
+    )
+
+
+def _cursor_of(link: Link) -> LogCursor | None:
+    """The position in this node's log up to which a link has sent."""
+    # The target of a push keeps a cursor with the whole instance id, and with the link's id.
+    instance, _, place = (link.cursor or "").partition("@")[0].partition(".")
+    try:
+        return LogCursor.parse(f"{instance[:8]}.{place}")
+    except ValueError:
+        return None
+
+
+def _selection_of(link: Link, own: str) -> CopyFilter:
+    """The entities that a link sends; by default, those of this node's own authority."""
+    definition = link.definition
+    named = frozenset(definition.authorities or (own,))
+    return CopyFilter(
+        authorities=None if "*" in named else named, scope=definition.scope, types=definition.types
+    )
+
+
+def _selection(of: CopyFilter) -> FollowedSelection:
+    return FollowedSelection(
+        authorities=sorted(of.authorities or ()), scope=sorted(of.scope), types=sorted(of.types)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AskedChange:
+    """The change that a request is about; `origin` is `None` for a position."""
+
+    position: Position
+    xid: str | None = None
+    epoch: int | None = None
+    origin: Origin | None = None
+
+
+async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
+    """List the followers of this node, and whether each has a change."""
+    context = request[CONTEXT]
+    own = context.database.node.authority
+    if (query.of is None) == (query.position is None):
+        raise BadRequest(request.path, error_detail='it needs either "of" or "position"')
+    async with in_search_time(request, _ADVICE), context.database.snapshot() as connection:
+        if query.position is not None:
+            asked = _AskedChange(position=_position_in(request, context, query.position))
+        else:
+            asked = await _change_of(request, connection, query)
+    async with context.shared.for_node().database.acquire() as connection:
+        reports = await followers.load(connection)
+        sending = await _sending_links(connection)
+        cards = await read_cards(connection, {link.authority or "" for link in sending})
+    found = [_arrival(report, asked) for report in reports]
+    found += [_arrival_at(link, cards, asked, own) for link in sending]
+    # The position of an entity's change would tell how much is written that the caller does not see.
+    return Arrivals(
+        of=asked.xid,
+        epoch=asked.epoch,
+        position=query.position,
+        followers=_best_of_each(found),
+    )
+
+
+def _position_in(request: web.Request, context: Context, text: str) -> Position:
+    try:
+        cursor = LogCursor.parse(text)
+    except ValueError as error:
+        raise BadRequest(request.path, error_detail='"position" is no position') from error
+    if not cursor.is_of(context.database.node.instance):
+        fault = '"position" is of the log of another instance'
+        raise BadRequest(request.path, error_detail=fault)
+    return cursor.position
+
+
+async def _change_of(
+    request: web.Request, connection: Connection, query: ArrivalsQuery
+) -> _AskedChange:
+    """The change of an entity that the caller sees.
+
+    Raises:
+        NotFound
+    """
+    assert query.of is not None, "the query was checked"
+    try:
+        xid = Xid.parse(query.of)
+    except ValueError as error:
+        fault = '"of" needs to be an xid, as /schemagroups/g/schemas/s'
+        raise BadRequest(request.path, error_detail=fault) from error
+    entity = (await entities.load(connection, [str(xid)])).get(str(xid))
+    if entity is None:
+        raise NotFound(str(xid))
+    shown = await _shown_with(connection, entity)
+    asked = query.epoch or 0
+    since = format_time(min(each.modifiedat for each in shown) - MOST_DISORDER)
+    try:
+        begin = await find_position(connection, since, subject=str(xid))
+    except InvalidAttribute:
+        # The log no longer has the time of the change.
+        begin = (await read_head(connection)).dropped
+    xids = [str(xid)] if asked else [each.xid for each in shown]
+    position = await followers.find_change(connection, xids, asked, begin)
+    return _AskedChange(
+        # What the log no longer has, every follower that goes on has received.
+        position=position or begin,
+        xid=str(xid),
+        epoch=asked or shown[-1].epoch,
+        origin=Origin(entity.authority, entity.origin),
+    )
+
+
+async def _shown_with(connection: Connection, entity: Entity) -> list[Entity]:
+    """An entity and, after a resource, the default version that the resource shows."""
+    default = entity.attributes.get("defaultversionid") if entity.kind == "resource" else None
+    if default is None:
+        return [entity]
+    version = f"{entity.xid}/versions/{default}"
+    return [entity, *(await entities.load(connection, [version])).values()]
+
+
+def _arrival(report: FollowerReport, asked: _AskedChange) -> Arrival:
+    is_selected = asked.origin is None or report.selection.admits(asked.origin)
+    has_come = report.position >= asked.position
+    return Arrival(
+        authority=report.authority,
+        card=report.card,
+        state="unselected" if not is_selected else "arrived" if has_come else "awaited",
+        seenat=report.seenat,
+    )
+
+
+def _arrival_at(link: Link, cards: dict[str, Card], asked: _AskedChange, own: str) -> Arrival:
+    """The arrival at the catalog that a link sends to."""
+    assert link.authority is not None, "the link has met its target"
+    selection, cursor = _selection_of(link, own), _cursor_of(link)
+    is_selected = asked.origin is None or selection.admits(asked.origin)
+    has_come = cursor is not None and cursor.position >= asked.position
+    return Arrival(
+        authority=link.authority,
+        card=cards.get(link.authority),
+        state="unselected" if not is_selected else "arrived" if has_come else "awaited",
+        seenat=link.currentat,
+    )
+
+
+def _best_of_each(found: Iterable[Arrival]) -> list[Arrival]:
+    """One arrival of each follower: several reports of a follower are of its several links."""
+    rank = {"arrived": 0, "awaited": 1, "unselected": 2}
+    best: dict[str, Arrival] = {}
+    for each in found:
+        held = best.setdefault(each.authority, each)
+        if (rank[each.state], -_seconds(each)) < (rank[held.state], -_seconds(held)):
+            best[each.authority] = each
+    order = {"awaited": 0, "arrived": 1, "unselected": 2}
+    return sorted(best.values(), key=lambda each: (order[each.state], each.authority))
+
+
+def _seconds(arrival: Arrival) -> float:
+    return 0.0 if arrival.seenat is None else arrival.seenat.timestamp()
+
+
+routes: Sequence[Route] = (
+    Route(LIST_FOLLOWERS, list_followers),
+    Route(READ_ARRIVALS, list_arrivals),
+)

@@ -1,0 +1,114 @@
+"""Stores how far the followers of this node have come, as the followers report."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from catalog.operations.followers import KEPT_DAYS, MOST_FOLLOWERS
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+from replication.deciding.provenance import CopyFilter
+
+_queries = Queries("followers", package=__package__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerReport:
+    """The last report of a follower.
+
+    Args:
+        authority: the authority that the follower claims to be.
+        identity: the caller that reported, in words.
+        card: the card of the follower, ready for JSON.
+        selection: the entities that the follower asks for.
+        position: the follower has everything up to there.
+        lag: the age in seconds of the oldest change after the position; 0 without such a change.
+    """
+
+    authority: str
+    identity: str
+    card: dict[str, Any] | None
+    selection: CopyFilter
+    position: Position
+    seenat: datetime
+    lag: float = 0.0
+
+    @property
+    def id(self) -> str:
+        """Tells apart the reports of several callers, and of several links of a follower."""
+        told = orjson.dumps([self.authority, self.identity, _stored(self.selection)])
+        return hashlib.sha256(told).hexdigest()[:32]
+
+
+async def save(connection: Connection, reports: Collection[FollowerReport]) -> None:
+    """Store reports in one statement, and drop the oldest beyond the bounds."""
+    await connection.execute(
+        _queries.save,
+        [each.id for each in reports],
+        [each.authority for each in reports],
+        [each.identity for each in reports],
+        [each.card and orjson.dumps(each.card).decode() for each in reports],
+        [orjson.dumps(_stored(each.selection)).decode() for each in reports],
+        [each.position.txid for each in reports],
+        [each.position.seq for each in reports],
+        [each.seenat for each in reports],
+        MOST_FOLLOWERS,
+        KEPT_DAYS,
+    )
+
+
+async def load(connection: Connection) -> list[FollowerReport]:
+    """Read the reports, the farthest behind first."""
+    return [
+        FollowerReport(
+            authority=row["authority"],
+            identity=row["identity"],
+            card=row["card"] and orjson.loads(row["card"]),
+            selection=_selection_from(orjson.loads(row["selection"])),
+            position=Position(row["txid"], row["seq"]),
+            seenat=row["seenat"],
+            lag=row["lag"],
+        )
+        for row in await connection.fetch(_queries.load)
+    ]
+
+
+async def find_change(
+    connection: Connection, xids: Sequence[str], epoch: int, after: Position
+) -> Position | None:
+    """The position of the last change of entities, or the first one with an epoch or a later one.
+
+    Args:
+        xids: one xid, or with an epoch of 0 several.
+        epoch: the epoch; 0 for the last change of all.
+        after: a position before the change.
+    """
+    row = await connection.fetchrow(
+        _queries.change_of if epoch else _queries.last_change_of,
+        *(after.txid, after.seq, list(xids)),
+        *([epoch] if epoch else []),
+    )
+    return None if row is None else Position(row["txid"], row["seq"])
+
+
+def _stored(selection: CopyFilter) -> dict[str, list[str]]:
+    return {
+        "authorities": sorted(selection.authorities or ()),
+        "scope": sorted(selection.scope),
+        "types": sorted(selection.types),
+    }
+
+
+def _selection_from(stored: dict[str, list[str]]) -> CopyFilter:
+    return CopyFilter(
+        authorities=frozenset(stored["authorities"]) or None,
+        scope=tuple(stored["scope"]),
+        types=tuple(stored["types"]),
+    )

@@ -1,0 +1,83 @@
+"""Stores what other catalogs tell of themselves: their cards, and the links that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+MOST_AUTHORITIES = 1000
+"""The most authorities of which this node keeps what they tell."""
+_queries = Queries("peerauthorities", package=__package__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerAuthority:
+    """What another catalog has told of itself.
+
+    Args:
+        card: the card, with the time `cardat` at which it was told.
+        links: the links that the catalog shares, with the time `linksat`; `None` if it shares none.
+        triedat: the time of the last attempt to ask.
+        error: why the last attempt failed.
+    """
+
+    authority: str
+    card: Mapping[str, Any] | None = None
+    cardat: datetime | None = None
+    links: Sequence[Mapping[str, Any]] | None = None
+    linksat: datetime | None = None
+    triedat: datetime | None = None
+    error: str | None = None
+
+
+async def read(
+    connection: Connection, authorities: Collection[str] | None = None
+) -> list[PeerAuthority]:
+    """Read what authorities have told; `None` reads all."""
+    wanted = None if authorities is None else list(authorities)
+    return [
+        PeerAuthority(
+            authority=row["authority"],
+            card=_from_json(row["card"]),
+            cardat=row["cardat"],
+            links=_from_json(row["links"]),
+            linksat=row["linksat"],
+            triedat=row["triedat"],
+            error=row["error"],
+        )
+        for row in await connection.fetch(_queries.read, wanted)
+    ]
+
+
+async def save(connection: Connection, told: Collection[PeerAuthority]) -> None:
+    """Store what catalogs have told now, up to a number of catalogs.
+
+    What a catalog told earlier stays if the catalog did not answer: `triedat` and `error` alone
+    are set.
+    """
+    await connection.execute(
+        _queries.save,
+        [each.authority for each in told],
+        [_to_json(each.card) for each in told],
+        [each.cardat for each in told],
+        [_to_json(each.links) for each in told],
+        [each.linksat for each in told],
+        [each.triedat for each in told],
+        [each.error for each in told],
+        MOST_AUTHORITIES,
+    )
+
+
+def _from_json(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
+def _to_json(value: Any) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()

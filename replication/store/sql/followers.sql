@@ -1,0 +1,40 @@
+-- name: save
+-- Store what followers have reported, unless another process has stored a later report, and drop
+-- those that have not reported for $10 days, or are not among the $9 that reported last.
+WITH saved AS (
+    INSERT INTO followers (id, authority, identity, card, selection, txid, seq, seenat)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[],
+        $6::bigint[], $7::bigint[], $8::timestamptz[])
+    ON CONFLICT (id) DO UPDATE SET
+        card = excluded.card, txid = excluded.txid, seq = excluded.seq, seenat = excluded.seenat
+    WHERE followers.seenat < excluded.seenat
+)
+DELETE FROM followers
+WHERE seenat < now() - make_interval(days => $10)
+    OR seenat < (SELECT seenat FROM followers ORDER BY seenat DESC OFFSET $9 LIMIT 1)
+
+-- name: load
+-- The followers, with the age of the first change after the position of each: of the authorities
+-- that it asks for, if one of the first 1,000 changes is of these.
+SELECT f.*, coalesce(greatest(0, extract(epoch FROM now() - waiting.at)), 0)::float8 AS lag
+FROM followers f
+LEFT JOIN LATERAL (
+    SELECT min(c.at) AS at FROM (
+        SELECT at, authority FROM changes
+        WHERE (txid, seq) > (f.txid, f.seq) ORDER BY txid, seq LIMIT 1000
+    ) AS c
+    WHERE f.selection -> 'authorities' = '[]' OR f.selection -> 'authorities' ? c.authority
+) AS waiting ON true
+ORDER BY lag DESC, f.authority, f.id
+
+-- name: change_of
+-- The first change of an entity after a position that has an epoch, or a later one.
+SELECT txid, seq FROM changes
+WHERE (txid, seq) > ($1, $2) AND xid = ANY ($3::text[]) AND epoch >= $4
+ORDER BY txid, seq LIMIT 1
+
+-- name: last_change_of
+-- The last change of entities after a position.
+SELECT txid, seq FROM changes
+WHERE (txid, seq) > ($1, $2) AND xid = ANY ($3::text[])
+ORDER BY txid DESC, seq DESC LIMIT 1
