@@ -55,6 +55,7 @@ from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_
 from replication.commands import (
     accept,
     comparisonfindings,
+    federation,
     followers,
     handover,
     links,
@@ -101,7 +102,7 @@ for single in (
     *(versiondiff.app, changes.app, events.app, lint_app, validate.app, generate_app, mcp.app),
     doctor.with_checks(_peer_checks),
     *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
-    followers.app,
+    *(federation.app, followers.app),
 ):
     app.add_typer(single)
 signing.app.add_typer(verification.app)

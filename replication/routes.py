@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from catalog.http.route import Route
 from catalog.operations import links as declared
 from replication import modes
+from replication.federation import federation, freshness
 from replication.feed import cards, digests, feed, followers
 from replication.handover import adoption, handoverrequests
-from replication.links import links
+from replication.links import linkfigures, links
 from replication.peers import examination, handshake, keyhistories
 from replication.recovery import comparisonreports, recovery, repair
 from replication.signing import signing
@@ -35,6 +36,9 @@ routes: Sequence[Route] = (
     Route(declared.RUN_LINK, modes.run_link),
     Route(declared.ADOPT_LINK, adoption.adopt_link),
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
+    *linkfigures.routes,
+    *federation.routes,
+    *freshness.routes,
     *receive.routes,
     *recovery.routes,
     *handoverrequests.routes,

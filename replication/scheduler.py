@@ -17,7 +17,9 @@ from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
 from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
+from replication.federation.gathering import run_gathering
 from replication.handover.handoverrunner import HandoverRunner
+from replication.links.linkfigures import run_figures
 from replication.links.linkrunner import LinkRunner
 from replication.modes import runner_of
 from replication.recovery.recoveryrunner import RecoveryRunner
@@ -51,6 +53,8 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         handover = HandoverRunner(resources)
         group.create_task(run_heartbeat(connection))
         group.create_task(resources.confirmations.run())
+        group.create_task(run_figures(context.database))
+        group.create_task(run_gathering(resources))
         group.create_task(recovery.run())
         group.create_task(handover.run())
         async with (

@@ -172,27 +172,14 @@ class CatalogTools:
         path = _entity_path(definition)
         return _content(**await self._client.validate(str(path), message))
 
-    async def freshness(
-        self,
-        authority: Annotated[
-            str | None, Field(description="the URI of a catalog, from replicaof")
-        ] = None,
-    ) -> dict[str, Any]:
-        """How old the copies from other catalogs may be, by the links of this node.
+    async def freshness(self, xid: _XidText) -> dict[str, Any]:
+        """Who owns an entity, whom to ask about it, and how old the copy here may be.
 
-        lag is the time in seconds that a change of the other catalog may take to be here; state
-        says what the link does.
+        lag is the time in seconds that a change of the owner may take to be here; state is own,
+        current, behind or unknown.
         """
-        links = [
-            link.model_dump(
-                mode="json",
-                include={"id", "source", "authority", "state", "lag", "behind", "error"},
-                exclude_none=True,
-            )
-            for link in await self._client.links()
-            if authority in (None, link.authority)
-        ]
-        return _content(links=links)
+        found = await self._client.freshness(str(_entity_path(xid)))
+        return _content(**found.model_dump(mode="json", exclude_none=True))
 
     async def propose(
         self,

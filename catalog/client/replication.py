@@ -7,7 +7,7 @@ import csv
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -16,10 +16,22 @@ from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.errors import BadAnswer, ClientError
 from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
-from catalog.operations import authorities, feed, followers, links, peers, reconciliations, signing
+from catalog.operations import (
+    authorities,
+    federation,
+    feed,
+    followers,
+    linkfigures,
+    links,
+    peers,
+    reconciliations,
+    signing,
+)
 from catalog.operations.authorities import AuthoritiesQuery, KnownAuthority
+from catalog.operations.federation import FederatedCatalog, Freshness, FreshnessQuery
 from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, CopyQuery
 from catalog.operations.followers import FOLLOWER, Arrivals, ArrivalsQuery, Follower, FollowerName
+from catalog.operations.linkfigures import FiguresQuery, LinkFigure
 from catalog.operations.links import (
     AdoptedGroups,
     AdoptQuery,
@@ -295,6 +307,21 @@ class ReplicationCalls(OperationCalls):
     async def arrivals(self, wanted: ArrivalsQuery) -> Arrivals:
         """The followers of the node, and whether each has a change."""
         return await self.call(followers.READ_ARRIVALS, query=wanted)
+
+    async def federation(self) -> list[FederatedCatalog]:
+        """The node, and the catalogs at the other ends of its links, each with its links."""
+        return (await self.call(federation.READ_FEDERATION)).catalogs
+
+    async def freshness(self, xid: str) -> Freshness:
+        """The owner of an entity, and how old the copy at the node may be."""
+        query = FreshnessQuery(of=xid)
+        return await self.call(federation.READ_FRESHNESS, query=query)
+
+    async def link_figures(self, id: str, step: Literal["minute", "hour"]) -> list[LinkFigure]:
+        """The lag, the rate and the errors of a link over time, oldest first."""
+        query = FiguresQuery(step=step)
+        answer = await self.call(linkfigures.READ_LINK_FIGURES, query=query, id=id)
+        return answer.figures
 
     async def url_of(self, authority: str) -> str:
         """The URL of an authority: the authority if it is a URL, or else the source of its link.

@@ -211,11 +211,6 @@ class Settings(Limits):
     """Whom to ask about this authority's entities: an address, a channel or a URL"""
     authority_url: Annotated[str, AfterValidator(_public_url)] | None = None
     """URL at which people find this catalog and its console; `public_url` unless set"""
-    share_links: bool = Field(
-        True,
-        description="Whether catalogs that may read the whole feed of this node are told the state "
-        "of its links: with whom, how far behind, conflicts; neither URLs nor errors",
-    )
     await_recovery: bool = Field(
         False,
         description="Whether a fresh node takes no writes until it has recovered its entities from "

@@ -297,11 +297,33 @@ class TriedCopy(AnswerBody):
     advice: str | None = None
 
 
+class ConflictSide(AnswerBody):
+    """One side of a conflict: a state of an entity."""
+
+    authority: str
+    epoch: Count
+    deleted: bool = False
+    modifiedat: Time | None = None
+    attributes: dict[str, Any] | None = None
+    document: str | None = Field(default=None, description="The document of a version, as text.")
+    complete: bool = Field(
+        default=True, description="False if the document is no text, or too large to be kept."
+    )
+
+
 class CopyConflict(TriedCopy):
     """A copy that a link could not apply."""
 
     verdict: str
     at: Time
+    refused: ConflictSide | None = Field(
+        default=None,
+        description="The copy, if it could be read and is kept: of the first 500 conflicts of a "
+        "link, at most 64 KiB each. Of a link that sends, the entity here.",
+    )
+    held: ConflictSide | None = Field(
+        default=None, description="What is here at its path now, at a link that brings."
+    )
 
 
 class CopyConflicts(AnswerBody):

@@ -36,6 +36,7 @@ from catalog.store.writes import Write, write
 from catalog.telemetry.tracing import TraceSpans
 from catalog.writing.permission import check_writes
 from replication.applying.deletionlimit import asking, count_losses
+from replication.applying.refusedcopies import refused_copy
 from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.deciding.batch import (
     BatchDecision,
@@ -86,6 +87,7 @@ class Batch:
         mapping: the local names of groups.
         addresses: the rules for addresses of endpoints.
         writable: the groups to which the sender may write.
+        received: the copies as received, also those that are malformed among `copies`.
     """
 
     copies: Sequence[Incoming]
@@ -99,6 +101,7 @@ class Batch:
     mapping: GroupMapping = UNMAPPED
     addresses: AddressRules = NO_RULES
     writable: WriteScope | Everything = EVERYTHING
+    received: Sequence[Incoming] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +162,8 @@ async def _apply_under(
     held: Mapping[Origin, str] = {}
     is_exclusive = False
     for _ in range(_MOST_ATTEMPTS):
-        placed = replace(batch, copies=place_copies(checked, batch.mapping, held))
+        copies = place_copies(checked, batch.mapping, held)
+        placed = replace(batch, copies=copies, received=batch.copies)
         try:
             return await _apply_once(context, configuration, placed, held, is_exclusive)
         except PlacesChanged as error:
@@ -378,6 +382,7 @@ async def _record(
     )
     if others := [f.origin for f in decision.findings if f.verdict in NOT_BROUGHT]:
         await linkconflicts.drop(connection, batch.link.id, others)
+    received = {Origin(each.authority, each.origin): each for each in batch.received}
     conflicts = [
         LinkConflict(
             origin=finding.origin,
@@ -386,6 +391,7 @@ async def _record(
             verdict=finding.verdict.value,
             detail=finding.detail,
             at=now,
+            refused=refused_copy(received.get(finding.origin)),
         )
         for finding in decision.conflicts
     ]

@@ -25,7 +25,7 @@ from catalog.commands.optionsets import with_options
 from catalog.model.linkterms import names_in_context
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
-from replication.commands import linkcontrol, linkcredential, linkselection
+from replication.commands import linkcontrol, linkcredential, linkfigures, linkselection
 from replication.commands.dryrunresult import DryRun, print_dry_run
 from replication.commands.linkcontrol import LinkId
 from replication.commands.linkcredential import credential_in
@@ -43,6 +43,7 @@ app = typer.Typer(
 app.add_typer(linkcontrol.app)
 app.add_typer(linkselection.app)
 app.add_typer(linkcredential.app)
+app.add_typer(linkfigures.app)
 
 
 _MOST_ADVICE = 5
@@ -320,10 +321,14 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     names = ("state", "behind", "lag", "confirmed", "applied", "rate", "conflicts", "error")
     units = {"lag": " (s)", "confirmed": " (s)", "rate": " (/s)"}
     columns = (f"{name}{units.get(name, '')}" for name in names)
+    known = on_node(url, lambda client: client.authorities()) if links else []
+    cards = {each.authority: each.card for each in known}
     shown = table("id", "other catalog", "direction", *columns)
     for link in links:
         told = {**vars(link), "state": _state_of(link)}
-        first = (link.id, link.source or link.target or link.authority)
+        peer = link.source or link.target or link.authority
+        card = cards.get(link.authority or "")
+        first = (link.id, f"{peer} ({card.name})" if card and card.name else peer)
         direction = f"{link.direction}, {link.mode}"
         shown.add_row(*map(cell, (*first, direction, *map(told.get, names))))
     out.print(shown if links else "This node has no links; add one with `concord link add`.")

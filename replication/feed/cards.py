@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 
 from aiohttp import web
 
@@ -17,8 +18,10 @@ from catalog.operations.authorities import (
     KnownAuthority,
 )
 from catalog.operations.followers import FollowerName
+from catalog.operations.peers import Handshake
 from catalog.store.database import Connection
 from replication.store import peerauthorities
+from replication.store.peerauthorities import PeerAuthority
 
 
 def own_card(settings: Settings) -> Card | None:
@@ -41,6 +44,14 @@ async def read_cards(connection: Connection, authorities: Collection[str]) -> di
     """Read the cards that other authorities have told, by authority."""
     told = await peerauthorities.read(connection, authorities)
     return {each.authority: Card.model_validate(each.card) for each in told if each.card}
+
+
+async def note_card(connection: Connection, handshake: Handshake) -> None:
+    """Store the card that another catalog has told in a handshake."""
+    now = datetime.now(UTC)
+    card = (handshake.card or Card()).model_dump(exclude_defaults=True)
+    told = PeerAuthority(authority=handshake.authority, card=card, cardat=now, triedat=now)
+    await peerauthorities.save(connection, [told])
 
 
 async def list_authorities(request: web.Request, query: AuthoritiesQuery) -> KnownAuthorities:

@@ -205,7 +205,7 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
         cards = await read_cards(connection, {link.authority or "" for link in sending})
     found = [_arrival(report, asked) for report in reports]
     found += [_arrival_at(link, cards, asked, own) for link in sending]
-    # The position of an entity's change would tell how much is written that the caller does not see.
+    # The position of an entity's change would tell how much is written that is hidden.
     return Arrivals(
         of=asked.xid,
         epoch=asked.epoch,

@@ -32,6 +32,7 @@ from catalog.model.linkterms import RELAY
 from catalog.model.masking import counted
 from catalog.operations.links import (
     ConflictQuery,
+    ConflictSide,
     CopyConflict,
     CopyConflicts,
     DropQuery,
@@ -43,9 +44,10 @@ from catalog.operations.links import (
     NewLink,
 )
 from catalog.operations.operation import PageQuery
-from catalog.store import links
+from catalog.store import entities, links
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
+from replication.applying.refusedcopies import side_of
 from replication.links.linkanswers import advice_about, answer_link, link_answer, present
 from replication.links.linkdefinitions import (
     check_authority,
@@ -309,12 +311,13 @@ async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Respo
     after = Origin(authority, xid) if page.after else None
     async with request[CONTEXT].database.acquire() as connection:
         link = await existing_link(connection, request)
-        found = await linkconflicts.load(connection, id, after, limit + 1)
+        found = await linkconflicts.load(connection, id, after, limit + 1, with_refused=True)
+        held = await _held(connection, [conflict.xid for conflict in found])
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
-    shown = [_conflict(conflict, link) for conflict in found[:limit]]
+    shown = [_conflict(conflict, link, held) for conflict in found[:limit]]
     return model_response(CopyConflicts(conflicts=shown), headers=headers)
 
 
@@ -361,9 +364,29 @@ def next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 
-def _conflict(conflict: LinkConflict, link: Link) -> CopyConflict:
+async def _held(connection: Connection, xids: Sequence[str]) -> dict[str, ConflictSide]:
+    """The entities that are at the paths of conflicts now, with their documents."""
+    found = await entities.load(connection, xids)
+    versions = [xid for xid, each in found.items() if each.document_sha256 is not None]
+    documents = await entities.load_documents(connection, versions)
+    return {
+        xid: ConflictSide.model_validate(side_of(replace(each, document=documents.get(xid))))
+        for xid, each in found.items()
+    }
+
+
+def _refused(conflict: LinkConflict) -> ConflictSide | None:
+    return None if conflict.refused is None else ConflictSide.model_validate_json(conflict.refused)
+
+
+def _conflict(
+    conflict: LinkConflict, link: Link, found: Mapping[str, ConflictSide]
+) -> CopyConflict:
     authority, origin = conflict.origin
+    present, sends = found.get(conflict.xid), link.definition.sends
     return CopyConflict(
+        refused=present if sends else _refused(conflict),
+        held=None if sends else present,
         authority=authority,
         origin=origin,
         xid=conflict.xid,

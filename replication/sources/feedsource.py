@@ -16,7 +16,7 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.pinning import admitted, meet_claim, policy_within
-from replication.feed.cards import follower_name
+from replication.feed.cards import follower_name, note_card
 from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
 from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
@@ -93,6 +93,7 @@ class FeedSource(LinkSource, LinkPeer):
         """The identity of the source; a cursor is valid only for the instance that issued it."""
         source = self._source
         await meet_claim(connection, link, source.authority)
+        await note_card(connection, source)
         return PeerIdentity(
             instance=source.instance,
             authority=source.authority,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from catalog.model.entity import Origin
@@ -13,12 +13,19 @@ from catalog.store.queries import Queries
 
 MOST_CONFLICTS = 10_000
 """A link with so many conflicts stores no further conflicts."""
+MOST_KEPT_BYTES = 64 * 1024
+"""The largest refused copy that is kept with its conflict."""
+_MOST_KEPT = 500
 _queries = Queries("linkconflicts", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkConflict:
-    """A copy that was not applied, with the reason."""
+    """A copy that was not applied, with the reason.
+
+    `refused` is the copy as JSON, if it was read and there was room: of the first 500 conflicts of
+    a link.
+    """
 
     origin: Origin
     xid: str
@@ -26,6 +33,7 @@ class LinkConflict:
     verdict: str
     detail: str
     at: datetime
+    refused: bytes | None = field(default=None, repr=False)
 
 
 async def add(connection: Connection, link: str, conflicts: Sequence[LinkConflict]) -> None:
@@ -40,6 +48,8 @@ async def add(connection: Connection, link: str, conflicts: Sequence[LinkConflic
         [c.detail for c in conflicts],
         max(c.at for c in conflicts),
         MOST_CONFLICTS,
+        [c.refused for c in conflicts],
+        _MOST_KEPT,
     )
 
 
@@ -59,11 +69,21 @@ async def drop(connection: Connection, link: str, origins: Sequence[Origin]) -> 
 
 
 async def load(
-    connection: Connection, link: str, after: Origin | None, limit: int
+    connection: Connection,
+    link: str,
+    after: Origin | None,
+    limit: int,
+    *,
+    with_refused: bool = False,
 ) -> list[LinkConflict]:
-    """Read up to `limit` conflicts of a link after an origin; `None` stands for the beginning."""
+    """Read up to `limit` conflicts of a link after an origin; `None` stands for the beginning.
+
+    Args:
+        with_refused: read the refused copies, too.
+    """
     authority, origin = (None, None) if after is None else (after.authority, after.xid)
-    rows = await connection.fetch(_queries.load, link, authority, origin, limit)
+    statement = _queries.load_with_refused if with_refused else _queries.load
+    rows = await connection.fetch(statement, link, authority, origin, limit)
     return [
         LinkConflict(
             origin=Origin(row["authority"], row["origin"]),
@@ -72,6 +92,15 @@ async def load(
             verdict=row["verdict"],
             detail=row["detail"],
             at=row["at"],
+            refused=row["refused"] if with_refused else None,
         )
         for row in rows
     ]
+
+
+async def find_verdict(connection: Connection, link: str, origin: Origin) -> str | None:
+    """The verdict about a copy of an origin that a link could not apply; `None` without one."""
+    verdict: str | None = await connection.fetchval(
+        _queries.verdict, link, origin.authority, origin.xid
+    )
+    return verdict

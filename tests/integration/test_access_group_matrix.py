@@ -92,6 +92,8 @@ OF_THE_CATALOG = frozenset(
             "/-/events",
             "/validate",
             "/-/authorities",
+            "/-/federation",
+            "/-/freshness",
         ),
     }
 )

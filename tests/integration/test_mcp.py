@@ -222,10 +222,6 @@ async def test_an_agent_reads_nothing_but_entities(
     assert reason in await agent.refusal_of(tool, **arguments)
 
 
-async def test_a_node_without_links_tells_of_no_copies(agent: Agent) -> None:
-    assert (await agent.call("freshness"))["content"]["links"] == []
-
-
 async def test_at_a_node_each_caller_has_the_rights_of_the_own_token(node: Node) -> None:
     limited = await token_of(node, Grant("reader", "/messagegroups/shop"))
     whole = await token_of(node, Grant("reader"))
@@ -286,3 +282,9 @@ async def test_the_route_can_be_switched_off_and_says_what_to_install(
     answer = await post(node, CALL, Authorization=f"Bearer {token}")
     assert answer.error == "not_available"
     assert "[mcp]" in answer.json["detail"]
+
+
+async def test_an_agent_learns_whose_an_entity_is(agent: Agent) -> None:
+    told = (await agent.call("freshness", xid=SCHEMA))["content"]
+    assert (told["of"], told["state"], told["lag"]) == (SCHEMA, "own", 0)
+    assert told["authority"]

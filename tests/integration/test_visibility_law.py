@@ -357,6 +357,10 @@ CASES: dict[str, list[str | Request]] = {
         Request("/validate?type=com.orders.created", "POST", EVENT),
     ],
     "/-/authorities": ["/-/authorities"],
+    "/-/freshness": [
+        *(f"/-/freshness?of={xid}" for xid in GROUPS),
+        *each("/-/freshness?of=/messagegroups/{}/messages/created"),
+    ],
     "/-/diff": [
         *(f"/-/diff?of={xid}/schemas/item/versions/1&to=2" for xid in GROUPS[4:]),
         f"/-/diff?of={GROUPS[2]}/messages/created&to={GROUPS[3]}/messages/created",

@@ -1,0 +1,163 @@
+"""A node knows its federation: cards and links of its peers, figures, conflicts, freshness."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+
+from catalog.http.outbound import open_session
+from replication.federation.gathering import gather_once
+from replication.store import linkfigures
+from replication.transfer.linkrun import LinkResources
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    databases,
+    eventually,
+    link,
+    link_is,
+    quick_timing,
+    running,
+    start_member,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+GROUP = "/messagegroups/shop"
+MESSAGE = f"{GROUP}/messages/paid"
+EU = {"authority_name": "Team Europe", "authority_region": "eu", "authority_contact": "#eu"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shop:
+    """Two sources, of which one follows back, and a node that follows both."""
+
+    eu: Node
+    us: Node
+    hub: Node
+    links: dict[str, str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shop(postgres_url: str, template: str) -> AsyncIterator[Shop]:
+    async with (
+        databases(postgres_url, template, 3) as (one, two, three),
+        start_member(one, **EU) as eu,
+        start_member(two, authority_name="Team America") as us,
+        start_member(three, authority_name="Hub", authority_url="https://hub.example") as hub,
+    ):
+        await eu.put(MESSAGE, {"description": "Paid"})
+        await us.put(MESSAGE, {"description": "Paid, too"})
+        links = {}
+        async with running(hub, eu):
+            links["eu"] = (await link(hub, eu))["id"]
+            await link_is(hub, links["eu"], "current")
+            links["us"] = (await link(hub, us))["id"]
+            await link_is(hub, links["us"], "current")
+            links["back"] = (await link(eu, hub))["id"]
+            await link_is(eu, links["back"], "current")
+            yield Shop(eu=eu, us=us, hub=hub, links=links)
+
+
+def authority(node: Node) -> str:
+    return node.context.database.node.authority
+
+
+async def gather(node: Node) -> int:
+    async with open_session(node.context.settings) as session:
+        return await gather_once(LinkResources.of(node.context, session, quick_timing()))
+
+
+async def federation(node: Node) -> dict[str, dict[str, Any]]:
+    found = (await node.get("/-/federation"))["catalogs"]
+    return {each["authority"]: each for each in found}
+
+
+async def test_peers_tell_their_cards_and_the_links_that_they_share(shop: Shop) -> None:
+    assert await gather(shop.hub) == 2
+    found = await federation(shop.hub)
+    own, eu, us = (found[authority(node)] for node in (shop.hub, shop.eu, shop.us))
+    assert own["isown"]
+    assert {each["id"] for each in own["links"]} == {shop.links["eu"], shop.links["us"]}
+    assert (eu["card"]["name"], eu["card"]["region"]) == ("Team Europe", "eu")
+    [back] = eu["links"]
+    assert (back["authority"], back["direction"]) == (authority(shop.hub), "in")
+    assert {*back} <= {"authority", "direction", "mode", "state", "lag", "conflicts", "failures"}
+    assert us["card"]["name"] == "Team America"
+    assert (us["links"], "error" in us) == ([], False)
+
+
+async def test_what_a_dead_peer_told_is_shown_with_its_age(shop: Shop) -> None:
+    dead = {"source": "http://127.0.0.1:9", "mode": "pull", "authority": "https://dead.example"}
+    made = await shop.hub.send("POST", "/replication/links?force", dead)
+    assert made.status == 201, made.body
+    await gather(shop.hub)
+    found = await federation(shop.hub)
+    assert "Connect" in found["https://dead.example"]["error"]
+    assert "readat" not in found["https://dead.example"]
+    assert found[authority(shop.eu)]["links"]
+    await shop.hub.send("DELETE", f"/replication/links/{made.json['id']}")
+
+
+async def test_a_conflict_shows_both_sides(shop: Shop) -> None:
+    path = f"/replication/links/{shop.links['us']}/conflicts"
+    conflicts = (await shop.hub.get(path))["conflicts"]
+    [found] = [each for each in conflicts if each["origin"] == f"{MESSAGE}/versions/1"]
+    assert found["refused"]["authority"] == authority(shop.us)
+    assert found["refused"]["attributes"]["description"] == "Paid, too"
+    assert found["held"]["authority"] == authority(shop.eu)
+    assert found["held"]["attributes"]["description"] == "Paid"
+    [group] = [each for each in conflicts if each["origin"] == GROUP]
+    assert group["verdict"] == "collided"
+
+
+async def test_whoever_sees_a_copy_sees_whose_it_is_and_how_fresh(shop: Shop) -> None:
+    copy = await shop.hub.get(f"/-/freshness?of={MESSAGE}")
+    assert (copy["state"], copy["lag"], copy["authority"]) == ("current", 0, authority(shop.eu))
+    assert copy["card"]["contact"] == "#eu"
+    assert copy["editurl"] == f"{shop.eu.url}/console/e{MESSAGE}"
+    own = await shop.eu.get(f"/-/freshness?of={MESSAGE}")
+    assert (own["state"], own["lag"], own["card"]["name"]) == ("own", 0, "Team Europe")
+    for of, status in (("x", 400), ("/messagegroups/none", 404), (quote("/a b"), 400)):
+        assert (await shop.hub.send("GET", f"/-/freshness?of={of}")).status == status
+    await shop.hub.send("PATCH", f"/replication/links/{shop.links['eu']}", {"paused": True})
+    behind = await shop.hub.get(f"/-/freshness?of={MESSAGE}")
+    assert (behind["state"], behind["lag"] > 0) == ("behind", True)
+    await shop.hub.send("PATCH", f"/replication/links/{shop.links['eu']}", {"paused": False})
+    await link_is(shop.hub, shop.links["eu"], "current")
+
+
+async def test_figures_are_noted_by_minute_and_hour(shop: Shop) -> None:
+    path = f"/replication/links/{shop.links['eu']}/figures"
+    await note_figures(shop.hub)
+    await shift_figures(shop.hub, timedelta(minutes=2))
+    await shop.eu.put(f"{GROUP}/messages/sold", {"description": "Sold"})
+    await eventually(lambda: has(shop.hub, f"{GROUP}/messages/sold"))
+    await note_figures(shop.hub)
+    first, *_, last = (await shop.hub.get(path))["figures"]
+    assert ("rate" in first, last["rate"] > 0, last["errors"], last["lag"]) == (False, True, 0, 0)
+    await shift_figures(shop.hub, timedelta(days=1))
+    await note_figures(shop.hub)
+    assert len((await shop.hub.get(path))["figures"]) == 1
+    by_hour = await shop.hub.get(f"{path}?step=hour")
+    assert (by_hour["step"], len(by_hour["figures"]) > 1) == ("hour", True)
+    assert (await shop.hub.send("GET", "/replication/links/none/figures")).status == 404
+
+
+async def note_figures(node: Node) -> None:
+    async with node.database.acquire() as connection:
+        await linkfigures.note(connection)
+
+
+async def has(node: Node, path: str) -> bool:
+    return (await node.send("GET", path)).status == 200
+
+
+async def shift_figures(node: Node, age: timedelta) -> None:
+    """Let the figures be older than they are."""
+    async with node.database.acquire() as connection:
+        await connection.execute("UPDATE link_figures SET at = at - $1::interval", age)
