@@ -112,7 +112,13 @@ class Arrival(AnswerBody):
     authority: str
     card: ToldCard = None
     state: Literal["arrived", "awaited", "unselected"]
-    seenat: Time | None = None
+    epoch: Count | None = Field(
+        default=None, description="The epoch of the entity there; missing if it is not there yet."
+    )
+    since: Time | None = Field(
+        default=None, description="The time of the first change of the entity that is awaited."
+    )
+    seenat: Time | None = Field(default=None, description="When the follower last reported.")
 
 
 class Arrivals(AnswerBody):

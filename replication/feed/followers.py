@@ -180,18 +180,31 @@ def _selection(of: CopyFilter) -> FollowedSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AskedChange:
-    """The change that a request is about; `origin` is `None` for a position."""
+    """The change that a request is about; `entity` is the changed one, `None` for a position."""
 
     position: Position
-    xid: str | None = None
+    entity: Entity | None = None
     epoch: int | None = None
-    origin: Origin | None = None
+
+    def is_selected_by(self, selection: CopyFilter) -> bool:
+        entity = self.entity
+        return entity is None or selection.admits(Origin(entity.authority, entity.origin))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A follower, what it selects, and the position that it has confirmed."""
+
+    authority: str
+    card: Card | None
+    selection: CopyFilter
+    position: Position
+    seenat: datetime | None
 
 
 async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
     """List the followers of this node, and whether each has a change."""
     context = request[CONTEXT]
-    own = context.database.node.authority
     if (query.of is None) == (query.position is None):
         raise BadRequest(request.path, error_detail='it needs either "of" or "position"')
     async with in_search_time(request, _ADVICE), context.database.snapshot() as connection:
@@ -200,17 +213,76 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
         else:
             asked = await _change_of(request, connection, query)
     async with context.shared.for_node().database.acquire() as connection:
-        reports = await followers.load(connection)
-        sending = await _sending_links(connection)
-        cards = await read_cards(connection, {link.authority or "" for link in sending})
-    found = [_arrival(report, asked) for report in reports]
-    found += [_arrival_at(link, cards, asked, own) for link in sending]
+        places = await _places(connection, context.database.node.authority)
+        found = await _arrivals_at(connection, places, asked)
     # The position of an entity's change would tell how much is written that is hidden.
     return Arrivals(
-        of=asked.xid,
+        of=None if asked.entity is None else str(Xid.parse(query.of or "")),
         epoch=asked.epoch,
         position=query.position,
         followers=_best_of_each(found),
+    )
+
+
+async def _places(connection: Connection, own: str) -> list[_Place]:
+    """The followers that report, and the catalogs that links of this node send to."""
+    reports = await followers.load(connection)
+    sending = await _sending_links(connection)
+    cards = await read_cards(connection, {link.authority or "" for link in sending})
+    found = [
+        _Place(
+            authority=report.authority,
+            card=None if report.card is None else Card.model_validate(report.card),
+            selection=report.selection,
+            position=report.position,
+            seenat=report.seenat,
+        )
+        for report in reports
+    ]
+    for link in sending:
+        assert link.authority is not None, "the link has met its target"
+        cursor = _cursor_of(link)
+        found.append(
+            _Place(
+                authority=link.authority,
+                card=cards.get(link.authority),
+                selection=_selection_of(link, own),
+                position=Position(0, 0) if cursor is None else cursor.position,
+                seenat=link.currentat,
+            )
+        )
+    return found
+
+
+async def _arrivals_at(
+    connection: Connection, places: Sequence[_Place], asked: _AskedChange
+) -> list[Arrival]:
+    """The arrival of a change at each place."""
+    missing: Sequence[tuple[int | None, datetime] | None] = [None] * len(places)
+    if asked.entity is not None:
+        positions = [place.position for place in places]
+        missing = await followers.first_missing(connection, asked.entity.xid, positions)
+    return [_arrival(place, asked, lack) for place, lack in zip(places, missing, strict=True)]
+
+
+def _arrival(
+    place: _Place, asked: _AskedChange, lack: tuple[int | None, datetime] | None
+) -> Arrival:
+    """The arrival of a change at a place, which may lack a later change of the entity."""
+    arrival = Arrival(
+        authority=place.authority, card=place.card, state="unselected", seenat=place.seenat
+    )
+    if not asked.is_selected_by(place.selection):
+        return arrival
+    has_come = place.position >= asked.position
+    held = None if asked.entity is None else asked.entity.epoch
+    epoch, since = (held, None) if lack is None else lack
+    return arrival.model_copy(
+        update={
+            "state": "arrived" if has_come else "awaited",
+            "epoch": epoch,
+            "since": None if has_come else since,
+        }
     )
 
 
@@ -255,9 +327,8 @@ async def _change_of(
     return _AskedChange(
         # What the log no longer has, every follower that goes on has received.
         position=position or begin,
-        xid=str(xid),
+        entity=shown[-1],
         epoch=asked or shown[-1].epoch,
-        origin=Origin(entity.authority, entity.origin),
     )
 
 
@@ -268,31 +339,6 @@ async def _shown_with(connection: Connection, entity: Entity) -> list[Entity]:
         return [entity]
     version = f"{entity.xid}/versions/{default}"
     return [entity, *(await entities.load(connection, [version])).values()]
-
-
-def _arrival(report: FollowerReport, asked: _AskedChange) -> Arrival:
-    is_selected = asked.origin is None or report.selection.admits(asked.origin)
-    has_come = report.position >= asked.position
-    return Arrival(
-        authority=report.authority,
-        card=report.card,
-        state="unselected" if not is_selected else "arrived" if has_come else "awaited",
-        seenat=report.seenat,
-    )
-
-
-def _arrival_at(link: Link, cards: dict[str, Card], asked: _AskedChange, own: str) -> Arrival:
-    """The arrival at the catalog that a link sends to."""
-    assert link.authority is not None, "the link has met its target"
-    selection, cursor = _selection_of(link, own), _cursor_of(link)
-    is_selected = asked.origin is None or selection.admits(asked.origin)
-    has_come = cursor is not None and cursor.position >= asked.position
-    return Arrival(
-        authority=link.authority,
-        card=cards.get(link.authority),
-        state="unselected" if not is_selected else "arrived" if has_come else "awaited",
-        seenat=link.currentat,
-    )
 
 
 def _best_of_each(found: Iterable[Arrival]) -> list[Arrival]:

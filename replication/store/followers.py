@@ -98,6 +98,21 @@ async def find_change(
     return None if row is None else Position(row["txid"], row["seq"])
 
 
+async def first_missing(
+    connection: Connection, xid: str, positions: Sequence[Position]
+) -> list[tuple[int | None, datetime] | None]:
+    """What those who have a log up to positions lack of an entity.
+
+    Returns:
+        for each position the epoch before the first change of the entity after it, `None` before
+        the entity was made, and the time of that change; `None` without such a change.
+    """
+    rows = await connection.fetch(
+        _queries.first_missing, xid, [each.txid for each in positions], [p.seq for p in positions]
+    )
+    return [None if row["at"] is None else (row["before"], row["at"]) for row in rows]
+
+
 def _stored(selection: CopyFilter) -> dict[str, list[str]]:
     return {
         "authorities": sorted(selection.authorities or ()),

@@ -100,6 +100,10 @@ async def test_a_change_is_awaited_by_a_follower_that_stays_away(pair: tuple[Nod
         return states.get("https://away.example") == "awaited"
 
     await eventually(is_awaited)
+    await source.send("PATCH", MESSAGE, {"description": "Paid, at last"})
+    answer = await source.get(f"/replication/arrivals?of={MESSAGE}")
+    [away] = [each for each in answer["followers"] if "away" in each["authority"]]
+    assert (away["state"], away["epoch"], "since" in away) == ("awaited", answer["epoch"] - 1, True)
     [found, *_] = await followers(source)
     assert (found["card"]["name"], found["lag"] > 0) == ("Away", True)
     assert (await arrival(source, f"of={MESSAGE}&epoch=1"))["https://away.example"] == "arrived"

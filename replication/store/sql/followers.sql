@@ -38,3 +38,13 @@ ORDER BY txid, seq LIMIT 1
 SELECT txid, seq FROM changes
 WHERE (txid, seq) > ($1, $2) AND xid = ANY ($3::text[])
 ORDER BY txid DESC, seq DESC LIMIT 1
+
+-- name: first_missing
+-- The first change of an entity after each of several positions: its time, and the epoch before it.
+SELECT c.at, CASE WHEN c.action <> 'created' THEN c.epoch - 1 END AS before
+FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY AS p (txid, seq, number)
+LEFT JOIN LATERAL (
+    SELECT at, action, epoch FROM changes
+    WHERE (txid, seq) > (p.txid, p.seq) AND xid = $1 ORDER BY txid, seq LIMIT 1
+) AS c ON true
+ORDER BY p.number
