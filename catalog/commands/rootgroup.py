@@ -18,7 +18,17 @@ _PANELS = {
         *("discover", "import", "apply", "diff", "delete", "lint", "validate"),
         *("model", "subscription"),
     ),
-    "Find": ("search", "references", "compare", "counts", "get", "list", "export", "generate", "mcp"),
+    "Find": (
+        "search",
+        "references",
+        "compare",
+        "counts",
+        "get",
+        "list",
+        "export",
+        "generate",
+        "mcp",
+    ),
     "Federate": (
         *(
             "link",

@@ -11,6 +11,7 @@ from catalog.console.checkpage import check_routes
 from catalog.console.comparisonpages import comparison_routes
 from catalog.console.entityforms import CREATE, DELETE, EDIT
 from catalog.console.entitypages import entity_routes
+from catalog.console.federationpages import federation_routes
 from catalog.console.linkactions import LINK_ACTIONS
 from catalog.console.livepage import live_routes
 from catalog.console.login import login_routes
@@ -31,6 +32,7 @@ routes: Sequence[Route] = (
     *entity_routes,
     *access_routes,
     *change_routes,
+    *federation_routes,
     *subscription_routes,
     *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE, CREATE, EDIT, DELETE),
     *check_routes,

@@ -17,8 +17,8 @@ from catalog.operations.subscriptions import SubscriptionAnswer
 Severity = Literal["fault", "warning", "note"]
 
 _ORDER: dict[Severity, int] = {"fault": 0, "warning": 1, "note": 2}
-# A link that has not reached its source for this time has a source that is away, or is too slow.
-_LATE_SECONDS = 60.0
+LATE_SECONDS = 60.0
+"""A link that has not reached its source for so long has a source that is away or too slow."""
 _OLD = timedelta(days=7)
 _TOLD = timedelta(days=7)
 _WORDS: dict[State, str] = {
@@ -131,7 +131,7 @@ def _fault_of_link(link: LinkAnswer) -> tuple[Severity, str, str, str] | None:
         copies = "copy" if link.conflicts == 1 else "copies"
         says = f"could not apply {link.conflicts:,} {copies}"
         return "warning", says, f"concord link show {id}", ""
-    if link.lag is not None and link.lag > _LATE_SECONDS and link.state != "paused":
+    if link.lag is not None and link.lag > LATE_SECONDS and link.state != "paused":
         return "warning", f"{says}, and may lack later changes", run, "run"
     if link.differing:
         says = f"had {link.differing:,} differing entities when it was last compared"

@@ -18,25 +18,28 @@ from catalog.client.errors import BadAnswer, Refused
 from catalog.console.accesspages import group_access
 from catalog.console.actions import Offers, offers
 from catalog.console.changepage import changes_for, days_of, own_authority
+from catalog.console.copies import copies_of
 from catalog.console.difference import ShownDifference
 from catalog.console.entityforms import CREATE, DELETE, EDIT, NEW_VERSION
 from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
-from catalog.console.overview import group_counts, links_for
+from catalog.console.overview import group_counts
 from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
 from catalog.context import CONTEXT
 from catalog.load.longwork import in_thread
 from catalog.model.errors import NotFound
 from catalog.model.xid import Xid, is_valid_id
+from catalog.operations.authorities import LIST_AUTHORITIES
 from catalog.operations.diff import READ_DIFF, DiffQuery
-from catalog.operations.links import LinkAnswer
+from catalog.operations.federation import READ_FRESHNESS, FreshnessQuery
+from catalog.operations.followers import READ_ARRIVALS, ArrivalsQuery
 from catalog.operations.references import DEEPEST, READ_REFERENCES, ReferencesQuery
 
 _SHOWN = 50
 _LARGEST_TEXT = 256 * 1024
 _MOST_REFERENCES = 500
-_TABS = ("about", "schema", "versions", "changes", "uses", "access", "raw")
+_TABS = ("about", "schema", "versions", "changes", "uses", "copies", "access", "raw")
 # Shown in other places of the page, or only of use to programs.
 _ELSEWHERE = frozenset(
     {"self", "shortself", "xid", "epoch", "name", "description", "documentation", "icon", "labels"}
@@ -144,9 +147,9 @@ async def _rows_at(
 async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Response:
     entity = await page.node.get(kind.address_of(xid))
     tab = page.request.query.get("tab", "about")
-    meta, links, schema = await asyncio.gather(
+    meta, owner, schema = await asyncio.gather(
         page.node.found(f"{xid.resource}/meta") if xid.rid else _nothing(),
-        links_for(page) if "authority" in entity else _nothing(),
+        page.node.call(READ_FRESHNESS, query=FreshnessQuery(of=str(xid))),
         _schema_of(page, xid, kind, entity),
     )
     values: dict[str, Any] = {
@@ -157,7 +160,7 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
         "entity": entity,
         "meta": meta or {},
         "attributes": list(_attributes(entity, kind)),
-        "source": _source_of(entity, links or []),
+        "owner": owner,
         "schema": schema,
         "resource": str(xid.resource) if xid.rid else "",
         "tabs": _tabs(xid, schema),
@@ -177,6 +180,13 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
             values |= await _uses_of(page, xid)
         case "access":
             values |= await group_access(page, str(xid.group))
+        case "copies":
+            arrivals, known = await asyncio.gather(
+                page.node.call(READ_ARRIVALS, query=ArrivalsQuery(of=str(xid))),
+                page.node.call(LIST_AUTHORITIES),
+            )
+            here = known.authorities[0]
+            values["copies"] = copies_of(owner, arrivals, here, page.request.host)
         case "raw":
             values |= await _raw_of(page, xid, kind, entity)
         case "about" if xid.kind == "group":
@@ -211,6 +221,7 @@ def _tabs(xid: Xid, schema: ShownSchema | None) -> list[tuple[str, str]]:
         *tabs,
         ("changes", "Changes"),
         ("uses", "Used by"),
+        ("copies", "Copies"),
         ("access", "Access"),
         ("raw", "Read it"),
     ]
@@ -226,32 +237,6 @@ def _attributes(entity: Mapping[str, Any], kind: EntityType) -> Iterator[ShownAt
             yield ShownAttribute(
                 name=name, value=value, description=str(described.get("description", ""))
             )
-
-
-def _source_of(entity: Mapping[str, Any], links: list[LinkAnswer]) -> dict[str, Any] | None:
-    """Where a copy comes from; `None` if the entity is the catalog's own."""
-    authority = entity.get("authority")
-    if authority is None:
-        return None
-    bringing = [
-        link
-        for link in links
-        if link.direction == "in"
-        and (authority in (link.authority, *link.authorities) or "*" in link.authorities)
-    ]
-    link = min(bringing, key=lambda each: each.authority != authority, default=None)
-    # Only the authority's own node has the original, and only a node of Concord a console.
-    is_direct = link is not None and link.authority == authority
-    place = link.source or "" if link is not None and is_direct else ""
-    has_console = link is not None and link.mode in ("pull", "events")
-    return {
-        "authority": authority,
-        "link": link,
-        "place": place,
-        "editor": f"{place.rstrip('/')}{entity_url(entity['origin'])}"
-        if place and has_console and "origin" in entity
-        else "",
-    }
 
 
 async def _schema_of(

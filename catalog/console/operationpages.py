@@ -52,7 +52,7 @@ async def _render(page: ConsolePage, template: str, **values: Any) -> web.Respon
     admins = roles_for(Permission.ADMINISTER)
     is_admin = page.may_everywhere(Permission.ADMINISTER)
     if is_admin:
-        tabs.append(("/console/changes", "Audit"))
+        tabs.append(("/console/audit", "Audit"))
     return await render(page, template, tabs=tabs, admins=admins, is_admin=is_admin, **values)
 
 
@@ -155,7 +155,7 @@ async def show_authority(page: ConsolePage) -> web.Response:
     )
     return await _render(
         page,
-        "authority.html",
+        "authoritykeys.html",
         signing=signing[0] if signing else None,
         trusted=[each for found in trusted for each in found.trusted],
         handovers=[each for found in handovers for each in found.handovers],

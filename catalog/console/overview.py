@@ -1,4 +1,4 @@
-"""The start page, and the pages of the federation: what needs a look, then the whole."""
+"""The start page: what needs a look, what the catalog holds, and the latest changes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,18 @@ from aiohttp import hdrs, web
 
 from catalog.client.errors import Refused
 from catalog.console.accesspages import requests_for
-from catalog.console.actions import offers
 from catalog.console.attention import (
-    Concern,
     concern_of_comparisons,
     concern_of_link,
     concern_of_request,
     concern_of_subscription,
-    peer_of,
-    rank_of,
-    state_in_words,
     worst_first,
 )
 from catalog.console.changepage import changes_for, shown_changes
-from catalog.console.linkactions import link_offers
-from catalog.console.newlink import ADD_LINK
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
 from catalog.model.roles import Permission
-from catalog.operations.links import GET_LINK, LIST_CONFLICTS, LIST_LINKS, ConflictQuery, LinkAnswer
+from catalog.operations.links import LIST_LINKS, LinkAnswer
 from catalog.operations.operation import Answered, Anyone, Operation, Query
 from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
 from catalog.operations.subscriptions import LIST_SUBSCRIPTIONS, SubscriptionAnswer
@@ -95,83 +88,6 @@ async def group_counts(page: ConsolePage) -> list[GroupCount]:
         )
         for plural, kind in model.get("groups", {}).items()
     ]
-
-
-async def show_federation(page: ConsolePage) -> web.Response:
-    """The links, the worst first, then who follows whom."""
-    if not page.may_everywhere(Permission.REPLICATE):
-        return await render(
-            page, "federation.html", links=None, role=roles_for(Permission.REPLICATE)
-        )
-    links = await links_for(page)
-    rows = sorted(map(LinkRow.of, links), key=lambda row: (rank_of(row.concern), row.link.id))
-    return await render(
-        page,
-        "federation.html",
-        items=len(rows),
-        links=rows,
-        faulty=sum(row.concern is not None for row in rows),
-        names=list(dict.fromkeys(row.peer for row in rows)),
-        flows=_flows(rows),
-        own=page.request.host,
-        offers=offers(page, [ADD_LINK]),
-    )
-
-
-async def show_link(page: ConsolePage) -> web.Response:
-    """A page about one link: the state, the pending question, the conflicts and the history."""
-    id = page.request.match_info["id"]
-    after = page.request.query.get("after", "")[:4096]
-    link = await page.node.call(GET_LINK, id=id)
-    conflicts = []
-    if link.conflicts and page.may_everywhere(Permission.ADMINISTER):
-        query = ConflictQuery(limit=_MOST_SHOWN, after=after)
-        conflicts = (await page.node.call(LIST_CONFLICTS, query=query, id=id)).conflicts
-    last = conflicts[-1] if len(conflicts) == _MOST_SHOWN else None
-    return await render(
-        page,
-        "link.html",
-        row=LinkRow.of(link),
-        link=link,
-        conflicts=conflicts,
-        offers=link_offers(page, link),
-        admins=roles_for(Permission.ADMINISTER),
-        next=f"{last.authority}\n{last.origin}" if last else "",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LinkRow:
-    """A link, and its worst fault, as a page shows them."""
-
-    link: LinkAnswer
-    concern: Concern | None
-
-    @classmethod
-    def of(cls, link: LinkAnswer) -> LinkRow:
-        return cls(link, concern_of_link(link))
-
-    @property
-    def peer(self) -> str:
-        return peer_of(self.link)
-
-    @property
-    def says(self) -> str:
-        """The state of the link or its worst fault, as the rest of a sentence about the link."""
-        return state_in_words(self.link) if self.concern is None else self.concern.says
-
-    @property
-    def severity(self) -> str:
-        return "ok" if self.concern is None else self.concern.severity
-
-
-def _flows(rows: Iterable[LinkRow]) -> dict[tuple[str, str], LinkRow]:
-    """The first link of each pair, by who follows and who is followed; "" is this catalog."""
-    found: dict[tuple[str, str], LinkRow] = {}
-    for row in rows:
-        pair = ("", row.peer) if row.link.direction == "in" else (row.peer, "")
-        found.setdefault(pair, row)
-    return found
 
 
 async def links_for(page: ConsolePage) -> list[LinkAnswer]:
@@ -253,6 +169,4 @@ overview_routes = (
         _is_browser,
     ),
     page_route("/console", show_start),
-    page_route("/console/federation", show_federation),
-    page_route("/console/federation/{id}", show_link),
 )

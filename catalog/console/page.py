@@ -275,6 +275,11 @@ def short_authority(uri: str) -> str:
     return f"{uri[:17]}…" if uri.startswith("urn:uuid:") else uri
 
 
+def authority_url(uri: str) -> str:
+    """The page of an authority."""
+    return f"/console/authority?of={quote(uri, safe='')}"
+
+
 def _cut(text: Any, most: int = _LONGEST_LINE) -> str:
     line = str(text)
     return line if len(line) <= most else f"{line[: most - 1]}…"
@@ -325,6 +330,7 @@ def _environment() -> Environment:
         "local": local_path,
         "placeholders": _marked_placeholders,
         "authority": short_authority,
+        "authoritypage": authority_url,
         "weburl": web_url,
     }
     made.globals |= {"static": address_of, "query": _query, "login": LOGIN}
