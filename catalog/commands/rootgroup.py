@@ -19,15 +19,8 @@ _PANELS = {
         *("model", "subscription"),
     ),
     "Find": (
-        "search",
-        "references",
-        "compare",
-        "counts",
-        "get",
-        "list",
-        "export",
-        "generate",
-        "mcp",
+        *("search", "references", "compare", "changes", "revisions", "counts", "get", "list"),
+        *("events", "export", "generate", "mcp"),
     ),
     "Federate": (
         *(

@@ -16,7 +16,8 @@ from catalog.operations.subscriptions import SubscriptionAnswer
 
 Severity = Literal["fault", "warning", "note"]
 
-_ORDER: dict[Severity, int] = {"fault": 0, "warning": 1, "note": 2}
+SEVERITIES: Sequence[Severity | None] = ("fault", "warning", "note", None)
+"""The worst one first; `None` is what needs no look."""
 LATE_SECONDS = 60.0
 """A link that has not reached its source for so long has a source that is away or too slow."""
 _OLD = timedelta(days=7)
@@ -235,7 +236,7 @@ def concern_of_request(request: AccessRequest, now: datetime) -> Concern | None:
 
 def rank_of(concern: Concern | None) -> int:
     """The rank of a concern, 0 for the worst; what needs no look comes last."""
-    return len(_ORDER) if concern is None else _ORDER[concern.severity]
+    return SEVERITIES.index(None if concern is None else concern.severity)
 
 
 def worst_first(concerns: Iterable[Concern | None]) -> list[Concern]:

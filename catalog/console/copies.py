@@ -50,7 +50,15 @@ def copies_of(
     found = [_original(owner, arrivals.epoch if owner.state == "own" else None, host)]
     if owner.state != "own":
         found.append(_here(owner, arrivals.epoch, here, host))
-    return [*found, *(_arrived(each, owner) for each in arrivals.followers)]
+    return [
+        *found,
+        *(
+            _arrived(each, owner)
+            for each in arrivals.followers
+            # The owner may follow this catalog for others' entities.
+            if each.authority != owner.authority
+        ),
+    ]
 
 
 def _original(owner: Freshness, epoch: int | None, host: str) -> PlacedCopy:
@@ -91,14 +99,14 @@ def _here(owner: Freshness, epoch: int | None, here: KnownAuthority, host: str) 
 def _arrived(arrival: Arrival, owner: Freshness) -> PlacedCopy:
     card = arrival.card or Card()
     says, severity = {
-        "arrived": ("copy, has this state", "ok"),
-        "awaited": ("awaits this state", "warning"),
+        "arrived": ("has it", "ok"),
+        "awaited": ("awaits it", "warning"),
         "unselected": ("does not ask for it", "note"),
     }[arrival.state]
     if arrival.state == "awaited" and arrival.epoch is None and arrival.since is not None:
         says = "lacks it, awaits it since"
     elif arrival.state == "awaited" and arrival.since is not None:
-        says = "has an earlier one, awaits this state since"
+        says = "has an earlier one, awaits it since"
     path = quote(owner.of, safe=_SAFE_IN_URL)
     is_there = card.url and arrival.state == "arrived"
     return PlacedCopy(

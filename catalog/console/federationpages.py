@@ -12,6 +12,7 @@ from aiohttp import web
 
 from catalog.console.actions import offers
 from catalog.console.attention import (
+    SEVERITIES,
     Concern,
     concern_of_link,
     peer_of,
@@ -114,7 +115,7 @@ async def show_federation(page: ConsolePage) -> web.Response:
     regions = {each: cards[each].region if each in cards else "" for each in names}
     matrix = _matrix(flows, names, own)
     elsewhere = [each for each in flows if each.teller != own and each.severity is not None]
-    elsewhere.sort(key=lambda flow: (flow.severity != "fault", names[flow.target]))
+    elsewhere.sort(key=lambda flow: (SEVERITIES.index(flow.severity), names[flow.target]))
     return await render(
         page,
         "federation.html",
@@ -186,7 +187,8 @@ async def show_link(page: ConsolePage) -> web.Response:
         query = ConflictQuery(limit=_MOST_SHOWN, after=after)
         conflicts = (await page.node.call(LIST_CONFLICTS, query=query, id=id)).conflicts
     last = conflicts[-1] if len(conflicts) == _MOST_SHOWN else None
-    named = {link.authority, *(each.authority for each in conflicts)} - {None}
+    sides = [side for each in conflicts for side in (each.refused, each.held) if side is not None]
+    named = {link.authority, *(side.authority for side in sides)} - {None}
     return await render(
         page,
         "link.html",

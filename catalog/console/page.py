@@ -294,6 +294,15 @@ def _marked_placeholders(text: str) -> Markup:
     )
 
 
+def _marked_commands(text: str) -> Markup:
+    """A text with the commands that are between backticks marked."""
+    parts = _cut(text, 1000).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if odd % 2 else part
+        for odd, part in enumerate(parts)
+    )
+
+
 def _highlighted(text: str) -> Markup:
     """JSON with its names and values marked; large JSON, and other texts, as they are."""
     if len(text) > _MOST_HIGHLIGHTED or not text.startswith(("{", "[")):
@@ -322,6 +331,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "ago": _ago,
+        "commands": _marked_commands,
         "count": lambda number: f"{number:,}",
         "cut": _cut,
         "duration": in_words,

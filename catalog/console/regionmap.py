@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from catalog.console.attention import Severity
+from catalog.console.attention import SEVERITIES, Severity
 from catalog.console.flows import Flow
 
 NOWHERE = "no region told"
 _WIDTH, _HEIGHT = 960, 460
 _BOX_WIDTH, _BOX_HEIGHT = 148, 58
+_MARGIN = 8
 _MOST_REGIONS = 16
 
 
@@ -62,7 +63,7 @@ class RegionMap:
     within: dict[str, int]
     more: int
     width: int = _WIDTH
-    height: int = _HEIGHT
+    height: float = _HEIGHT
     box_width: int = _BOX_WIDTH
     box_height: int = _BOX_HEIGHT
 
@@ -80,6 +81,7 @@ def draw_map(places: dict[str, str], names: dict[str, str], flows: Iterable[Flow
     ordered = sorted(members, key=lambda name: (name == NOWHERE, -len(members[name]), name))
     shown = sorted(ordered[:_MOST_REGIONS], key=lambda name: (name == NOWHERE, name))
     centres = dict(zip(shown, _centres(len(shown)), strict=True))
+    lowest = max((y for _, y in centres.values()), default=0.0)
     between: dict[tuple[str, str], list[Flow]] = defaultdict(list)
     for flow in flows:
         source = places.get(flow.source, "") or NOWHERE
@@ -99,15 +101,20 @@ def draw_map(places: dict[str, str], names: dict[str, str], flows: Iterable[Flow
             )
             for name in shown
         ],
-        streams=[
-            _stream(source, target, found, centres)
-            for (source, target), found in sorted(between.items())
-            if source != target and source in centres and target in centres
-        ],
+        # The worst streams are drawn last, above the others.
+        streams=sorted(
+            (
+                _stream(source, target, found, centres)
+                for (source, target), found in sorted(between.items())
+                if source != target and source in centres and target in centres
+            ),
+            key=lambda stream: -SEVERITIES.index(stream.severity),
+        ),
         within={
             source: len(found) for (source, target), found in between.items() if source == target
         },
         more=len(ordered) - len(shown),
+        height=lowest + _BOX_HEIGHT / 2 + _MARGIN,
     )
 
 
@@ -115,11 +122,12 @@ def _centres(number: int) -> list[tuple[float, float]]:
     """Places on an ellipse, from the top on clockwise; a single one is in the middle."""
     middle = (_WIDTH / 2, _HEIGHT / 2)
     if number == 1:
-        return [middle]
+        return [(middle[0], _BOX_HEIGHT / 2 + _MARGIN)]
     # Two regions are beside each other, as texts are wide.
     turn = math.pi if number == 2 else -math.pi / 2
-    wide = (_WIDTH - _BOX_WIDTH) / 2 - 8
-    high = (_HEIGHT - _BOX_HEIGHT) / 2 - 8
+    wide = (_WIDTH - _BOX_WIDTH) / 2 - _MARGIN
+    high = 60 if number == 2 else (_HEIGHT - _BOX_HEIGHT) / 2 - _MARGIN
+    middle = (middle[0], high + _BOX_HEIGHT / 2 + _MARGIN)
     angles = [turn + 2 * math.pi * each / number for each in range(number)]
     return [
         (middle[0] + wide * math.cos(angle), middle[1] + high * math.sin(angle)) for angle in angles
@@ -162,5 +170,4 @@ def _edge(centre: tuple[float, float], towards: tuple[float, float]) -> tuple[fl
 
 
 def _worst(found: Iterable[Severity | None]) -> Severity | None:
-    order: dict[Severity | None, int] = {"fault": 0, "warning": 1, "note": 2, None: 3}
-    return min(found, key=lambda each: order[each], default=None)
+    return min(found, key=SEVERITIES.index, default=None)
