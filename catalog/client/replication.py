@@ -17,7 +17,7 @@ from catalog.client.errors import BadAnswer, ClientError
 from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
 from catalog.operations import (
-    authorities,
+    authoritycards,
     federation,
     feed,
     followers,
@@ -27,7 +27,7 @@ from catalog.operations import (
     reconciliations,
     signing,
 )
-from catalog.operations.authorities import AuthoritiesQuery, KnownAuthority
+from catalog.operations.authoritycards import AuthoritiesQuery, KnownAuthority
 from catalog.operations.federation import FederatedCatalog, Freshness, FreshnessQuery
 from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, CopyQuery
 from catalog.operations.followers import FOLLOWER, Arrivals, ArrivalsQuery, Follower, FollowerName
@@ -298,7 +298,7 @@ class ReplicationCalls(OperationCalls):
     async def authorities(self, named: Sequence[str] = ()) -> list[KnownAuthority]:
         """The cards of authorities, or of every authority that has told the node its card."""
         query = AuthoritiesQuery(authority=[*named])
-        return (await self.call(authorities.LIST_AUTHORITIES, query=query)).authorities
+        return (await self.call(authoritycards.LIST_AUTHORITIES, query=query)).authorities
 
     async def followers(self) -> list[Follower]:
         """The catalogs that have copies from the node, the farthest behind first."""

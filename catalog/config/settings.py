@@ -203,11 +203,11 @@ class Settings(Limits):
         description="Authority of a fresh node, if it is not `public_url`: that of a lost node, "
         "whose entities it is to recover. A node that is another authority does not start",
     )
-    authority_name: str = Field("", max_length=200)
+    authority_name: str | None = Field(None, max_length=200)
     """Name of the team or organisation behind the authority, which other catalogs show"""
-    authority_region: str = Field("", max_length=200)
+    authority_region: str | None = Field(None, max_length=200)
     """Region of this node, such as `eu-central`, by which other catalogs place it on a map"""
-    authority_contact: str = Field("", max_length=200)
+    authority_contact: str | None = Field(None, max_length=200)
     """Whom to ask about this authority's entities: an address, a channel or a URL"""
     authority_url: Annotated[str, AfterValidator(_public_url)] | None = None
     """URL at which people find this catalog and its console; `public_url` unless set"""

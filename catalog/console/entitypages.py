@@ -26,11 +26,12 @@ from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
 from catalog.console.overview import group_counts
 from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
+from catalog.console.placedcopies import copies_of
 from catalog.context import CONTEXT
 from catalog.load.longwork import in_thread
 from catalog.model.errors import NotFound
 from catalog.model.xid import Xid, is_valid_id
-from catalog.operations.authorities import LIST_AUTHORITIES
+from catalog.operations.authoritycards import LIST_AUTHORITIES
 from catalog.operations.diff import READ_DIFF, DiffQuery
 from catalog.operations.federation import READ_FRESHNESS, FreshnessQuery
 from catalog.operations.followers import READ_ARRIVALS, ArrivalsQuery

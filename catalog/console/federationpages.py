@@ -37,7 +37,12 @@ from catalog.console.regionmap import draw_map
 from catalog.model.errors import NotFound
 from catalog.model.linkterms import is_authority
 from catalog.model.roles import Permission
-from catalog.operations.authorities import LIST_AUTHORITIES, AuthoritiesQuery, Card, KnownAuthority
+from catalog.operations.authoritycards import (
+    LIST_AUTHORITIES,
+    AuthoritiesQuery,
+    Card,
+    KnownAuthority,
+)
 from catalog.operations.federation import READ_FEDERATION, FederatedCatalog
 from catalog.operations.followers import LIST_FOLLOWERS, Follower
 from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery, LinkFigure

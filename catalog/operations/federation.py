@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from catalog.model.linkterms import Mode, State
 from catalog.model.roles import Permission
-from catalog.operations.authorities import ToldCard
+from catalog.operations.authoritycards import ToldCard
 from catalog.operations.links import LinkAnswer
 from catalog.operations.operation import AnswerBody, Operation, Query, Time
 from catalog.operations.peers import Authority, Count
@@ -62,7 +62,7 @@ class FederatedCatalog(AnswerBody):
     error: str | None = Field(default=None, description="Why the catalog was not read then.")
 
 
-class Federation(AnswerBody):
+class FederationAnswer(AnswerBody):
     """This node, then the catalogs at the other ends of its links."""
 
     catalogs: list[FederatedCatalog]
@@ -111,7 +111,7 @@ READ_FEDERATION = Operation(
     method="GET",
     path="/-/federation",
     needs=Permission.REPLICATE,
-    answers=Federation,
+    answers=FederationAnswer,
     description="Catalogs are asked in the background, once a minute, with the credentials of the "
     "links to them: a catalog shares its links with the role `replicator`.",
 )

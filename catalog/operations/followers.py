@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from catalog.model.roles import Permission
-from catalog.operations.authorities import ToldCard
+from catalog.operations.authoritycards import ToldCard
 from catalog.operations.operation import AnswerBody, Operation, Query, Time
 from catalog.operations.peers import Authority, Count, Text
 

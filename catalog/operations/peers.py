@@ -17,7 +17,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_authority, is_scope
 from catalog.model.roles import Permission
-from catalog.operations.authorities import ToldCard
+from catalog.operations.authoritycards import ToldCard
 from catalog.operations.operation import AnswerBody, Body, Flag, Operation, Query, Time
 
 MOST_ORIGINS = 1000

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from catalog.store.database import Connection
-from catalog.store.links import LinkDefinition, definition_from
+from catalog.store.links import Link, LinkDefinition, definition_from, link_from
 from catalog.store.queries import Queries
 
 _queries = Queries("linkauthorities")
@@ -55,3 +55,16 @@ async def authorities_at(connection: Connection, base: str) -> list[str]:
     """
     rows = await connection.fetch(_queries.authorities_at, base)
     return [row["authority"] for row in rows]
+
+
+async def bringing(connection: Connection, authority: str) -> list[Link]:
+    """Read the links that may bring entities of an authority, without numbers of conflicts.
+
+    A link whose source is the authority is among them, even if the link brings others' entities.
+    """
+    return [link_from(row) for row in await connection.fetch(_queries.bringing, authority)]
+
+
+async def sending(connection: Connection) -> list[Link]:
+    """Read the links that send to catalogs that are known, without numbers of conflicts."""
+    return [link_from(row) for row in await connection.fetch(_queries.sending)]

@@ -179,7 +179,7 @@ async def create(
     # The notification leaves with the commit: no process looks for the link before it is visible.
     row = await connection.fetchrow(_queries.create, id, _text(definition), authority, is_mapped)
     await connection.execute(_queries.announce, "")
-    return None if row is None else _link_from(row)
+    return None if row is None else link_from(row)
 
 
 async def replace(
@@ -214,7 +214,7 @@ async def replace(
         former,
     )
     await connection.execute(_queries.announce, "")
-    return None if row is None else _link_from(row)
+    return None if row is None else link_from(row)
 
 
 async def restart(
@@ -238,7 +238,7 @@ async def restart(
         _queries.restart, before.id, authority, list(drops), ends, copiesall
     )
     await connection.execute(_queries.announce, "")
-    return None if row is None else _link_from(row)
+    return None if row is None else link_from(row)
 
 
 async def note_reconsidered(connection: Connection, link: Link) -> None:
@@ -261,23 +261,23 @@ async def delete(connection: Connection, id: str) -> Link | None:
     """Delete a link, and return its last state; `None` if the link does not exist."""
     row = await connection.fetchrow(_queries.delete, id)
     await connection.execute(_queries.announce, "")
-    return None if row is None else _link_from(row)
+    return None if row is None else link_from(row)
 
 
 async def get(connection: Connection, id: str) -> Link | None:
     row = await connection.fetchrow(_queries.get, id)
-    return None if row is None else _link_from(row)
+    return None if row is None else link_from(row)
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Link]:
     """Read up to `limit` links whose ids come after `after`, in the order of ids."""
-    return [_link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+    return [link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
 
 
 async def get_acceptance(connection: Connection, authority: str) -> Link | None:
     """Read the link that accepts the pushes of an authority, without the number of conflicts."""
     row = await connection.fetchrow(_queries.accepting, authority)
-    return None if row is None else _link_from(row)
+    return None if row is None else link_from(row)
 
 
 async def find_pushing(connection: Connection, instance: uuid.UUID, link: Link) -> str | None:
@@ -483,7 +483,7 @@ def definition_from(row: Mapping[str, Any]) -> LinkDefinition:
     return LinkDefinition(**given | listed)
 
 
-def _link_from(row: Mapping[str, Any]) -> Link:
+def link_from(row: Mapping[str, Any]) -> Link:
     values = {field.name: row[field.name] for field in fields(Link) if field.name != "traffic"}
     return Link(
         **values

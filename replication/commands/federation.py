@@ -37,13 +37,13 @@ def show_federation(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         print_json(catalogs)
         return
     names = {each.authority: each.card.name for each in catalogs if each.card and each.card.name}
-    shown = table("authority", "name", "region", "contact", "links", "asked at", "error")
+    shown = table("authority", "name", "region", "contact", "links", "told at", "error")
     for each in catalogs:
         card = each.card
         told = ("", "", "") if card is None else (card.name, card.region, card.contact)
         number = "not shared" if each.links is None else len(each.links)
-        asked = "this node" if each.isown else each.triedat and format_time(each.triedat)
-        shown.add_row(*map(cell, (each.authority, *told, number, asked, each.error)))
+        at = "this node" if each.isown else each.readat and format_time(each.readat)
+        shown.add_row(*map(cell, (each.authority, *told, number, at, each.error)))
     out.print(shown)
     rows = table("catalog", "", "other catalog", "mode", "state", "lag (s)", "conflicts")
     for each in catalogs:

@@ -22,7 +22,7 @@ from catalog.commands.console import (
 from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
-    from catalog.operations.authorities import Card
+    from catalog.operations.authoritycards import Card
 
 app = typer.Typer()
 

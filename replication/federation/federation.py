@@ -12,7 +12,7 @@ from catalog.operations.federation import (
     MOST_SHARED,
     READ_FEDERATION,
     FederatedCatalog,
-    Federation,
+    FederationAnswer,
     SharedLink,
 )
 from catalog.store import links
@@ -22,7 +22,7 @@ from replication.store import peerauthorities
 from replication.store.peerauthorities import PeerAuthority
 
 
-async def get_federation(request: web.Request) -> Federation:
+async def get_federation(request: web.Request) -> FederationAnswer:
     """Show this node and the catalogs at the other ends of its links, each with its links."""
     context = request[CONTEXT]
     own = context.database.node.authority
@@ -37,7 +37,7 @@ async def get_federation(request: web.Request) -> Federation:
         links=[shared for link in held if (shared := SharedLink.of(link_answer(link))) is not None],
     )
     others = [_catalog(authority, told.get(authority)) for authority in sorted(named - {own})]
-    return Federation(catalogs=[node, *others])
+    return FederationAnswer(catalogs=[node, *others])
 
 
 def _catalog(authority: str, told: PeerAuthority | None) -> FederatedCatalog:

@@ -12,17 +12,16 @@ from catalog.http.route import Route
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.xid import Xid
-from catalog.operations.authorities import Card
+from catalog.operations.authoritycards import Card
 from catalog.operations.federation import READ_FRESHNESS, Freshness, FreshnessQuery
 from catalog.operations.links import LinkAnswer
-from catalog.store import entities, links
+from catalog.store import entities, linkauthorities
 from catalog.store.links import Link
 from replication.deciding.pinning import admitted
 from replication.feed.cards import own_card, read_cards
 from replication.links.linkanswers import link_answer
 from replication.store import linkconflicts
 
-_MOST_LINKS = 1000
 _OF_NODES = frozenset({"pull", "events"})
 _SAFE_IN_URL = "/:@~!$&'()*+,;="
 
@@ -50,7 +49,7 @@ async def _of_copy(context: Context, xid: str, entity: Entity) -> Freshness:
     async with context.shared.for_node().database.acquire() as connection:
         cards = await read_cards(connection, [entity.authority])
         origin = Origin(entity.authority, entity.origin)
-        bringing = _best(await links.page(connection, "", _MOST_LINKS), origin)
+        bringing = _best(await linkauthorities.bringing(connection, entity.authority), origin)
         conflict = None
         if bringing is not None:
             conflict = await linkconflicts.find_verdict(connection, bringing.id, origin)
@@ -91,10 +90,8 @@ def _best(held: Sequence[Link], origin: Origin) -> Link | None:
 
 
 def _brings(link: Link, origin: Origin) -> bool:
-    definition = link.definition
-    if definition.sends or link.authority is None:
-        return False
-    wanted = admitted(definition, link.authority)
+    assert link.authority is not None, "the link has met its source"
+    wanted = admitted(link.definition, link.authority)
     return wanted is None or origin.authority in wanted
 
 

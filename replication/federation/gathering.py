@@ -11,7 +11,7 @@ import structlog
 from catalog.client import ClientError, Refused
 from catalog.model.errors import ServerBusy
 from catalog.model.masking import printable
-from catalog.operations.authorities import Card
+from catalog.operations.authoritycards import Card
 from catalog.operations.federation import MOST_SHARED, SharedLink
 from catalog.operations.links import LIST_LINKS
 from catalog.store import links

@@ -10,7 +10,7 @@ from aiohttp import web
 from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.route import Route
-from catalog.operations.authorities import (
+from catalog.operations.authoritycards import (
     LIST_AUTHORITIES,
     AuthoritiesQuery,
     Card,
@@ -27,9 +27,9 @@ from replication.store.peerauthorities import PeerAuthority
 def own_card(settings: Settings) -> Card | None:
     """The card of this node's authority; `None` if the settings say nothing of it."""
     card = Card(
-        name=settings.authority_name,
-        region=settings.authority_region,
-        contact=settings.authority_contact,
+        name=settings.authority_name or "",
+        region=settings.authority_region or "",
+        contact=settings.authority_contact or "",
         url=settings.authority_url or settings.public_url or "",
     )
     return card or None

@@ -19,7 +19,7 @@ from catalog.model.entity import Entity, Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound, ServerBusy
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
-from catalog.operations.authorities import Card
+from catalog.operations.authoritycards import Card
 from catalog.operations.followers import (
     FOLLOWER,
     LIST_FOLLOWERS,
@@ -32,7 +32,7 @@ from catalog.operations.followers import (
     FollowerName,
     Followers,
 )
-from catalog.store import entities, links
+from catalog.store import entities, linkauthorities
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.store.links import Link
@@ -43,7 +43,6 @@ from replication.store import followers
 from replication.store.followers import FollowerReport
 
 _SAVE_SECONDS = 1.0
-_MOST_LINKS = 1000
 _ADVICE = "Ask for the arrivals of a position instead."
 
 
@@ -67,7 +66,7 @@ class FollowerReports:
             authority=name.authority,
             identity=_in_words(request[CONTEXT].caller.author),
             card=None if name.card is None else name.card.model_dump(exclude_defaults=True),
-            selection=selection,
+            selection=_selection(selection),
             position=position,
             seenat=datetime.now(UTC),
         )
@@ -104,7 +103,7 @@ async def list_followers(request: web.Request) -> Followers:
     context = request[CONTEXT]
     async with context.database.acquire() as connection:
         reports = await followers.load(connection)
-        sending = await _sending_links(connection)
+        sending = await linkauthorities.sending(connection)
         cards = await read_cards(connection, {link.authority or "" for link in sending})
     found = [_reported(context, report) for report in reports]
     found += [_sent_to(link, cards, context.database.node.authority) for link in sending]
@@ -112,18 +111,12 @@ async def list_followers(request: web.Request) -> Followers:
     return Followers(followers=found)
 
 
-async def _sending_links(connection: Connection) -> list[Link]:
-    """The links that send entities of this node to catalogs that are known by now."""
-    found = await links.page(connection, "", _MOST_LINKS)
-    return [link for link in found if link.definition.sends and link.authority is not None]
-
-
 def _reported(context: Context, report: FollowerReport) -> Follower:
     return Follower(
         authority=report.authority,
         card=report.card,
         identity=report.identity,
-        selection=_selection(report.selection),
+        selection=report.selection,
         position=str(LogCursor.at(context.database.node.instance, report.position)),
         lag=round(report.lag, 1),
         seenat=report.seenat,
@@ -178,6 +171,14 @@ def _selection(of: CopyFilter) -> FollowedSelection:
     )
 
 
+def _filter_of(selection: FollowedSelection) -> CopyFilter:
+    return CopyFilter(
+        authorities=frozenset(selection.authorities) or None,
+        scope=tuple(selection.scope),
+        types=tuple(selection.types),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AskedChange:
     """The change that a request is about; `entity` is the changed one, `None` for a position."""
@@ -227,13 +228,13 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
 async def _places(connection: Connection, own: str) -> list[_Place]:
     """The followers that report, and the catalogs that links of this node send to."""
     reports = await followers.load(connection)
-    sending = await _sending_links(connection)
+    sending = await linkauthorities.sending(connection)
     cards = await read_cards(connection, {link.authority or "" for link in sending})
     found = [
         _Place(
             authority=report.authority,
             card=None if report.card is None else Card.model_validate(report.card),
-            selection=report.selection,
+            selection=_filter_of(report.selection),
             position=report.position,
             seenat=report.seenat,
         )

@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 
-from catalog.operations.followers import KEPT_DAYS, MOST_FOLLOWERS
+from catalog.operations.followers import KEPT_DAYS, MOST_FOLLOWERS, FollowedSelection
 from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
-from replication.deciding.provenance import CopyFilter
 
 _queries = Queries("followers", package=__package__)
 
@@ -35,7 +34,7 @@ class FollowerReport:
     authority: str
     identity: str
     card: dict[str, Any] | None
-    selection: CopyFilter
+    selection: FollowedSelection
     position: Position
     seenat: datetime
     lag: float = 0.0
@@ -43,7 +42,7 @@ class FollowerReport:
     @property
     def id(self) -> str:
         """Tells apart the reports of several callers, and of several links of a follower."""
-        told = orjson.dumps([self.authority, self.identity, _stored(self.selection)])
+        told = orjson.dumps([self.authority, self.identity, self.selection.model_dump()])
         return hashlib.sha256(told).hexdigest()[:32]
 
 
@@ -55,7 +54,7 @@ async def save(connection: Connection, reports: Collection[FollowerReport]) -> N
         [each.authority for each in reports],
         [each.identity for each in reports],
         [each.card and orjson.dumps(each.card).decode() for each in reports],
-        [orjson.dumps(_stored(each.selection)).decode() for each in reports],
+        [each.selection.model_dump_json() for each in reports],
         [each.position.txid for each in reports],
         [each.position.seq for each in reports],
         [each.seenat for each in reports],
@@ -71,7 +70,7 @@ async def load(connection: Connection) -> list[FollowerReport]:
             authority=row["authority"],
             identity=row["identity"],
             card=row["card"] and orjson.loads(row["card"]),
-            selection=_selection_from(orjson.loads(row["selection"])),
+            selection=FollowedSelection.model_validate_json(row["selection"]),
             position=Position(row["txid"], row["seq"]),
             seenat=row["seenat"],
             lag=row["lag"],
@@ -111,19 +110,3 @@ async def first_missing(
         _queries.first_missing, xid, [each.txid for each in positions], [p.seq for p in positions]
     )
     return [None if row["at"] is None else (row["before"], row["at"]) for row in rows]
-
-
-def _stored(selection: CopyFilter) -> dict[str, list[str]]:
-    return {
-        "authorities": sorted(selection.authorities or ()),
-        "scope": sorted(selection.scope),
-        "types": sorted(selection.types),
-    }
-
-
-def _selection_from(stored: dict[str, list[str]]) -> CopyFilter:
-    return CopyFilter(
-        authorities=frozenset(stored["authorities"]) or None,
-        scope=tuple(stored["scope"]),
-        types=tuple(stored["types"]),
-    )

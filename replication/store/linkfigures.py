@@ -11,7 +11,6 @@ from catalog.store.queries import Queries
 MINUTE, HOUR = 60, 3600
 """The seconds between two points of a step."""
 KEPT = {MINUTE: timedelta(days=1), HOUR: timedelta(days=30)}
-_MOST_LINKS = 1000
 _queries = Queries("linkfigures", package=__package__)
 
 
@@ -33,7 +32,7 @@ class FigurePoint:
 
 async def note(connection: Connection) -> None:
     """Store a point of each link in one statement, and drop the points that are too old."""
-    await connection.execute(_queries.note, KEPT[MINUTE], KEPT[HOUR], _MOST_LINKS)
+    await connection.execute(_queries.note, KEPT[MINUTE], KEPT[HOUR])
 
 
 async def read(connection: Connection, link: str, step: int, since: datetime) -> list[FigurePoint]:

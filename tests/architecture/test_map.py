@@ -25,6 +25,7 @@ SHARED_NAMES = {
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
     *("configuration", "crossreferences", "deadletters", "digests", "entities", "find"),
+    *("federation", "followers", "linkfigures"),
     *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
     # One per package by design: errors, what is applied.
     *("apply", "errors"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from catalog.operations.authorities import Card
+from catalog.operations.authoritycards import Card
 from catalog.operations.followers import FOLLOWER, FollowerName
 from tests.integration.conftest import Node, assert_problem
 from tests.integration.federation import databases, eventually, link, link_is, running, start_member

@@ -32,3 +32,16 @@ UNION
 SELECT min(authority) FROM bringing_links WHERE base = $1
     AND NOT EXISTS (SELECT FROM bringing_links WHERE definition ->> 'source' = $1 OR authority = $1)
 HAVING count(DISTINCT authority) = 1
+
+-- name: bringing
+-- The links that may bring entities of an authority: its own, and relays of all or of it.
+SELECT l.*, 0 AS conflicts FROM links l
+WHERE l.definition ->> 'mode' NOT IN ('push', 'publish', 'write') AND l.authority IS NOT NULL
+    AND (l.authority = $1 OR l.definition -> 'authorities' ?| ARRAY[$1, '*'])
+ORDER BY l.id
+
+-- name: sending
+-- The links that send entities to catalogs that are known by now.
+SELECT l.*, 0 AS conflicts FROM links l
+WHERE l.definition ->> 'mode' IN ('push', 'publish', 'write') AND l.authority IS NOT NULL
+ORDER BY l.id

@@ -1,15 +1,16 @@
 -- name: note
--- Store a point of the present minute and one of the present hour for each of the first $3 links,
--- and drop points that are older than $1 or $2. A link that is current has no lag, other than one
--- whose source has told nothing for two minutes: it ought to tell every half minute.
+-- Store a point of the present minute and one of the present hour for each link, and drop the
+-- points that are older than $1 or $2. A link that is current has no lag, other than one whose
+-- source has told nothing for two minutes: it ought to tell every half minute.
 WITH present AS (
-    SELECT id, applied, (SELECT coalesce(sum(value::bigint), 0) FROM jsonb_each_text(errors)) AS errors,
+    SELECT id, applied,
+        (SELECT coalesce(sum(value::bigint), 0) FROM jsonb_each_text(errors)) AS errors,
         CASE WHEN state = 'current' AND (
                 definition ->> 'mode' NOT IN ('accept', 'kafka')
                 OR currentat > now() - interval '2 minutes'
             ) THEN 0
             ELSE greatest(0, extract(epoch FROM now() - currentat)) END::real AS lag
-    FROM links ORDER BY id LIMIT $3
+    FROM links
 ), noted AS (
     INSERT INTO link_figures (link, step, at, lag, copies, errors)
     SELECT id, step, date_bin(make_interval(secs => step), now(), timestamptz 'epoch'), lag,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from catalog.console.page import ENTITIES, in_words
-from catalog.operations.authorities import Card, KnownAuthority
+from catalog.console.page import ENTITIES, in_words, short_authority
+from catalog.operations.authoritycards import Card, KnownAuthority
 from catalog.operations.federation import Freshness
 from catalog.operations.followers import Arrival, Arrivals
 
@@ -84,6 +84,8 @@ def _here(owner: Freshness, epoch: int | None, here: KnownAuthority, host: str) 
         "unknown": ("note", "copy, and no link brings it"),
     }
     severity, says = states[owner.state]
+    if owner.through is not None:
+        says += f", through {short_authority(owner.through)}"
     return PlacedCopy(
         authority=here.authority,
         name=f"{card.name or host}, this catalog",
