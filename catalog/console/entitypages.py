@@ -18,7 +18,6 @@ from catalog.client.errors import BadAnswer, Refused
 from catalog.console.accesspages import group_access
 from catalog.console.actions import Offers, offers
 from catalog.console.changepage import changes_for, days_of, own_authority
-from catalog.console.copies import copies_of
 from catalog.console.difference import ShownDifference
 from catalog.console.entityforms import CREATE, DELETE, EDIT, NEW_VERSION
 from catalog.console.entitytypes import EntityType, type_of

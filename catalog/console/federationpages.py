@@ -38,8 +38,6 @@ from catalog.model.errors import NotFound
 from catalog.model.linkterms import is_authority
 from catalog.model.roles import Permission
 from catalog.operations.authoritycards import (
-    LIST_AUTHORITIES,
-    AuthoritiesQuery,
     Card,
     KnownAuthority,
 )
@@ -200,7 +198,7 @@ async def show_link(page: ConsolePage) -> web.Response:
         items=10 * len(conflicts) + len(figures.figures),
         row=LinkRow.of(link),
         link=link,
-        cards=await cards_of(page, sorted(str(each) for each in named)),
+        cards=await page.node.cards(sorted(str(each) for each in named)),
         plots=[] if not figures.figures else _plots(figures.figures, step),
         step=step,
         conflicts=[sides_of(each) for each in conflicts],
@@ -236,26 +234,13 @@ def _rate_in_words(value: float) -> str:
     return "none" if value == 0 else f"{value:,.1f}" if value >= 0.1 else "under 0.1"
 
 
-async def cards_of(page: ConsolePage, authorities: Sequence[str]) -> dict[str, Card]:
-    """The cards of authorities that a page names."""
-    found = await _known(page, authorities[:_MOST_SHOWN])
-    return {each.authority: each.card for each in found if each.card is not None}
-
-
-async def _known(page: ConsolePage, authorities: Sequence[str]) -> list[KnownAuthority]:
-    if not authorities:
-        return []
-    query = AuthoritiesQuery(authority=[*authorities])
-    return (await page.node.call(LIST_AUTHORITIES, query=query)).authorities
-
-
 async def show_authority(page: ConsolePage) -> web.Response:
     """An authority: its card, what it owns here, and who follows it and how far."""
     uri = page.request.query.get("of", "")
     if not is_authority(uri):
         raise NotFound("/console/authority")
     known, owned = await asyncio.gather(
-        _known(page, [uri]), page.node.call(SEARCH, query=SearchQuery(authority=uri, limit=1))
+        page.node.known([uri]), page.node.call(SEARCH, query=SearchQuery(authority=uri, limit=1))
     )
     about = known[0] if known else KnownAuthority(authority=uri)
     if not known and not owned.count:

@@ -5,7 +5,7 @@ The console has no other way to the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,13 @@ from catalog.client.connection import Answer, Params
 from catalog.client.errors import Problem, Refused
 from catalog.http.inprocess import stream_in_process
 from catalog.http.inprocesscalls import LARGEST_ANSWER, InProcessCalls
+from catalog.operations.authoritycards import (
+    LIST_AUTHORITIES,
+    MOST_AUTHORITIES,
+    AuthoritiesQuery,
+    Card,
+    KnownAuthority,
+)
 from catalog.operations.operation import READING
 
 # The parameter of operations that tell what they would do.
@@ -69,3 +76,15 @@ class NodeCalls(InProcessCalls):
             if error.problem.status in (401, 403, 404):
                 return None
             raise
+
+    async def known(self, authorities: Sequence[str]) -> list[KnownAuthority]:
+        """What is known of authorities, at most 100."""
+        if not authorities:
+            return []
+        query = AuthoritiesQuery(authority=[*authorities[:MOST_AUTHORITIES]])
+        return (await self.call(LIST_AUTHORITIES, query=query)).authorities
+
+    async def cards(self, authorities: Sequence[str]) -> dict[str, Card]:
+        """The cards of the authorities that a page names, by authority."""
+        found = await self.known(authorities)
+        return {each.authority: each.card for each in found if each.card is not None}

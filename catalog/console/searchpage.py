@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from catalog.client.errors import Refused
 from catalog.console.page import ConsolePage, page_route, render, short_authority
+from catalog.operations.authoritycards import Card
 from catalog.operations.search import (
     LONGEST_WORDS,
     SEARCH,
@@ -74,17 +75,21 @@ async def show_search(page: ConsolePage) -> web.Response:
         first = query.after
     else:
         first = 0
+    owners = [facet.value for facet in found.facets.authority]
+    is_one = len(owners) < 2 and not given["authority"]
+    cards = {} if is_one else await page.node.cards(owners)
     return await render(
         page,
         "search.html",
         q=words,
+        cards=cards,
         given=given,
         is_asked=is_asked,
         found=found,
         fault=fault,
         hits=[_shown(hit) for hit in found.hits],
-        facets=_facets(found.facets),
-        several_authorities=len(found.facets.authority) > 1,
+        facets=_facets(found.facets, cards),
+        several_authorities=len(owners) > 1,
         next=first + _SHOWN if first + _SHOWN < found.count else 0,
         before=max(0, first - _SHOWN) if first else None,
     )
@@ -121,7 +126,9 @@ def _marked(match: SearchMatch) -> Markup:
     return Markup("").join([*parts, text[end:]])
 
 
-def _facets(facets: Facets) -> list[tuple[str, str, list[tuple[Facet, str]]]]:
+def _facets(
+    facets: Facets, cards: Mapping[str, Card]
+) -> list[tuple[str, str, list[tuple[Facet, str]]]]:
     """The facets that the reader can choose from: parameter, title, and values with their texts."""
     shown: list[tuple[str, str, Sequence[Facet]]] = [
         ("type", "Type", facets.type),
@@ -130,16 +137,18 @@ def _facets(facets: Facets) -> list[tuple[str, str, list[tuple[Facet, str]]]]:
         ("deprecated", "Deprecated", [each for each in facets.deprecated if each.value == "true"]),
     ]
     return [
-        (name, title, [(each, _value_text(name, each.value)) for each in values[:12]])
+        (name, title, [(each, _value_text(name, each.value, cards)) for each in values[:12]])
         for name, title, values in shown
         if values
     ]
 
 
-def _value_text(name: str, value: str) -> str:
+def _value_text(name: str, value: str, cards: Mapping[str, Card]) -> str:
     if name == "deprecated":
         return "deprecated only"
-    return short_authority(value) if name == "authority" else value
+    if name != "authority":
+        return value
+    return cards[value].name if value in cards and cards[value].name else short_authority(value)
 
 
 search_routes = (page_route("/console/search", show_search),)

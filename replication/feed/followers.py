@@ -95,7 +95,9 @@ def reports_of(database: SharedDatabase) -> FollowerReports:
 
 
 def _in_words(author: Author) -> str:
-    return f"{author.kind} {author.name}".strip()
+    # On an open node, everybody acts as the node.
+    kind = "anonymous" if author.kind == "node" else author.kind
+    return f"{kind} {author.name}".strip()
 
 
 async def list_followers(request: web.Request) -> Followers:

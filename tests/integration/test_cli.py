@@ -138,6 +138,7 @@ def node() -> Iterator[FakeNode]:
                 web.get("/capabilitiesoffered", _always({"flags": {"type": "array"}})),
                 web.get("/export", _always(EXPORT)),
                 web.get("/replication/links", fake.list_links),
+                web.get("/-/authorities", _always({"authorities": []})),
                 web.post("/replication/links", fake.add_link),
                 web.post("/replication/links/eu/{action}", fake.change_link),
                 web.get("/replication/links/eu", fake.show_link),

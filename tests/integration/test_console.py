@@ -350,7 +350,7 @@ async def test_a_copy_tells_whose_it_is_how_fresh_it_is_and_where_it_is_edited(
         await link_history_is(follower, id, "copied")
         await link_is(follower, id, "current")
         shown = await page(follower, "/console/e/messagegroups/copied")
-        assert f'href="/console/federation/{id}">copy, current</a>' in shown
+        assert 'href="?tab=copies">copy, current</a>' in shown
         assert f'href="{source.url}/console/e/messagegroups/copied"' in shown
         assert "/console/edit/" not in shown
         form = {"epoch": "1", "was": "{}", "a.name": "Mine"}

@@ -56,7 +56,7 @@ async def test_a_follower_tells_its_card_and_its_position(pair: tuple[Node, Node
     assert found["authority"] == authority(follower)
     assert found["card"] == {"name": "Team America", "region": "us", "contact": "", "url": ""}
     assert found["selection"]["scope"] == ["/messagegroups"]
-    assert (found["identity"], found["lag"]) == ("node", 0)
+    assert (found["identity"], found["lag"]) == ("anonymous", 0)
     [own, other] = (await source.get("/-/authorities"))["authorities"]
     assert (own["isown"], own["card"]["contact"]) == (True, "#eu")
     assert (other["authority"], other["card"]["region"]) == (authority(follower), "us")

@@ -146,6 +146,12 @@ async def reads(api: DescribedPeer) -> bytes:
     await api.refused(
         400, "GET", "/replication/digests", query="?format=csv&signatures=true&ranges=0-1"
     )
+    await api.done("GET", "/replication/followers")
+    arrivals = "/replication/arrivals"
+    live = next(copy["xid"] for copy in copies if "attributes" in copy)
+    await api.done("GET", arrivals, query=f"?of={live}")
+    await api.refused(404, "GET", arrivals, query="?of=/messagegroups/none")
+    await api.refused(400, "GET", arrivals)
     origin = {name: copies[0][name] for name in ("authority", "origin")}
     await api.send("POST", "/replication/fetch", {"origins": [origin]})
     await api.refused(410, "GET", "/replication/changes", query=f"?after={'0' * 8}{cursor[8:]}")
@@ -217,6 +223,7 @@ async def links(api: DescribedPeer, source: Node) -> None:
             "now())"
         )
     assert len((await api.done("GET", f"{LINK}/conflicts", **named))["conflicts"]) == 1
+    await api.done("GET", f"{LINK}/figures", **named)
     assert (await api.send("DELETE", LINK, query="?drop", **named)).status == 202
     await api.done("DELETE", LINK, **named)
     await api.refused(404, "GET", LINK, **named)

@@ -82,6 +82,8 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
             "ALTER TABLE audit DROP COLUMN places; ALTER TABLE changes DROP COLUMN author;"
             "ALTER TABLE node DROP COLUMN revisionsafter; DROP FUNCTION is_own_change;"
             "DROP INDEX changes_xid;"
+            "DROP TABLE peer_authorities, followers, link_figures;"
+            "ALTER TABLE conflicts DROP COLUMN refused;"
             "ALTER TABLE node DROP COLUMN unindexedafter;"
             "DROP INDEX entities_schema_id, entities_schema_guid, entities_schema_references,"
             "    entities_without_schema_id, entities_contexts, entities_deprecated;"
@@ -90,7 +92,7 @@ async def test_a_database_that_was_restored_without_views_gets_them_by_the_upgra
         assert await migrate(connection) == [
             *("visibleviews", "allowances", "backups", "linkmembers"),
             *("linkcomparisons", "reconciledentities", "schemaids", "searchindex"),
-            *("consolesessions", "revisions", "comparisonfindings"),
+            *("consolesessions", "revisions", "federation", "sessionrenewal", "comparisonfindings"),
         ]
         assert await views_of(connection) == definitions
     finally:
