@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from catalog.console.attention import LATE_SECONDS, Severity
 from catalog.console.page import in_words
 from catalog.operations.federation import FederatedCatalog, SharedLink
 from catalog.operations.followers import Follower
 
+_EVER = datetime.min.replace(tzinfo=UTC)
 _STOPPED = {
     "unauthenticated": "not let in",
     "forbidden": "lacks a role",
@@ -55,7 +57,9 @@ def flows_in(
             ends = (catalog.authority, link.authority)
             ends = ends[::-1] if brings else ends
             _offer(best, 0 if brings else 1, _flow(ends, link, catalog))
-    for follower in followers:
+    # A follower that shows another credential than before has several reports.
+    latest = sorted(followers, key=lambda each: each.seenat or _EVER, reverse=True)
+    for follower in latest:
         if own and not follower.link:
             _offer(best, 2, _reported(own, follower))
     return [flow for _, flow in best.values()]

@@ -113,7 +113,8 @@ class Arrival(AnswerBody):
     card: ToldCard = None
     state: Literal["arrived", "awaited", "unselected"]
     epoch: Count | None = Field(
-        default=None, description="The epoch of the entity there; missing if it is not there yet."
+        default=None,
+        description="The epoch that has arrived; missing if none has, or if that is not known.",
     )
     since: Time | None = Field(
         default=None, description="The time of the first change of the entity that is awaited."

@@ -587,6 +587,7 @@ CREATE TABLE followers (
     identity text NOT NULL,
     card jsonb,
     selection jsonb NOT NULL,
+    instance uuid NOT NULL,
     txid bigint NOT NULL,
     seq bigint NOT NULL,
     seenat timestamp with time zone NOT NULL

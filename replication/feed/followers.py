@@ -104,7 +104,7 @@ async def list_followers(request: web.Request) -> Followers:
     """List the catalogs that have copies from this node, and how far each of them is."""
     context = request[CONTEXT]
     async with context.database.acquire() as connection:
-        reports = await followers.load(connection)
+        reports = await followers.load(connection, with_lag=True)
         sending = await linkauthorities.sending(connection)
         cards = await read_cards(connection, {link.authority or "" for link in sending})
     found = [_reported(context, report) for report in reports]
@@ -210,14 +210,15 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
     context = request[CONTEXT]
     if (query.of is None) == (query.position is None):
         raise BadRequest(request.path, error_detail='it needs either "of" or "position"')
-    async with in_search_time(request, _ADVICE), context.database.snapshot() as connection:
-        if query.position is not None:
-            asked = _AskedChange(position=_position_in(request, context, query.position))
-        else:
-            asked = await _change_of(request, connection, query)
-    async with context.shared.for_node().database.acquire() as connection:
-        places = await _places(connection, context.database.node.authority)
-        found = await _arrivals_at(connection, places, asked)
+    async with in_search_time(request, _ADVICE):
+        async with context.database.snapshot() as connection:
+            if query.position is not None:
+                asked = _AskedChange(position=_position_in(request, context, query.position))
+            else:
+                asked = await _change_of(request, connection, query)
+        async with context.shared.for_node().database.acquire() as connection:
+            places = await _places(connection, context.database.node.authority)
+            found = await _arrivals_at(connection, places, asked)
     # The position of an entity's change would tell how much is written that is hidden.
     return Arrivals(
         of=None if asked.entity is None else str(Xid.parse(query.of or "")),
@@ -261,31 +262,27 @@ async def _arrivals_at(
     connection: Connection, places: Sequence[_Place], asked: _AskedChange
 ) -> list[Arrival]:
     """The arrival of a change at each place."""
-    missing: Sequence[tuple[int | None, datetime] | None] = [None] * len(places)
-    if asked.entity is not None:
-        positions = [place.position for place in places]
-        missing = await followers.first_missing(connection, asked.entity.xid, positions)
-    return [_arrival(place, asked, lack) for place, lack in zip(places, missing, strict=True)]
+    found = [_arrival(place, asked) for place in places]
+    awaiting = [number for number, each in enumerate(found) if each.state == "awaited"]
+    if asked.entity is None or not awaiting:
+        return found
+    positions = [places[number].position for number in awaiting]
+    missing = await followers.first_missing(connection, asked.entity.xid, positions)
+    for number, lack in zip(awaiting, missing, strict=True):
+        if lack is not None:
+            found[number] = found[number].model_copy(update={"epoch": lack[0], "since": lack[1]})
+    return found
 
 
-def _arrival(
-    place: _Place, asked: _AskedChange, lack: tuple[int | None, datetime] | None
-) -> Arrival:
-    """The arrival of a change at a place, which may lack a later change of the entity."""
-    arrival = Arrival(
-        authority=place.authority, card=place.card, state="unselected", seenat=place.seenat
-    )
-    if not asked.is_selected_by(place.selection):
-        return arrival
+def _arrival(place: _Place, asked: _AskedChange) -> Arrival:
     has_come = place.position >= asked.position
-    held = None if asked.entity is None else asked.entity.epoch
-    epoch, since = (held, None) if lack is None else lack
-    return arrival.model_copy(
-        update={
-            "state": "arrived" if has_come else "awaited",
-            "epoch": epoch,
-            "since": None if has_come else since,
-        }
+    is_selected = asked.is_selected_by(place.selection)
+    return Arrival(
+        authority=place.authority,
+        card=place.card,
+        state="unselected" if not is_selected else "arrived" if has_come else "awaited",
+        epoch=asked.epoch if is_selected and has_come else None,
+        seenat=place.seenat,
     )
 
 
@@ -330,7 +327,7 @@ async def _change_of(
     return _AskedChange(
         # What the log no longer has, every follower that goes on has received.
         position=position or begin,
-        entity=shown[-1],
+        entity=entity if asked else shown[-1],
         epoch=asked or shown[-1].epoch,
     )
 

@@ -28,7 +28,7 @@ class FollowerReport:
         card: the card of the follower, ready for JSON.
         selection: the entities that the follower asks for.
         position: the follower has everything up to there.
-        lag: the age in seconds of the oldest change after the position; 0 without such a change.
+        lag: the age in seconds of the oldest change after the position, if it was read.
     """
 
     authority: str
@@ -63,8 +63,9 @@ async def save(connection: Connection, reports: Collection[FollowerReport]) -> N
     )
 
 
-async def load(connection: Connection) -> list[FollowerReport]:
-    """Read the reports, the farthest behind first."""
+async def load(connection: Connection, *, with_lag: bool = False) -> list[FollowerReport]:
+    """Read the reports; with their lags, the farthest behind first."""
+    rows = await connection.fetch(_queries.lags if with_lag else _queries.positions)
     return [
         FollowerReport(
             authority=row["authority"],
@@ -73,9 +74,9 @@ async def load(connection: Connection) -> list[FollowerReport]:
             selection=FollowedSelection.model_validate_json(row["selection"]),
             position=Position(row["txid"], row["seq"]),
             seenat=row["seenat"],
-            lag=row["lag"],
+            lag=row["lag"] if with_lag else 0.0,
         )
-        for row in await connection.fetch(_queries.load)
+        for row in rows
     ]
 
 
@@ -104,7 +105,7 @@ async def first_missing(
 
     Returns:
         for each position the epoch before the first change of the entity after it, `None` before
-        the entity was made, and the time of that change; `None` without such a change.
+        the entity was made, and the time of that change; `None` if the change is far away.
     """
     rows = await connection.fetch(
         _queries.first_missing, xid, [each.txid for each in positions], [p.seq for p in positions]

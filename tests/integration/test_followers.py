@@ -137,3 +137,35 @@ async def test_what_names_nobody_and_hostile_cards_break_no_feed(pair: tuple[Nod
     assert evil["card"]["name"].startswith("A Bccc")
     assert len(evil["card"]["name"]) == 200
     assert (evil["card"]["region"], evil["card"]["contact"], evil["card"]["url"]) == ("", "", "")
+
+
+async def test_a_selection_that_is_no_longer_asked_for_is_forgotten(
+    pair: tuple[Node, Node],
+) -> None:
+    source, _ = pair
+    cursor = await source.first_cursor()
+    name = FollowerName(authority="https://narrowed.example").header()
+    narrowed = "/messagegroups/narrowed"
+    await report(source, cursor, name)
+    await report(source, f"{cursor}&scope={narrowed}", name)
+    assert await reported_scopes(source, 2) == [[], [narrowed]]
+    async with source.database.acquire() as connection:
+        await connection.execute(
+            "UPDATE followers SET seenat = seenat - interval '2 hours' WHERE authority = $1",
+            "https://narrowed.example",
+        )
+    await report(source, f"{cursor}&scope={narrowed}", name)
+    assert await reported_scopes(source, 1) == [[narrowed]]
+
+
+async def reported_scopes(source: Node, number: int) -> list[list[str]]:
+    """The scopes of a follower's reports, once there are so many reports."""
+    found: list[list[str]] = []
+
+    async def are_there() -> bool:
+        told = [each for each in await followers(source) if "narrowed" in each["authority"]]
+        found[:] = sorted(each["selection"]["scope"] for each in told)
+        return len(found) == number
+
+    await eventually(are_there)
+    return found

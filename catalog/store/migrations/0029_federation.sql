@@ -9,14 +9,15 @@ CREATE TABLE peer_authorities (
     error text
 );
 
--- How far each follower has come: (txid, seq) is the last position that it has confirmed. A follower
--- that asks for several selections has a row for each.
+-- How far each follower has come: (txid, seq) is the last position in the log of the instance that it
+-- has confirmed. A follower that asks for several selections has a row for each.
 CREATE TABLE followers (
     id text COLLATE "C" PRIMARY KEY,
     authority text COLLATE "C" NOT NULL,
     identity text NOT NULL,
     card jsonb,
     selection jsonb NOT NULL,
+    instance uuid NOT NULL,
     txid bigint NOT NULL,
     seq bigint NOT NULL,
     seenat timestamptz NOT NULL

@@ -20,8 +20,9 @@ WITH present AS (
         lag = greatest(link_figures.lag, excluded.lag),
         copies = excluded.copies, errors = excluded.errors
 )
-DELETE FROM link_figures
-WHERE step = 60 AND at < now() - $1::interval OR step = 3600 AND at < now() - $2::interval
+DELETE FROM link_figures f
+USING links l CROSS JOIN (VALUES (60, $1::interval), (3600, $2::interval)) AS kept (step, age)
+WHERE f.link = l.id AND f.step = kept.step AND f.at < now() - kept.age
 
 -- name: read
 -- The points of a link at a step since a time, oldest first.

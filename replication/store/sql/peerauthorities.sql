@@ -30,4 +30,5 @@ WITH saved AS (
         error = excluded.error
 )
 DELETE FROM peer_authorities
-WHERE triedat < (SELECT triedat FROM peer_authorities ORDER BY triedat DESC OFFSET $8 LIMIT 1)
+WHERE authority <> ALL ($1::text[])
+    AND triedat < (SELECT triedat FROM peer_authorities ORDER BY triedat DESC OFFSET $8 LIMIT 1)
