@@ -88,7 +88,6 @@ class Matrix:
         rows: the authorities that follow one, and those that stand alone.
         columns: the authorities that are followed.
         flows: by source and target.
-        is_wide: whether there are too many columns for words in the cells.
     """
 
     rows: Sequence[str]
@@ -97,6 +96,7 @@ class Matrix:
 
     @property
     def is_wide(self) -> bool:
+        """Whether there are too many columns for words in the cells."""
         return len(self.columns) > _MOST_IN_WORDS
 
 
@@ -117,7 +117,7 @@ async def show_federation(page: ConsolePage) -> web.Response:
     names |= _names((each.authority for each in catalogs), cards, own)
     regions = {each: cards[each].region if each in cards else "" for each in names}
     matrix = _matrix(flows, names, own)
-    elsewhere = [each for each in flows if each.teller != own and each.severity is not None]
+    elsewhere = [each for each in flows if each.link is None and each.severity is not None]
     elsewhere.sort(key=lambda flow: (SEVERITIES.index(flow.severity), names[flow.target]))
     return await render(
         page,
@@ -246,9 +246,7 @@ async def show_authority(page: ConsolePage) -> web.Response:
     if not known and not owned.count:
         raise NotFound("/console/authority")
     sees_links = page.may_everywhere(Permission.REPLICATE)
-    values: dict[str, Any] = {"links": [], "flows": [], "names": {}, "catalog": None}
-    if sees_links:
-        values = await _links_about(page, uri)
+    values = await _links_about(page, uri) if sees_links else {"catalog": None}
     return await render(
         page,
         "authority.html",

@@ -307,7 +307,7 @@ class ConflictSide(AnswerBody):
     attributes: dict[str, Any] | None = None
     document: str | None = Field(default=None, description="The document of a version, as text.")
     complete: bool = Field(
-        default=True, description="False if the document is no text, or too large to be kept."
+        default=True, description="False if the document is no text, or larger than 64 KiB."
     )
 
 
@@ -319,7 +319,7 @@ class CopyConflict(TriedCopy):
     refused: ConflictSide | None = Field(
         default=None,
         description="The copy, if it could be read and is kept: of the first 500 conflicts of a "
-        "link, at most 64 KiB each. Of a link that sends, the entity here.",
+        "link, at most 64 KiB each, and 4 MiB in an answer. Of a link that sends, the entity here.",
     )
     held: ConflictSide | None = Field(
         default=None, description="What is here at its path now, at a link that brings."

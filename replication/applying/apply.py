@@ -35,8 +35,8 @@ from catalog.store.locks import (
 from catalog.store.writes import Write, write
 from catalog.telemetry.tracing import TraceSpans
 from catalog.writing.permission import check_writes
+from replication.applying.conflictcontent import side_of
 from replication.applying.deletionlimit import asking, count_losses
-from replication.applying.refusedcopies import refused_copy
 from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.deciding.batch import (
     BatchDecision,
@@ -391,7 +391,7 @@ async def _record(
             verdict=finding.verdict.value,
             detail=finding.detail,
             at=now,
-            refused=refused_copy(received.get(finding.origin)),
+            refused=side_of(received.get(finding.origin)),
         )
         for finding in decision.conflicts
     ]

@@ -23,7 +23,7 @@ from catalog.model.concorderrors import (
     UnresolvedConflict,
 )
 from catalog.model.credentials import PeerCredential
-from catalog.model.entity import Origin
+from catalog.model.entity import Entity, Origin
 from catalog.model.errors import (
     BadRequest,
     InvalidAttribute,
@@ -47,7 +47,7 @@ from catalog.operations.operation import PageQuery
 from catalog.store import entities, links
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
-from replication.applying.refusedcopies import side_of
+from replication.applying.conflictcontent import side_of
 from replication.links.linkanswers import advice_about, answer_link, link_answer, present
 from replication.links.linkdefinitions import (
     check_authority,
@@ -70,6 +70,8 @@ from replication.store.linkstates import pause, resume
 _log = structlog.get_logger(__name__)
 
 _PAUSED = "paused on request"
+_MOST_SIDES_BYTES = 4 * 1024 * 1024
+_Sides = list[tuple[bytes | None, bytes | None]]
 _FORCE = (
     "If it is the right one all the same, change the link with `?force` (`--force`): it compares "
     "everything with what is there."
@@ -312,12 +314,13 @@ async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Respo
     async with request[CONTEXT].database.acquire() as connection:
         link = await existing_link(connection, request)
         found = await linkconflicts.load(connection, id, after, limit + 1, with_refused=True)
-        held = await _held(connection, [conflict.xid for conflict in found])
+        held = await _held(connection, found[:limit])
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
-    shown = [_conflict(conflict, link, held) for conflict in found[:limit]]
+    sides = _sides(found[:limit], link, held)
+    shown = [_conflict(each, link, of) for each, of in zip(found[:limit], sides, strict=True)]
     return model_response(CopyConflicts(conflicts=shown), headers=headers)
 
 
@@ -364,29 +367,37 @@ def next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 
-async def _held(connection: Connection, xids: Sequence[str]) -> dict[str, ConflictSide]:
-    """The entities that are at the paths of conflicts now, with their documents."""
-    found = await entities.load(connection, xids)
+async def _held(connection: Connection, conflicts: Sequence[LinkConflict]) -> dict[str, Entity]:
+    """The entities that are at the paths of conflicts now, with their documents if these fit."""
+    found = await entities.load(connection, [conflict.xid for conflict in conflicts])
     versions = [xid for xid, each in found.items() if each.document_sha256 is not None]
-    documents = await entities.load_documents(connection, versions)
-    return {
-        xid: ConflictSide.model_validate(side_of(replace(each, document=documents.get(xid))))
-        for xid, each in found.items()
-    }
+    documents = await linkconflicts.load_small_documents(connection, versions)
+    return {xid: replace(each, document=documents.get(xid)) for xid, each in found.items()}
 
 
-def _refused(conflict: LinkConflict) -> ConflictSide | None:
-    return None if conflict.refused is None else ConflictSide.model_validate_json(conflict.refused)
+def _sides(conflicts: Sequence[LinkConflict], link: Link, held: Mapping[str, Entity]) -> _Sides:
+    """Both sides of each conflict, as far as an answer has room; of a link that sends, one."""
+    shown, room = [], _MOST_SIDES_BYTES
+    for conflict in conflicts:
+        present = side_of(held.get(conflict.xid))
+        pair = (present, None) if link.definition.sends else (conflict.refused, present)
+        room -= sum(len(side) for side in pair if side is not None)
+        shown.append(pair if room >= 0 else (None, None))
+    return shown
+
+
+def _side(told: bytes | None) -> ConflictSide | None:
+    return None if told is None else ConflictSide.model_validate_json(told)
 
 
 def _conflict(
-    conflict: LinkConflict, link: Link, found: Mapping[str, ConflictSide]
+    conflict: LinkConflict, link: Link, sides: tuple[bytes | None, bytes | None]
 ) -> CopyConflict:
     authority, origin = conflict.origin
-    present, sends = found.get(conflict.xid), link.definition.sends
+    refused, held = sides
     return CopyConflict(
-        refused=present if sends else _refused(conflict),
-        held=None if sends else present,
+        refused=_side(refused),
+        held=_side(held),
         authority=authority,
         origin=origin,
         xid=conflict.xid,

@@ -13,8 +13,8 @@ from catalog.store.queries import Queries
 
 MOST_CONFLICTS = 10_000
 """A link with so many conflicts stores no further conflicts."""
-MOST_KEPT_BYTES = 64 * 1024
-"""The largest refused copy that is kept with its conflict."""
+MOST_SIDE_BYTES = 64 * 1024
+"""The largest side of a conflict, as JSON, that is kept or shown."""
 _MOST_KEPT = 500
 _queries = Queries("linkconflicts", package=__package__)
 
@@ -96,6 +96,12 @@ async def load(
         )
         for row in rows
     ]
+
+
+async def load_small_documents(connection: Connection, xids: Sequence[str]) -> dict[str, bytes]:
+    """Read the documents of versions that fit into a side of a conflict, by xid."""
+    rows = await connection.fetch(_queries.small_documents, list(xids), MOST_SIDE_BYTES)
+    return {row["xid"]: row["body"] for row in rows}
 
 
 async def find_verdict(connection: Connection, link: str, origin: Origin) -> str | None:

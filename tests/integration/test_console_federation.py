@@ -16,6 +16,8 @@ pytest.importorskip("playwright", reason="playwright is missing: pip install pla
 from playwright.async_api import Browser, Page
 
 from catalog.console import routes as console_routes
+from catalog.operations.authoritycards import Card
+from catalog.operations.followers import FOLLOWER, FollowerName
 from replication.routes import routes as replication_routes
 from tests.integration import wideworld
 from tests.integration.chromium import open_tab, run_chromium, violations_in
@@ -147,6 +149,32 @@ async def test_which_version_is_live_in_which_region_in_two_clicks(
             ["eu-central", "Team Europe #catalog-eu", " owns it"],
             ["ap-south", "Hub", " has it"],
         ]
+
+
+async def test_a_hostile_card_stays_text(shop: Shop, browser: Browser) -> None:
+    markup = "<img src=x onerror=\"document.title='taken'\">{{ 7 * 7 }}</svg><script>"
+    card = Card(name=markup, region=markup, contact="javascript:document.title='taken'")
+    name = FollowerName(authority="https://evil.example/<b>", card=card).header()
+    cursor = await shop.eu.first_cursor()
+    path = f"/replication/changes?after={cursor}"
+    assert (await shop.eu.request("GET", path, headers={FOLLOWER: name})).status == 200
+    await eventually(lambda: is_shown(shop.eu, "evil.example"))
+    async with open_tab(browser) as (tab, told):
+        for path in (
+            "/console/federation",
+            f"/console/e{MESSAGE}?tab=copies",
+            "/console/authority?of=https%3A%2F%2Fevil.example%2F%3Cb%3E",
+        ):
+            await tab.goto(shop.eu.url + path)
+            assert "taken" not in await tab.title() or "<img" in await tab.title()
+            assert markup[:20] in await tab.locator("main").inner_text()
+            assert await tab.locator("main img, main script, a[href^='javascript']").count() == 0
+        assert told == []
+
+
+async def is_shown(node: Node, authority: str) -> bool:
+    found = (await node.get("/replication/followers"))["followers"]
+    return any(authority in each["authority"] for each in found)
 
 
 async def test_sixty_authorities_are_shown_in_time(shared_database_url: str) -> None:

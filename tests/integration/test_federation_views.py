@@ -52,6 +52,8 @@ async def shop(postgres_url: str, template: str) -> AsyncIterator[Shop]:
     ):
         await eu.put(MESSAGE, {"description": "Paid"})
         await us.put(MESSAGE, {"description": "Paid, too"})
+        await put_schema(eu, {"title": "small"})
+        await put_schema(us, {"title": "large", "description": "x" * 70_000})
         links = {}
         async with running(hub, eu):
             links["eu"] = (await link(hub, eu))["id"]
@@ -61,6 +63,11 @@ async def shop(postgres_url: str, template: str) -> AsyncIterator[Shop]:
             links["back"] = (await link(eu, hub))["id"]
             await link_is(eu, links["back"], "current")
             yield Shop(eu=eu, us=us, hub=hub, links=links)
+
+
+async def put_schema(node: Node, document: dict[str, str]) -> None:
+    body = {"format": "JsonSchema/draft-07", "schema": document}
+    await node.put("/schemagroups/shop/schemas/paid$details", body)
 
 
 def authority(node: Node) -> str:
@@ -111,6 +118,11 @@ async def test_a_conflict_shows_both_sides(shop: Shop) -> None:
     assert found["refused"]["attributes"]["description"] == "Paid, too"
     assert found["held"]["authority"] == authority(shop.eu)
     assert found["held"]["attributes"]["description"] == "Paid"
+    path = "/schemagroups/shop/schemas/paid/versions/1"
+    [schema] = [each for each in conflicts if each["origin"] == path]
+    # A side of more than 64 KiB is kept without its document.
+    assert (schema["refused"]["complete"], "document" in schema["refused"]) == (False, False)
+    assert (schema["held"]["complete"], "small" in schema["held"]["document"]) == (True, True)
     [group] = [each for each in conflicts if each["origin"] == GROUP]
     assert group["verdict"] == "collided"
 

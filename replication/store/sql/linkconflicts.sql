@@ -47,3 +47,7 @@ ORDER BY authority, origin LIMIT $4
 -- name: verdict
 -- The verdict about a copy that a link could not apply.
 SELECT verdict FROM conflicts WHERE link = $1 AND authority = $2 AND origin = $3
+
+-- name: small_documents
+-- The documents of versions that have at most so many bytes.
+SELECT xid, body FROM documents WHERE xid = ANY ($1::text[]) AND octet_length(body) <= $2
