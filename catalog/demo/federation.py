@@ -116,6 +116,8 @@ class Federation:
                     "CONCORD_PUBLIC_URL": member.url,
                     "CONCORD_DATABASE_URL": member.dsn,
                     "CONCORD_REGISTRY_ID": member.name,
+                    "CONCORD_AUTHORITY_NAME": f"The {member.name} catalog",
+                    "CONCORD_AUTHORITY_REGION": member.name,
                     **member.settings,
                 },
                 start_new_session=True,  # The demo handles Ctrl-C.

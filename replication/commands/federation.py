@@ -41,7 +41,8 @@ def show_federation(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     for each in catalogs:
         card = each.card
         told = ("", "", "") if card is None else (card.name, card.region, card.contact)
-        number = "not shared" if each.links is None else len(each.links)
+        asked = "not asked yet" if each.triedat is None else "not shared"
+        number = asked if each.links is None else len(each.links)
         at = "this node" if each.isown else each.readat and format_time(each.readat)
         shown.add_row(*map(cell, (each.authority, *told, number, at, each.error)))
     out.print(shown)

@@ -19,7 +19,6 @@ from catalog.commands.console import (
     print_json,
     table,
 )
-from catalog.model.masking import printable_lines
 from catalog.model.timestamps import format_time
 from replication.commands.linkcontrol import LinkId
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from catalog.operations.links import ConflictSide
 
 app = typer.Typer()
-_LINES = 40
+_LONGEST = 200
 
 
 class Step(StrEnum):
@@ -69,6 +68,8 @@ def figures(
 def conflicts(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show the copies that a link could not apply, beside what is here. Exits with 1 if any.
 
+    Long values are cut; --json has them whole, as far as the node keeps them.
+
     Example: concord link conflicts eu
     """
     found = on_node(url, lambda client: client.conflicts(id))
@@ -79,7 +80,10 @@ def conflicts(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> No
         sides = (each.refused, each.held)
         for name in ("authority", "epoch", "modifiedat"):
             shown.add_row(name, *(cell(_member(side, name)) for side in sides))
-        shown.add_row("content", *(cell(_content(side)) for side in sides))
+        attributes = [side.attributes or {} if side else {} for side in sides]
+        for name in sorted({*attributes[0], *attributes[1]}):
+            shown.add_row(cell(name), *(cell(_shortened(of.get(name))) for of in attributes))
+        shown.add_row("document", *(cell(side and _shortened(side.document)) for side in sides))
         out.print(shown)
         for text in filter(None, (each.detail, each.advice)):
             out.print(cell(text))
@@ -94,13 +98,9 @@ def _member(side: ConflictSide | None, name: str) -> Any:
     return format_time(value) if name == "modifiedat" and value is not None else value
 
 
-def _content(side: ConflictSide | None) -> str:
-    """The content of a side as lines: the attributes, then the document."""
-    if side is None:
-        return "not known"
-    if side.deleted:
-        return "deleted"
-    text = orjson.dumps(side.attributes or {}, option=orjson.OPT_INDENT_2).decode()
-    lines = [*text.splitlines(), *(side.document or "").splitlines()]
-    more = [f"… {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
-    return printable_lines("\n".join([*lines[:_LINES], *more]))
+def _shortened(value: Any) -> str | None:
+    """The beginning of a value, as JSON unless it is a text."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
