@@ -8,12 +8,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-_FETCH_SECONDS = 120
+_FETCH_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +37,41 @@ class Package:
 
     def modules(self) -> Path:
         """A directory with the package and all that it needs; the test is skipped without npm."""
-        if shutil.which("node") is None or shutil.which("npm") is None:
-            pytest.skip("npm is missing: install it with apt-get install npm")
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
-        kept = cache / f"{self.name.strip('@').replace('/', '-')}-{self.version}"
-        if not kept.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=cache) as directory:
-                made = Path(directory, "made")
-                done = subprocess.run(
-                    [
-                        *("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"),
-                        *("--prefix", str(made), f"{self.name}@{self.version}"),
-                    ],
-                    capture_output=True,
-                    timeout=_FETCH_SECONDS,
-                )
-                if done.returncode:
-                    pytest.skip(f"{self.name} cannot be fetched from npm's registry")
-                # Another run may have been faster.
-                with contextlib.suppress(OSError):
-                    made.rename(kept)
-        # Packages find each other by this name only.
-        return kept / "node_modules"
+        kept = f"{self.name.strip('@').replace('/', '-')}-{self.version}"
+        return installed_modules(kept, "install", f"{self.name}@{self.version}")
+
+
+def installed_modules(kept: str, *arguments: str, files: Mapping[str, bytes] | None = None) -> Path:
+    """A directory of modules that npm installs once; the test is skipped without npm.
+
+    Args:
+        kept: the name of the directory in the cache.
+        arguments: the command of npm.
+        files: what the command reads, by paths below its directory.
+    """
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("npm is missing: install it with apt-get install npm")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
+    if not (cache / kept).exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as directory:
+            made = Path(directory, "made")
+            for path, content in (files or {}).items():
+                (made / path).parent.mkdir(parents=True, exist_ok=True)
+                (made / path).write_bytes(content)
+            command, *named = arguments
+            done = subprocess.run(
+                [
+                    *("npm", command, "--ignore-scripts", "--no-audit", "--no-fund"),
+                    *("--prefix", str(made), *named),
+                ],
+                capture_output=True,
+                timeout=_FETCH_SECONDS,
+            )
+            if done.returncode:
+                pytest.skip(f"{kept} cannot be fetched from npm's registry")
+            # Another run may have been faster.
+            with contextlib.suppress(OSError):
+                made.rename(cache / kept)
+    # Packages find each other by this name only.
+    return cache / kept / "node_modules"
