@@ -6,23 +6,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.deploy.files import DEPLOY
+from tests.deploy.keptpython import kept_python
 
 DAG = DEPLOY / "airflow" / "concord_reconcile.py"
 PYTHON_VARIABLE = "CONCORD_TEST_AIRFLOW"
-_VERSION = "3.3.2"
-# Airflow pins nothing below it; this pins all of it, as of a day.
-_AS_OF = "2026-11-01"
-_UV = "uv==0.13.9"
+_PACKAGE = "apache-airflow-core==3.3.2"
 _RUNNER = Path(__file__).with_name("airflowrun.py")
 # On a machine that runs much else.
 _SECONDS = 300
@@ -88,42 +83,10 @@ def airflow_in(home: Path) -> Airflow:
 
 
 def _kept() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    kept = cache / f"airflow-{_VERSION}-{version}"
+    python = kept_python(_PACKAGE, otherwise=f"name its python by {PYTHON_VARIABLE}")
+    kept = python.parents[2]
     if not (kept / "airflow.db").exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as uv:
-            _install(Path(uv), kept)
+        with tempfile.TemporaryDirectory(dir=kept) as home:
+            Airflow(python, Path(home)).migrate()
+            Path(home, "airflow.db").rename(kept / "airflow.db")
     return kept
-
-
-def _install(directory: Path, kept: Path) -> None:
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    uv = str(directory / "bin" / "uv")
-    python = kept / "venv" / "bin" / "python"
-    package = f"apache-airflow-core=={_VERSION}"
-    for command in (
-        (*pip, "--no-deps", "--target", str(directory), _UV),
-        (uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(kept / "venv")),
-        (
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            str(python),
-            "--exclude-newer",
-            _AS_OF,
-            package,
-        ),
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-        if done.returncode:
-            pytest.skip(
-                f"Airflow cannot be fetched from the package index: {done.stderr[-300:]} Install "
-                f"{package}, and name its python by {PYTHON_VARIABLE}"
-            )
-    with tempfile.TemporaryDirectory(dir=kept) as home:
-        Airflow(python, Path(home)).migrate()
-        Path(home, "airflow.db").rename(kept / "airflow.db")

@@ -1,4 +1,4 @@
-"""Backstage and EventCatalog show what a node has, by the packages of `deploy/portals`."""
+"""Backstage, EventCatalog and DataHub show what a node has, by `deploy/portals`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import sys
-from asyncio import create_subprocess_exec
+from asyncio import create_subprocess_exec, to_thread
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import pytest
 import pytest_asyncio
 from aiohttp import ClientSession
 
-from tests.deploy.portals import Portals
+from tests.deploy.keptpython import kept_python
+from tests.deploy.portals import SOURCE, Portals
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 pytestmark = [
@@ -32,6 +34,9 @@ DOCUMENTS = (
     "tests/documents/spec/smartoven-xsd.xreg.json",
     "tests/documents/spec/windgenerator-kafka-avro.xreg.json",
 )
+JSON_SCHEMA = {"dataschemaformat": "JsonSchema/draft-07"}
+FAR = {"type": "object", "properties": {"far": {"$ref": "http://127.0.0.1:9/never"}}}
+_DATAHUB = "acryl-datahub==1.7.0.17"
 _LINTER = "node_modules/@eventcatalog/linter/dist/cli/index.js"
 _GENERATE = (
     "require(process.argv[2]).default({}, JSON.parse(process.argv[3]))"
@@ -190,3 +195,48 @@ async def test_eventcatalog_shows_the_catalog_and_its_own_linter_agrees(
         assert "removed" in await generate()
         assert not bill.exists()
         assert len(pages("services")) == len(ids["endpoints"]) - 1
+
+
+async def test_datahub_is_told_of_topics_with_fields_and_owners(tmp_path: Path) -> None:
+    """DataHub's own ingestion runs the source, and writes what it found into a file."""
+    python = await to_thread(kept_python, _DATAHUB, otherwise="put its python first on the PATH")
+    node, found = node_at(tmp_path), tmp_path / "found.json"
+    async with running(node):
+        await import_documents(node)
+        async with node.client() as client:
+            await client.create(
+                "/endpoints/far", {"protocol": "KAFKA", "protocoloptions": {"topic": "far"}}
+            )
+            await client.create("/endpoints/far/messages/far", {"dataschema": FAR, **JSON_SCHEMA})
+        recipe = {
+            "source": {"type": "concord_datahub.ConcordSource", "config": {"url": node.url}},
+            "sink": {"type": "file", "config": {"filename": str(found)}},
+        }
+        (tmp_path / "recipe.json").write_text(json.dumps(recipe))
+        process = await create_subprocess_exec(
+            *(str(python), "-m", "datahub", "ingest", "run", "-c", str(tmp_path / "recipe.json")),
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "PYTHONPATH": str(SOURCE / "datahub"),
+                "DATAHUB_TELEMETRY_ENABLED": "false",
+            },
+            stdout=PIPE,
+            stderr=STDOUT,
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+    told = {
+        (each["entityUrn"], each["aspectName"]): each["aspect"]["json"]
+        for each in json.loads(found.read_bytes())
+    }
+    topic = "urn:li:dataset:(urn:li:dataPlatform:kafka,shop.orders.v1,PROD)"
+    fields = told[topic, "schemaMetadata"]["fields"]
+    assert [each["fieldPath"].rpartition(".")[2] for each in fields][:2] == ["id", "total"]
+    [link] = told[topic, "institutionalMemory"]["elements"]
+    assert link["url"] == f"{node.url}/console/e/endpoints/Orders.bill"
+    [owner] = told[topic, "ownership"]["owners"]
+    assert told[owner["owner"], "corpGroupInfo"]["displayName"] == node.url
+    far = told[topic.replace("shop.orders.v1", "far"), "schemaMetadata"]["fields"]
+    # DataHub itself would fetch what a schema names, and fail.
+    assert [each["fieldPath"].rpartition(".")[2] for each in far] == ["far"]
