@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-_FETCH_SECONDS = 300
+_FETCH_SECONDS = 500
 
 
 @dataclass(frozen=True, slots=True)

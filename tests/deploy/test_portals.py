@@ -22,7 +22,7 @@ from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.asyncio(loop_scope="module"),
 ]
 ROOT = Path(__file__).parents[2]
