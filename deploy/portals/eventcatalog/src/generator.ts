@@ -141,7 +141,7 @@ async function read(options: Options): Promise<{ document: Entity; resources: Re
   const { url, token, file } = options;
   if (!url && !file) throw new TypeError('give the url of a node, or the file of an export');
   const node = url ? new Concord({ url, token }) : undefined;
-  const document = file ? JSON.parse(await readFile(file, 'utf8')) : await node!.export();
+  const document = file ? await readExport(file) : await node!.export();
   const own = options.authority ?? (file ? undefined : await node!.authority());
   const around = {
     source: nameOf(options),
@@ -152,6 +152,15 @@ async function read(options: Options): Promise<{ document: Entity; resources: Re
     consoleUrl: (xid: string) => node?.consoleUrl(xid),
   };
   return { document, resources: resourcesOf(document, around) };
+}
+
+async function readExport(file: string): Promise<Entity> {
+  const text = await readFile(file, 'utf8');
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new TypeError(`${file} is no JSON: concord export -o FILE.json writes it`);
+  }
 }
 
 function nameOf({ name }: Options): string {

@@ -148,6 +148,8 @@ test('texts of others stay texts', async () => {
 test('a file that is no catalog changes nothing', async () => {
   await run(exported());
   await assert.rejects(run({ title: 'something else' }), TypeError);
+  await writeFile(file, 'endpoints: {}');
+  await assert.rejects(generate(directory, { file }), /is no JSON/);
   assert.equal((await utils(directory).getEvents()).length, 1);
 });
 
