@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from catalog.config.settings import Settings, is_loopback
+from catalog.config.settings import Settings
+from catalog.config.settingvalues import is_loopback
 from catalog.model.roles import ISSUER, Who
 from catalog.store.accessrules import read_known_rules
 from catalog.store.accesstokens import count_tokens

@@ -111,7 +111,7 @@ async def list_access_requests(request: web.Request, query: AccessRequestsQuery)
 
 async def get_access_request(request: web.Request) -> AccessRequest:
     """Show a request to the caller who made it, and to those who may decide."""
-    async with request[CONTEXT].database.transaction() as connection:
+    async with request[CONTEXT].database.acquire() as connection:
         _, shown = await _existing(connection, request)
     return shown
 
@@ -246,14 +246,14 @@ async def _shown(
 
 
 async def _existing(
-    connection: Connection, request: web.Request
+    connection: Connection, request: web.Request, *, locks: bool = False
 ) -> tuple[RoleRequest, AccessRequest]:
     """The request of the path, if the caller made it or may decide.
 
     Raises:
         NotFound
     """
-    found = await store.find_request(connection, request.match_info["id"])
+    found = await store.find_request(connection, request.match_info["id"], locks=locks)
     if found is None:
         raise NotFound(request.path)
     [shown] = await _shown(connection, request, [found])
@@ -270,7 +270,7 @@ async def _open_request(connection: Connection, request: web.Request) -> RoleReq
         Forbidden: the caller has made the request, and may not decide.
         UnresolvedConflict: it was decided already.
     """
-    found, shown = await _existing(connection, request)
+    found, shown = await _existing(connection, request, locks=True)
     if not shown.isdecidable:
         raise refusal_at(identity_of(request), Permission.GRANT, found.path)
     check_open(found)

@@ -241,7 +241,7 @@ async def _existing(connection: Connection, id: str) -> RoleRequest:
     from catalog.access.requestedroles import check_open
     from catalog.store.rolerequests import find_request
 
-    found = await find_request(connection, id)
+    found = await find_request(connection, id, locks=True)
     if found is None:
         fail(f"There is no request {id!r}.", "See `concord access requests`.", code=NO)
     check_open(found)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Field,
     NonNegativeFloat,
     PositiveFloat,
@@ -22,109 +18,31 @@ from pydantic import (
     SecretStr,
     model_validator,
 )
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 from yarl import URL
 
 from catalog.config.limits import Limits
+from catalog.config.settingvalues import (
+    Algorithms,
+    HostNames,
+    Issuers,
+    KafkaUrl,
+    Keys,
+    Networks,
+    Origins,
+    PublicUrl,
+    PublicUrls,
+    RoleRules,
+    Texts,
+    is_loopback,
+    key_texts,
+)
 from catalog.keys.keyring import EncryptionKey, parse_keys
 from catalog.model.roles import RoleRule
-
-
-def _public_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an absolute http or https URL")
-    if parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueError("must have no query, fragment or user")
-    return value.rstrip("/")
-
-
-def _origin(value: str) -> str:
-    parts = urlsplit(value)
-    if value != "*" and (not parts.hostname or value != f"{parts.scheme}://{parts.netloc}"):
-        raise ValueError("must be * or origins such as https://example.com")
-    return value
-
-
-def _split(value: object) -> object:
-    """The items of a list, separated by commas."""
-    if not isinstance(value, str):
-        return value
-    return tuple(item.strip() for item in value.split(",") if item.strip())
-
-
-def _host_name(value: str) -> str:
-    if value != "*" and not _HOST_NAME.fullmatch(value):
-        raise ValueError("must be * or names without a port such as catalog.example")
-    return value.lower().removesuffix(".")
-
-
-def _network(value: str) -> str:
-    return str(ipaddress.ip_network(value))
-
-
-def _kafka_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    if parts.scheme not in {"kafka", "kafkas"} or not parts.netloc.rpartition("@")[2]:
-        raise ValueError("must be kafka:// or kafkas:// with brokers, such as kafkas://broker:9093")
-    if parts.path.strip("/") or parts.fragment:
-        raise ValueError("must have no path or fragment: links name topics")
-    given = parse_qs(parts.query, strict_parsing=bool(parts.query))
-    if not given.keys() <= {"saslmechanism", "cafile"}:
-        raise ValueError("its query may have saslmechanism and cafile only")
-    if not {*given.get("saslmechanism", ())} <= _SASL_MECHANISMS:
-        raise ValueError(f"its saslmechanism must be one of {', '.join(sorted(_SASL_MECHANISMS))}")
-    return value
-
-
-def _issuer(value: str) -> str:
-    """An issuer, unchanged, since it has to equal the name in tokens."""
-    parts = urlsplit(value)
-    if not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueError("must be URLs without query, fragment or user")
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
-        raise ValueError("must be https URLs, since their keys say who is believed")
-    return value
-
-
-def _role_rule(value: str) -> str:
-    RoleRule.parse(value)
-    return value
-
-
-def _algorithm(value: str) -> str:
-    if value not in _ALGORITHMS:
-        raise ValueError(f"must be of {', '.join(sorted(_ALGORITHMS))}")
-    return value
-
-
-def _keys(value: SecretStr) -> SecretStr:
-    parse_keys(_key_texts(value))
-    return value
-
-
-def _key_texts(value: SecretStr) -> list[str]:
-    return [text.strip() for text in value.get_secret_value().split(",")]
-
 
 # Processes that share an embedded database notify each other at once; the bound covers a process
 # that failed to notify.
 _EMBEDDED_STALENESS_SECONDS = 0.1
-# Only algorithms without a shared secret: a public key could pass for a secret (RFC 8725, 2.1).
-_ALGORITHMS = frozenset(
-    {f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in (256, 384, 512)} | {"Ed25519"}
-)
-_SASL_MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-_HOST_NAME = re.compile(r"[A-Za-z0-9._~-]{1,253}", re.ASCII)
-_HostNames = tuple[Annotated[str, AfterValidator(_host_name)], ...]
-_Networks = tuple[Annotated[str, AfterValidator(_network)], ...]
-_Origins = tuple[Annotated[str, AfterValidator(_origin)], ...]
-_Urls = tuple[Annotated[str, AfterValidator(_public_url)], ...]
-_Issuers = tuple[Annotated[str, AfterValidator(_issuer)], ...]
-_RoleRules = tuple[Annotated[str, AfterValidator(_role_rule)], ...]
-_Algorithms = tuple[Annotated[str, AfterValidator(_algorithm)], ...]
-
-
 # Each connection reads pages of the replication feed for an unlimited number of readers.
 FEED_CONNECTIONS = 3
 
@@ -188,13 +106,13 @@ class Settings(Limits):
     """Directory of the embedded PostgreSQL and the encryption key; `/var/lib/concord` for root"""
     database_url: SecretStr | None = None
     """PostgreSQL to use, its standbys among the hosts; unset starts one in the data directory"""
-    encryption_key: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(
+    encryption_key: Keys | None = Field(
         None,
         description="Keys of the secrets in the database, with commas between: the first encrypts, "
         "all decrypt. Unset uses the file `encryption.key` of the data directory, made at the "
         "first start; a node with processes on several machines needs the setting",
     )
-    public_url: Annotated[str, AfterValidator(_public_url)] | None = None
+    public_url: PublicUrl | None = None
     """URL at which clients and peers reach this node; becomes a fresh node's authority"""
     authority: str | None = Field(
         None,
@@ -209,14 +127,14 @@ class Settings(Limits):
     """Region of this node, such as `eu-central`, by which other catalogs place it on a map"""
     authority_contact: str | None = Field(None, max_length=200)
     """Whom to ask about this authority's entities: an address, a channel or a URL"""
-    authority_url: Annotated[str, AfterValidator(_public_url)] | None = None
+    authority_url: PublicUrl | None = None
     """URL at which people find this catalog and its console; `public_url` unless set"""
     await_recovery: bool = Field(
         False,
         description="Whether a fresh node takes no writes until it has recovered its entities from "
         "replicas (`concord recover`)",
     )
-    hosts: Annotated[_HostNames, NoDecode, BeforeValidator(_split)] = Field(
+    hosts: HostNames = Field(
         (),
         description="Further names that this node is reached by, with commas between, or `*`; it "
         "answers to those of `host` and `public_url`, to `localhost` and to addresses anyway, and "
@@ -239,14 +157,14 @@ class Settings(Limits):
         description="First schema id of the Confluent API's default context, such as 1; unset is a "
         "range of 1,048,576 ids chosen by the authority, so that ids of several nodes differ",
     )
-    registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = ()
+    registries: PublicUrls = ()
     """URLs of further registries that discovery names, with commas between"""
-    trusted_proxies: Annotated[_Networks, NoDecode, BeforeValidator(_split)] = Field(
+    trusted_proxies: Networks = Field(
         (),
         description="Networks of the proxies before this node, with commas between, such as "
         "`10.0.0.0/8`: requests from there count as of the client that `X-Forwarded-For` names",
     )
-    cors_origins: Annotated[_Origins, NoDecode, BeforeValidator(_split)] = Field(
+    cors_origins: Origins = Field(
         (),
         description="Origins whose pages may use the API, with commas between, or `*`; none "
         "by default, since any page that a user opens could change the catalog otherwise",
@@ -258,20 +176,20 @@ class Settings(Limits):
     )
     anonymous_role: Literal["reader", "writer", "replicator"] | None = None
     """Role of those who show no credential, on a node that is not open"""
-    oidc_issuers: Annotated[_Issuers, NoDecode, BeforeValidator(_split)] = Field(
+    oidc_issuers: Issuers = Field(
         (),
         description="OpenID Connect providers whose tokens (JWT) are known, with commas between, "
         "as the claim `iss` names them; their keys are found by discovery",
     )
-    oidc_audiences: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = ()
+    oidc_audiences: Texts = ()
     """Audiences of tokens for this node, with commas between; a token needs one of them"""
-    oidc_roles: Annotated[_RoleRules, NoDecode, BeforeValidator(_split)] = Field(
+    oidc_roles: RoleRules = Field(
         (),
         description="Roles of tokens by their claims, with commas between: "
         "`reader:sub=*,writer:scope=catalog.write`; `&` joins conditions. With several "
         "issuers, each rule names one (`admin:iss=https://id.example&groups=admins`)",
     )
-    oidc_algorithms: Annotated[_Algorithms, NoDecode, BeforeValidator(_split)] = ()
+    oidc_algorithms: Algorithms = ()
     """Algorithms that tokens may be signed by; `RS256,PS256,ES256` unless set"""
     oidc_login_client: str | None = Field(
         None,
@@ -290,7 +208,7 @@ class Settings(Limits):
         description="Scopes that the log-in asks for, with spaces between; `offline_access` lets "
         "many providers renew the token until the session ends",
     )
-    oidc_login_parameters: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+    oidc_login_parameters: Texts = Field(
         (),
         description="Further parameters by which the log-in asks for a token for this node, with "
         "commas between: `resource=https://catalog.example` (RFC 8707), or `audience=…`",
@@ -303,7 +221,7 @@ class Settings(Limits):
     """Private key (PEM) of that certificate"""
     tls_client_ca: Path | None = None
     """Authorities (PEM) whose client certificates are known"""
-    certificate_roles: Annotated[_RoleRules, NoDecode, BeforeValidator(_split)] = Field(
+    certificate_roles: RoleRules = Field(
         (),
         description="Roles of client certificates, with commas between, by `cn`, `o`, `ou`, `dns`, "
         "`uri` or `email`: `replicator:cn=eu.example`",
@@ -333,12 +251,12 @@ class Settings(Limits):
         "unset allows it while `host` and the host of `public_url`, if there is one, are those of "
         "a loopback address",
     )
-    allowed_addresses: Annotated[_Networks, NoDecode, BeforeValidator(_split)] = Field(
+    allowed_addresses: Networks = Field(
         (),
         description="Networks that sinks and sources may be in, whatever they are, with commas "
         "between: nothing else allows link-local addresses and those of cloud platforms' metadata",
     )
-    kafka_url: Annotated[SecretStr, AfterValidator(_kafka_url)] | None = Field(
+    kafka_url: KafkaUrl | None = Field(
         None,
         description="Kafka cluster of links whose topics name no brokers: "
         "`kafkas://USER:PASSWORD@HOST:PORT`, with commas between several hosts; `kafka` is without "
@@ -454,7 +372,7 @@ class Settings(Limits):
     @cached_property
     def encryption_keys(self) -> tuple[EncryptionKey, ...]:
         """The keys in the setting; empty if the setting is unset."""
-        return () if self.encryption_key is None else parse_keys(_key_texts(self.encryption_key))
+        return () if self.encryption_key is None else parse_keys(key_texts(self.encryption_key))
 
     @property
     def database_connections(self) -> int:
@@ -505,13 +423,3 @@ class Settings(Limits):
                 source=source,
                 description=field.description or "",
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host, given without a port, is a loopback name or address."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

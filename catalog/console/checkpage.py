@@ -25,7 +25,7 @@ _AROUND = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ShownLine:
+class CheckedLine:
     """A line of a message with its violations; the number 0 stands for lines that are left out."""
 
     number: int
@@ -73,7 +73,7 @@ async def _shown(
     fault: str = "",
     status: int = 200,
     found: ValidationAnswer | None = None,
-    lines: Sequence[ShownLine] = (),
+    lines: Sequence[CheckedLine] = (),
 ) -> web.Response:
     return await render(
         page,
@@ -89,7 +89,7 @@ async def _shown(
     )
 
 
-def _lines_of(message: str, violations: Sequence[ViolationAnswer]) -> list[ShownLine]:
+def _lines_of(message: str, violations: Sequence[ViolationAnswer]) -> list[CheckedLine]:
     """The lines of a message, each with its violations; JSON in one line is broken up."""
     at = defaultdict(list)
     text = _broken_up(message.strip("\n"))
@@ -98,12 +98,12 @@ def _lines_of(message: str, violations: Sequence[ViolationAnswer]) -> list[Shown
         at[places.get(each.pointer, each.line) or 1].append(each)
     texts = (message if text is None else text).split("\n")
     near = {number for line in at for number in range(line - _AROUND, line + _AROUND + 1)}
-    found: list[ShownLine] = []
+    found: list[CheckedLine] = []
     for number, line in enumerate(texts, 1):
         if len(texts) <= _MOST_LINES or number in near:
-            found.append(ShownLine(number, line, at.get(number, ())))
+            found.append(CheckedLine(number, line, at.get(number, ())))
         elif not found or found[-1].number:
-            found.append(ShownLine(0, "…"))
+            found.append(CheckedLine(0, "…"))
         if len(found) >= 2 * _MOST_LINES:
             break
     return found

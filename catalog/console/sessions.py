@@ -20,7 +20,7 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from catalog.access.codelogin import CodeLogin, LoginFailed, ProviderTokens
-from catalog.config.settings import is_loopback
+from catalog.config.settingvalues import is_loopback
 from catalog.context import CONTEXT
 from catalog.keys.keyring import EncryptionKey, KeyRing, SecretPlace
 from catalog.model.concorderrors import OriginRefused

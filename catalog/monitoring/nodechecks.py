@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from catalog.config.keyfile import KeyFile, KeysUnusable
-from catalog.config.settings import FEED_CONNECTIONS, Settings, is_loopback
+from catalog.config.settings import FEED_CONNECTIONS, Settings
+from catalog.config.settingvalues import is_loopback
 from catalog.http.outbound import probe_endpoint
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.confluentattribute import CONFLICTS_ADVICE

@@ -69,9 +69,11 @@ async def forget_decided(connection: Connection, before: datetime) -> None:
     await connection.execute(_queries.forget_decided, before, MOST_REQUESTS)
 
 
-async def find_request(connection: Connection, id: str) -> RoleRequest | None:
-    """Read a request, and lock it until the transaction ends."""
-    row = await connection.fetchrow(_queries.find, id)
+async def find_request(
+    connection: Connection, id: str, *, locks: bool = False
+) -> RoleRequest | None:
+    """Read a request; `locks` keeps others from deciding until the transaction ends."""
+    row = await connection.fetchrow(_queries.lock if locks else _queries.find, id)
     return None if row is None else _request_from(row)
 
 

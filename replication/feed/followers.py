@@ -10,13 +10,15 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from catalog.access.identity import Identity, identity_of
 from catalog.context import CONTEXT, Context
 from catalog.http.background import BACKGROUND_TASKS
 from catalog.http.route import Route
 from catalog.http.stream import in_search_time
-from catalog.model.caller import Author, node_caller
+from catalog.model.caller import node_caller
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound, ServerBusy
+from catalog.model.masking import printable
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.operations.authoritycards import Card
@@ -43,6 +45,7 @@ from replication.store import followers
 from replication.store.followers import FollowerReport
 
 _SAVE_SECONDS = 1.0
+_LONGEST_IDENTITY = 300
 _ADVICE = "Ask for the arrivals of a position instead."
 
 
@@ -64,7 +67,7 @@ class FollowerReports:
             return
         report = FollowerReport(
             authority=name.authority,
-            identity=_in_words(request[CONTEXT].caller.author),
+            identity=_in_words(identity_of(request)),
             card=None if name.card is None else name.card.model_dump(exclude_defaults=True),
             selection=_selection(selection),
             position=position,
@@ -94,10 +97,10 @@ def reports_of(database: SharedDatabase) -> FollowerReports:
     return database.part(FollowerReports, lambda: FollowerReports(database))
 
 
-def _in_words(author: Author) -> str:
-    # On an open node, everybody acts as the node.
-    kind = "anonymous" if author.kind == "node" else author.kind
-    return f"{kind} {author.name}".strip()
+def _in_words(identity: Identity) -> str:
+    """The caller as known to this node, in a line of at most 300 characters."""
+    issuer = f" of {identity.issuer}" if identity.issuer else ""
+    return printable(f"{identity.kind} {identity.name or ''}{issuer}").strip()[:_LONGEST_IDENTITY]
 
 
 async def list_followers(request: web.Request) -> Followers:

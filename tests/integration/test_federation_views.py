@@ -11,11 +11,14 @@ from urllib.parse import quote
 import pytest
 import pytest_asyncio
 
+from catalog.access.owntokens import make_token
 from catalog.http.outbound import open_session
+from catalog.model.roles import Grant
 from replication.federation.gathering import gather_once
+from replication.routes import routes
 from replication.store import linkfigures
 from replication.transfer.linkrun import LinkResources
-from tests.integration.conftest import Node
+from tests.integration.conftest import Node, start_node
 from tests.integration.federation import (
     databases,
     eventually,
@@ -108,6 +111,37 @@ async def test_what_a_dead_peer_told_is_shown_with_its_age(shop: Shop) -> None:
     assert "readat" not in found["https://dead.example"]
     assert found[authority(shop.eu)]["links"]
     await shop.hub.send("DELETE", f"/replication/links/{made.json['id']}")
+
+
+async def test_a_peer_shares_its_links_with_the_role_for_its_whole_catalog(
+    postgres_url: str, template: str
+) -> None:
+    guarded: dict[str, Any] = {"open": False, "routes": routes, **EU}
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_node(one, **guarded) as source,
+        start_member(two, authority_name="Reader") as follower,
+    ):
+        grants = (Grant("replicator", GROUP),)
+        async with source.database.transaction() as connection:
+            made_token, token = await make_token(
+                connection, name="part", grants=grants, expiresat=None
+            )
+        made = await link(follower, source, token=token)
+        async with running(follower):
+            await link_is(follower, made["id"], "current")
+            await gather(follower)
+            await eventually(lambda: is_reported_by(source, f"token {made_token.id}"))
+        found = (await federation(follower))[authority(source)]
+        assert (found["card"]["name"], "links" in found, "error" in found) == (
+            *("Team Europe", False, False),
+        )
+
+
+async def is_reported_by(source: Node, identity: str) -> bool:
+    async with source.database.acquire() as connection:
+        found = await connection.fetch("SELECT identity FROM followers")
+    return [each["identity"] for each in found] == [identity]
 
 
 async def test_a_conflict_shows_both_sides(shop: Shop) -> None:

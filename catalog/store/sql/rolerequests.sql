@@ -18,6 +18,10 @@ WHERE decidedat < $1 OR id IN (
     ORDER BY decidedat DESC, id OFFSET $2)
 
 -- name: find
+-- A request.
+SELECT * FROM access_requests WHERE id = $1
+
+-- name: lock
 -- A request, locked until the transaction ends.
 SELECT * FROM access_requests WHERE id = $1 FOR UPDATE
 

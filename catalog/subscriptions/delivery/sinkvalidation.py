@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import structlog
 
-from catalog.config.settings import Settings, is_loopback
+from catalog.config.settings import Settings
+from catalog.config.settingvalues import is_loopback
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.model.masking import described
