@@ -195,12 +195,14 @@ async def stream_events(request: web.Request, query: EventsQuery) -> web.StreamR
     streams, context = request.app[EVENT_STREAMS], request[CONTEXT]
     async with (
         streams.share.hold(request[CLIENT], wait_seconds=_PLACE_SECONDS, path=request.path),
-        streams.reading(definition) as tail,
+        contextlib.AsyncExitStack() as held,
     ):
-        name = LAST_EVENT_ID if LAST_EVENT_ID in request.headers else "from"
-        text = request.headers.get(LAST_EVENT_ID, query.start)
-        async with context.database.acquire() as connection:
-            start = await find_position(connection, text, subject=request.path, name=name)
+        async with asyncio.timeout(context.settings.request_timeout_seconds):
+            tail = await held.enter_async_context(streams.reading(definition))
+            name = LAST_EVENT_ID if LAST_EVENT_ID in request.headers else "from"
+            text = request.headers.get(LAST_EVENT_ID, query.start)
+            async with context.database.acquire() as connection:
+                start = await find_position(connection, text, subject=request.path, name=name)
         stream = _EventStream(request, tail, definition, start)
         await stream.response.prepare(request)
         try:

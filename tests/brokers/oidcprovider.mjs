@@ -5,7 +5,7 @@ import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { Provider } from "oidc-provider";
 
-const SECONDS = { "https://catalog.example": 600, "https://other.example": 600, "https://catalog.example/brief": 1 };
+const SECONDS = { "https://catalog.example": 600, "https://other.example": 600, "https://catalog.example/brief": 1, "https://catalog.example/short": 6 };
 
 function key(kind, alg, options) {
   const { privateKey } = generateKeyPairSync(kind, options);
