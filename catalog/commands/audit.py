@@ -93,7 +93,7 @@ def audit(
         return
     shown = table("time", "who", "from", "what", "about")
     for entry in entries:
-        shown.add_row(*map(cell, _columns(entry)))
+        shown.add_row(*map(cell, _columns(entry, query)))
     out.print(shown if entries else "The audit has no such entries.")
 
 
@@ -106,7 +106,7 @@ async def follow_audit(client: Client, query: AuditQuery, *, as_json: bool) -> N
     entries = entries[:1]
     while True:
         for entry in entries:
-            _print_line(entry, as_json=as_json)
+            _print_line(entry, query, as_json=as_json)
         entries = await client.audit(query.model_copy(update={"after": after, "limit": None}))
         if entries:
             after = entries[-1].sequence
@@ -114,28 +114,32 @@ async def follow_audit(client: Client, query: AuditQuery, *, as_json: bool) -> N
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _print_line(entry: AuditEntry, *, as_json: bool) -> None:
+def _print_line(entry: AuditEntry, query: AuditQuery, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(printable_json(orjson.dumps(json_of(entry)).decode()) + "\n")
         sys.stdout.flush()
     else:
-        out.print("  ".join(map(cell, _columns(entry))))
+        out.print("  ".join(map(cell, _columns(entry, query))))
 
 
-def _columns(entry: AuditEntry) -> tuple[str, str, str, str, str]:
+def _columns(entry: AuditEntry, query: AuditQuery) -> tuple[str, str, str, str, str]:
     """The columns of an entry: time, caller, address, request and subject."""
+    path = f"{(query.path or '').rstrip('/')}/"
     who = ":".join(filter(None, (entry.identity.kind, entry.identity.name)))
     what = " ".join(filter(None, (entry.method, entry.path)))
-    return format_time(entry.time), who, entry.address or "", what, _about(entry)
+    return format_time(entry.time), who, entry.address or "", what, _about(entry, path)
 
 
-def _about(entry: AuditEntry) -> str:
+def _about(entry: AuditEntry, path: str) -> str:
     if entry.outcome == "refused":
         attempts = entry.attempts or 1
         times = f", {attempts} times" if attempts > 1 else ""
         return f"refused: {entry.reason} ({entry.status}){times}"
     # Created and deleted entities come first: the update of a parent is only their side effect.
-    targets = sorted(entry.targets or [], key=lambda target: target.action == "updated")
+    targets = sorted(
+        entry.targets or [],
+        key=lambda target: (not f"{target.path}/".startswith(path), target.action == "updated"),
+    )
     named = [" ".join(filter(None, (target.action, target.path))) for target in targets]
     more = max(entry.changed or 0, len(named)) - _SHOWN_TARGETS
     return ", ".join(named[:_SHOWN_TARGETS]) + (f" and {more} more" if more > 0 else "")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _TIME = "An RFC 3339 time, or an age: 12h, 7d, 2w."
-# What each update changes beside what it is for.
-_ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
 
 
 @app.command()
@@ -104,9 +102,8 @@ def time_from(text: str | None) -> str | None:
 
 
 def _columns(entry: ChangeEntry) -> tuple[str, str, str, str, str, str]:
-    changed = ", ".join(name for name in entry.changed if name not in _ALWAYS)
     time, who = format_time(entry.time), who_in(entry)
-    return time, entry.action, entry.xid, changed, who, entry.sequence
+    return time, entry.action, entry.xid, ", ".join(entry.essence), who, entry.sequence
 
 
 def who_in(entry: ChangeEntry) -> str:

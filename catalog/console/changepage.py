@@ -13,7 +13,7 @@ from aiohttp import web
 from yarl import URL
 
 from catalog.client.errors import Refused
-from catalog.console.difference import ShownDifference, without_always
+from catalog.console.difference import ShownDifference
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.model.roles import Permission
 from catalog.model.timestamps import format_time
@@ -39,11 +39,6 @@ class ShownChange:
 
     first: ChangeEntry
     others: Sequence[ChangeEntry]
-
-    @property
-    def changed(self) -> list[str]:
-        """What an update changed."""
-        return without_always(self.first.changed)
 
     @property
     def shown_others(self) -> Sequence[ChangeEntry]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from catalog.operations.changes import essence_of
 from catalog.operations.diff import Compatibility, DiffAnswer, DiffLine
 
-# What every update changes beside what it is for.
-_ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
 _KINDS = {"+": "added", "-": "removed", "=": "same"}
 _MOST_LINES = 2000
 
@@ -53,7 +52,7 @@ class ShownDifference:
     @property
     def changed(self) -> list[str]:
         """The names of the attributes that differ, without those that always do."""
-        return without_always(self.answer.changed)
+        return essence_of(self.answer.changed)
 
     @property
     def has_long_values(self) -> bool:
@@ -88,11 +87,6 @@ class ShownDifference:
     def text(self) -> list[ShownLine]:
         """The lines of the attributes as JSON."""
         return list(_shown(self.answer.text or ()))
-
-
-def without_always(names: Sequence[str]) -> list[str]:
-    """The names of changed attributes, without those that every update changes."""
-    return [name for name in names if name not in _ALWAYS]
 
 
 def _why(verdict: Compatibility) -> str:

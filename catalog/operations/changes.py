@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -16,6 +17,15 @@ _WHO = (
     "The author, as far as the caller may know: admins of the catalog and of the entity's group "
     "may, and everybody may if the authority publishes its authors."
 )
+
+
+# What every update changes beside what it is for.
+_ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
+
+
+def essence_of(names: Iterable[str]) -> list[str]:
+    """The names of changed attributes, without those that every update changes."""
+    return [name for name in names if name not in _ALWAYS]
 
 
 class CatalogChangesQuery(Query):
@@ -76,6 +86,18 @@ class ChangeEntry(AnswerBody):
         default=None,
         description="Whether the content after the change can be read; missing if it was deleted.",
     )
+
+    @property
+    def essence(self) -> list[str]:
+        """The names of the attributes that the update was for.
+
+        A resource also names the attributes of its default version, which has a change of its own.
+        """
+        return essence_of(
+            [name for name in self.changed if name.startswith("meta.")]
+            if self.kind == "resource"
+            else self.changed
+        )
 
 
 class ChangesAnswer(AnswerBody):
