@@ -14,11 +14,13 @@ from playwright.async_api import Browser
 
 from catalog.console import routes as console_routes
 from catalog.model.roles import Role
+from replication.routes import routes as replication_routes
 from tests.integration.chromium import open_tab, overflow, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import new_token, send_form
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+ROUTES = [*replication_routes, *console_routes]
 GROUP = "/messagegroups/orders"
 MESSAGE = f"{GROUP}/messages/paid"
 SCHEMA = "/schemagroups/orders/schemas/paid"
@@ -34,7 +36,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(shared_database_url: str, browser: Browser) -> AsyncIterator[Node]:
     limits = {"address_requests_per_second": 0}
-    async with start_node(shared_database_url, routes=console_routes, **limits) as running:
+    async with start_node(shared_database_url, routes=ROUTES, **limits) as running:
         yield running
 
 
@@ -198,7 +200,7 @@ async def test_a_role_may_edit_in_its_group_or_is_told_which_may(
     settings: dict[str, Any] = {"open": False, "address_requests_per_second": 0}
     await node.put(GROUP, {"name": "before"})
     await node.put("/messagegroups/others")
-    async with start_node(shared_database_url, routes=console_routes, **settings) as closed:
+    async with start_node(shared_database_url, routes=ROUTES, **settings) as closed:
         _, token = await new_token(closed, role, GROUP)
         _, reader = await new_token(closed, "reader")
         caller, may = {"Authorization": f"Bearer {token}"}, role in ("writer", "admin")
