@@ -36,6 +36,8 @@ def main(
                 *("--checks", "not_a_server_error", f"--max-examples={examples}"),
                 *("--phases=coverage,fuzzing,stateful", "--generation-deterministic"),
                 *("--request-timeout=45", "--workers=4", "--continue-on-failure", "--no-color"),
+                # A stream of events has no end.
+                *("--exclude-path=/-/events",),
                 *("--suppress-health-check=all", "--warnings=off"),
             )
             return await process.wait()
