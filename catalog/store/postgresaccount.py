@@ -97,8 +97,11 @@ def name_of(user: int) -> str:
 
 
 def hand_over(path: Path, account: Account) -> None:
-    """Give a directory with its contents to an account, the directory itself last."""
-    for directory, _, files in os.walk(path, topdown=False):
-        for name in files:
-            os.chown(os.path.join(directory, name), account.user, account.group)
-        os.chown(directory, account.user, account.group)
+    """Give a directory with its contents to an account, the directory itself last.
+
+    A symbolic link is given, and not the target of the link.
+    """
+    for directory, links, files in os.walk(path, topdown=False):
+        for name in (*links, *files):
+            os.lchown(os.path.join(directory, name), account.user, account.group)
+        os.lchown(directory, account.user, account.group)

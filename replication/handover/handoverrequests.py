@@ -285,12 +285,12 @@ async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
         if found.state == "consented":
             at = datetime.now(UTC)
             found = await handovers.move_on(connection, found, "asked", at, theirs=offer.id)
-        elif found.theirs != offer.id:
+        elif found.state != "done" or found.theirs != offer.id:
             await handovers.hurry(connection, found)
-            detail = "the other side still has an earlier offer of it"
-            raise HandoverRefused(request.path, group=offer.group, error_detail=detail)
-        elif found.state != "done":
-            await handovers.hurry(connection, found)
+    # The refusal comes after the transaction, so that it does not undo the next attempt.
+    if found.theirs != offer.id:
+        detail = "the other side still has an earlier offer of it"
+        raise HandoverRefused(request.path, group=offer.group, error_detail=detail)
     return OfferAnswer(
         state=found.state,
         authority=context.database.node.authority,

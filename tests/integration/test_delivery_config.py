@@ -49,9 +49,10 @@ async def test_what_happens_before_the_start_is_not_delivered(context: Context, 
     async with delivering(context):
         await log(context, "a", "b")
         await eventually(context, subscription, lambda s: s.lag == 0)
-        definition = Definition(sink=sink.url, config=SubscriptionConfig(startsat=AT))
-        async with context.database.transaction() as connection:
-            await replace(connection, subscription.id, definition)
+    definition = Definition(sink=sink.url, config=SubscriptionConfig(startsat=AT))
+    async with context.database.transaction() as connection:
+        await replace(connection, subscription.id, definition)
+    async with delivering(context):
         await log(context, "c")
         await sink.received(1)
     assert sink.subjects == xids("c")

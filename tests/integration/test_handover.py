@@ -392,6 +392,21 @@ async def test_a_taker_whose_giver_is_away_keeps_its_promise_unless_it_is_forced
         assert (await write_message(pair.taker)).status == 200
 
 
+async def test_another_offer_has_the_taker_ask_again_for_the_offer_that_it_knows(
+    urls: list[str],
+) -> None:
+    async with pair_at(urls) as pair:
+        await write_message(pair.giver)
+        await pair.promised()
+        async with pair.taker.database.acquire() as connection:
+            statement = "UPDATE handovers SET error = 'away', nextattemptat = now() + interval '1h'"
+            await connection.execute(statement)
+        assert (await last_of(pair.taker))["error"] == "away"
+        offer = {"id": "another", "group": GROUP, "authority": pair.giver.database.node.authority}
+        assert (await pair.taker.send("POST", f"{HANDOVERS}/offers", offer)).status == 409
+        assert "error" not in await last_of(pair.taker)
+
+
 async def test_what_cannot_be_handed_over_is_refused_with_its_reason(urls: list[str]) -> None:
     async with pair_at(urls) as pair, start(urls[2]) as third:
         giver, taker = pair.giver, pair.taker

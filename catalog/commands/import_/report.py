@@ -53,7 +53,8 @@ class ImportReport:
             self._show_rewriting(result)
             self._show_list("Left alone, read-only there and here", result.left_alone)
             notes = [(note["detail"], note["subject"] + note["pointer"]) for note in result.notes]
-            self._show_reasons("Imported, but to be looked at", notes)
+            heading = "Imported, but to be looked at" if result.is_imported else "To be looked at"
+            self._show_reasons(heading, notes)
         losses = [(loss.reason, cell(loss.pointer)) for loss in result.document.losses]
         _show_groups("What the catalog would lose or misread", losses)
         _show_violations(result, owners)
