@@ -108,7 +108,6 @@ async def test_the_list_is_first_then_the_matrix_then_the_map(shop: Shop, browse
             "Needs a look 1",
             "Who follows whom row follows column",
             "Regions",
-            "Comparisons",
         ]
         look = tab.get_by_role("region", name="Needs a look")
         assert "Team America could not apply 3 copies" in await look.inner_text()
