@@ -207,3 +207,15 @@ async def shift_figures(node: Node, age: timedelta) -> None:
     """Let the figures be older than they are."""
     async with node.database.acquire() as connection:
         await connection.execute("UPDATE link_figures SET at = at - $1::interval", age)
+
+
+async def test_a_purge_forgets_what_was_refused_at_its_path(shop: Shop) -> None:
+    id = shop.links["us"]
+    await shop.hub.send("PATCH", f"/replication/links/{id}", {"paused": True})
+    purged = await shop.hub.send("DELETE", f"/-/revisions?of={GROUP}")
+    assert purged.status == 200, purged.body
+    conflicts = (await shop.hub.get(f"/replication/links/{id}/conflicts"))["conflicts"]
+    below = [each for each in conflicts if each["origin"].startswith(GROUP)]
+    assert below
+    assert not any("refused" in each for each in below)
+    assert any("refused" in each for each in conflicts)

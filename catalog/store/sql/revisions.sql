@@ -120,8 +120,12 @@ WHERE NOT EXISTS (
 )
 
 -- name: purge
--- Empty the contents of an entity and of the entities between two xids; how many.
-WITH emptied AS (
+-- Empty the contents of an entity and of the entities between two xids, and forget the copies of these
+-- that links could not apply; how many contents.
+WITH forgotten AS (
+    UPDATE conflicts SET refused = NULL
+    WHERE (xid = $1 OR xid > $2 AND xid < $3) AND refused IS NOT NULL
+), emptied AS (
     UPDATE revisions SET attributes = NULL, document = NULL, document_sha256 = NULL, size = 0
     WHERE (xid = $1 OR xid > $2 AND xid < $3) AND attributes IS NOT NULL
     RETURNING xid
