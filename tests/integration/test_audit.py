@@ -92,7 +92,7 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
 # What else the routing table has: checks, commands that keep nothing, and what needs another node
 # or an event that was not delivered.
 OTHERS = {
-    *("/validate/", "/replication/fetch", "/replication/repair", "/notifications"),
+    *("/validate", "/replication/fetch", "/replication/repair", "/notifications"),
     *("/replication/handovers", "/replication/keys", "/replication/entities"),
     *("/deadletters/", "/consent", "/test", "/signingkeys/", "/run", "/adopt"),
     # The routes of dialects are many, and all of them write interactions.
