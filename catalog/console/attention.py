@@ -9,6 +9,7 @@ from typing import Literal
 
 from catalog.model.linkterms import State
 from catalog.model.roles import Permission
+from catalog.operations.access import Token
 from catalog.operations.accessrequests import AccessRequest
 from catalog.operations.links import LinkAnswer
 from catalog.operations.reconciliations import Reconciliation
@@ -22,6 +23,7 @@ LATE_SECONDS = 60.0
 """A link that has not reached its source for so long has a source that is away or too slow."""
 _OLD = timedelta(days=7)
 _TOLD = timedelta(days=7)
+_EXPIRES_SOON = timedelta(days=14)
 _WORDS: dict[State, str] = {
     "new": "has not begun yet",
     "copying": "copies everything",
@@ -175,6 +177,39 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
         remedy=remedy,
         page=f"/console/subscriptions/{id}",
         action=action,
+        needs=Permission.SUBSCRIBE,
+    )
+
+
+def concern_of_token(token: Token, now: datetime) -> Concern | None:
+    """A token of the node that expires soon; `None` with more time, or if it has expired."""
+    if token.expiresat is None or not now < token.expiresat < now + _EXPIRES_SOON:
+        return None
+    return Concern(
+        severity="warning",
+        about=f"The token {token.name or token.id}",
+        says="expires",
+        time=token.expiresat,
+        remedy="concord token add --help",
+        page="/console/operation/access",
+    )
+
+
+def concern_of_credential(subscription: SubscriptionAnswer, now: datetime) -> Concern | None:
+    """An access token for a sink that expires soon, and that nothing renews."""
+    held = subscription.sinkcredential
+    if held is None or held.credentialtype != "ACCESSTOKEN" or held.accesstokenexpiresutc is None:
+        return None
+    if not now < held.accesstokenexpiresutc < now + _EXPIRES_SOON:
+        return None
+    return Concern(
+        severity="warning",
+        about=subscription.sink,
+        says="takes events with a token that expires",
+        time=held.accesstokenexpiresutc,
+        remedy=f"concord subscription show {subscription.id}",
+        page=f"/console/subscriptions/{subscription.id}",
+        action="credential",
         needs=Permission.SUBSCRIBE,
     )
 

@@ -13,15 +13,18 @@ from catalog.client.errors import Refused
 from catalog.console.accesspages import requests_for
 from catalog.console.attention import (
     concern_of_comparisons,
+    concern_of_credential,
     concern_of_link,
     concern_of_request,
     concern_of_subscription,
+    concern_of_token,
     worst_first,
 )
 from catalog.console.changepage import changes_for, shown_changes
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
-from catalog.model.roles import Permission
+from catalog.model.roles import WHOLE_CATALOG, Permission, is_wild
+from catalog.operations.access import LIST_TOKENS, PathGrant
 from catalog.operations.links import LIST_LINKS, LinkAnswer
 from catalog.operations.operation import Answered, Anyone, Operation, Query
 from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
@@ -30,6 +33,7 @@ from catalog.operations.subscriptions import LIST_SUBSCRIPTIONS, SubscriptionAns
 _MOST_PAGES = 20
 _MOST_SHOWN = 100
 _LATEST = 8
+_MOST_OWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,7 @@ async def show_start(page: ConsolePage) -> web.Response:
         group_counts(page),
         requests_for(page),
     )
+    tokens = await all_pages(page, LIST_TOKENS, Permission.ADMINISTER)
     now = datetime.now(UTC)
     concerns = worst_first(
         [
@@ -58,6 +63,8 @@ async def show_start(page: ConsolePage) -> web.Response:
             *map(concern_of_subscription, subscriptions),
             concern_of_comparisons(reports, now),
             *(concern_of_request(each, now) for each in requests),
+            *(concern_of_credential(each, now) for each in subscriptions),
+            *(concern_of_token(each, now) for found in tokens for each in found.tokens),
         ]
     )
     return await render(
@@ -67,6 +74,7 @@ async def show_start(page: ConsolePage) -> web.Response:
         concerns=concerns[:_MOST_SHOWN],
         more=max(0, len(concerns) - _MOST_SHOWN),
         types=types,
+        own_groups=_own_groups(page),
         changes=shown_changes(entries)[:_LATEST],
         watched=_watched(links, subscriptions, reports),
         is_operator=page.may_everywhere(Permission.REPLICATE),
@@ -75,6 +83,16 @@ async def show_start(page: ConsolePage) -> web.Response:
         or page.may(Permission.SUBSCRIBE),
         operators=roles_for(Permission.REPLICATE),
     )
+
+
+def _own_groups(page: ConsolePage) -> list[PathGrant]:
+    """The groups that the reader has more than reading rights in, each with the role."""
+    found = (
+        each
+        for each in page.reader.grants
+        if each.role != "reader" and each.path != WHOLE_CATALOG and not is_wild(each.path)
+    )
+    return sorted(found, key=lambda each: each.path)[:_MOST_OWN]
 
 
 async def group_counts(page: ConsolePage) -> list[GroupCount]:

@@ -227,6 +227,13 @@ async def test_a_reader_of_a_group_sees_that_group_alone(node: Node) -> None:
     assert hidden.body.replace(b"stock", b"") == missing.body.replace(b"stack", b"")
 
 
+async def test_the_start_page_lists_the_groups_of_who_writes_them(node: Node) -> None:
+    _, token = await new_token(node, "writer", "/messagegroups/orders")
+    start = await page(node, "/console", Authorization=f"Bearer {token}")
+    assert "Your groups" in start
+    assert 'href="/console/e/messagegroups/orders"' in start
+
+
 @pytest.mark.parametrize("role", ROLES)
 async def test_every_page_is_shown_to_every_role(node: Node, role: Role) -> None:
     _, token = await new_token(node, role)

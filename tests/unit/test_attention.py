@@ -14,17 +14,22 @@ from catalog.console import routes
 from catalog.console.attention import (
     Concern,
     concern_of_comparisons,
+    concern_of_credential,
     concern_of_link,
     concern_of_request,
     concern_of_subscription,
+    concern_of_token,
     worst_first,
 )
+from catalog.model.credentials import CredentialType
+from catalog.operations.access import Token
 from catalog.operations.accessrequests import AccessRequest
 from catalog.operations.links import LinkAnswer, LinkQuestion
 from catalog.operations.reconciliations import Reconciliation
-from catalog.operations.subscriptions import SubscriptionAnswer
+from catalog.operations.subscriptions import SinkCredentialAnswer, SubscriptionAnswer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SOON = NOW + timedelta(days=1)
 QUESTION = LinkQuestion(deletions=40, of=100, digest="3f2a", first=[])
 
 
@@ -50,6 +55,11 @@ def subscription(**status: Any) -> SubscriptionAnswer:
         protocolsettings={},
         status={**known, **status},
     )
+
+
+def with_token(kind: CredentialType, until: datetime | None) -> SubscriptionAnswer:
+    held = SinkCredentialAnswer(credentialtype=kind, accesstokenexpiresutc=until)
+    return subscription().model_copy(update={"sinkcredential": held})
 
 
 def report(*, age: timedelta = timedelta(), **members: Any) -> Reconciliation:
@@ -148,6 +158,20 @@ def test_a_request_needs_a_look_of_who_decides_and_its_outcome_of_who_asked_for_
     assert concern_of_request(request(state="granted", decidedat=NOW), NOW) is None
 
 
+@pytest.mark.parametrize(
+    ("days", "is_told"), [(None, False), (-1, False), (1, True), (13, True), (15, False)]
+)
+def test_a_credential_that_expires_within_two_weeks_needs_a_look(
+    days: int | None, is_told: bool
+) -> None:
+    until = None if days is None else NOW + timedelta(days=days)
+    token = Token(id="t1", name="ci", grants=[], createdat=NOW, expiresat=until)
+    assert (concern_of_token(token, NOW) is not None) == is_told
+    kinds: list[tuple[CredentialType, bool]] = [("ACCESSTOKEN", is_told), ("REFRESHTOKEN", False)]
+    for kind, has_concern in kinds:
+        assert (concern_of_credential(with_token(kind, until), NOW) is not None) == has_concern
+
+
 def test_the_worst_is_told_first() -> None:
     concerns = worst_first(
         [
@@ -175,6 +199,8 @@ def test_each_remedy_is_a_command_and_an_action_of_this_program() -> None:
         concern_of_comparisons([report(outcome="failed")], NOW),
         concern_of_comparisons([report(age=timedelta(days=8))], NOW),
         concern_of_request(request(), NOW),
+        concern_of_token(Token(id="t", name="", grants=[], createdat=NOW, expiresat=SOON), NOW),
+        concern_of_credential(with_token("ACCESSTOKEN", SOON), NOW),
     ]
     forms = {each.operation.path for each in routes if each.operation.method == "POST"}
     for concern in worst_first(concerns):
