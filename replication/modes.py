@@ -269,7 +269,7 @@ async def _try(request: web.Request, link: Link) -> DryRunAnswer:
             found = await _preview(run, request.path)
     except ClientError as error:
         fault = describe(error, definition.peer).rstrip(".")
-        raise unusable(definition, request.path, fault, error.hint) from error
+        raise unusable(definition, request.path, fault) from error
     except TimeoutError as error:
         fault = f"it could not be read within {seconds:.0f} seconds"
         hint = "Try the link with a narrower scope (`--scope`)."

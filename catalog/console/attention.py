@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -11,6 +11,7 @@ from catalog.model.linkterms import State
 from catalog.model.roles import Permission
 from catalog.operations.access import Token
 from catalog.operations.accessrequests import AccessRequest
+from catalog.operations.authoritycards import Card
 from catalog.operations.links import LinkAnswer
 from catalog.operations.reconciliations import Reconciliation
 from catalog.operations.subscriptions import SubscriptionAnswer
@@ -96,15 +97,22 @@ def state_in_words(link: LinkAnswer) -> str:
     return _WORDS[link.state]
 
 
-def concern_of_link(link: LinkAnswer) -> Concern | None:
-    """The worst fault of a link; `None` if the link needs no look."""
+def concern_of_link(link: LinkAnswer, cards: Mapping[str, Card] = {}) -> Concern | None:
+    """The worst fault of a link; `None` if the link needs no look.
+
+    Args:
+        cards: the cards of the authorities that are to be named, by authority.
+    """
     found = _fault_of_link(link)
     if found is None:
         return None
     severity, says, remedy, action = found
+    card = cards.get(link.authority or "")
+    if severity == "fault" and link.currentat is None:
+        says += ", and was never well"
     return Concern(
         severity=severity,
-        about=peer_of(link),
+        about=(card.name if card else "") or peer_of(link),
         says=says,
         why=link.error or link.reason or "",
         time=link.currentat,
@@ -150,9 +158,12 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
     dead = status.deadletters.dead + status.deadletters.waiting
     severity: Severity = "warning"
     action = ""
-    if status.state == "suspended":
-        severity, says = "fault", "is suspended, and delivers nothing"
+    if status.state in ("suspended", "ended"):
+        says = "is suspended" if status.state == "suspended" else "has ended"
+        severity, says = "fault", f"{says}, and delivers nothing"
         remedy, action = f"concord subscription show {id}", "activate"
+    elif status.state == "expired":
+        return None
     elif dead:
         says = f"has {dead:,} dead {'letter' if dead == 1 else 'letters'}"
         remedy, action = f"concord subscription deadletters list {id}", "redeliver"
@@ -167,13 +178,16 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
     else:
         return None
     why = status.error or status.failedcause or status.reason or ""
+    time_is = "the first" if status.failingsince else "the last"
+    if severity == "fault":
+        time_is += " failure"
     return Concern(
         severity=severity,
         about=subscription.sink,
         says=says,
         why=why,
         time=status.failingsince or status.failedat,
-        time_is="the first" if status.failingsince else "the last",
+        time_is=time_is,
         remedy=remedy,
         page=f"/console/subscriptions/{id}",
         action=action,
@@ -224,7 +238,8 @@ def concern_of_comparisons(reports: Sequence[Reconciliation], now: datetime) -> 
         says, why, remedy = "failed", last.error or "", "concord reconcile history"
     elif last.outcome == "different":
         found = ", ".join(f"{number:,} {name}" for name, number in last.findings.items())
-        says, why, remedy = "found differences", found, "concord reconcile history"
+        says, why = "found differences", f"Here: {found}." if found else "At other catalogs."
+        remedy = f"concord reconcile {'findings' if last.kept else 'history'}"
     elif now - last.endedat > _OLD:
         says, why, remedy = "is old", "", "concord reconcile --help"
     else:

@@ -82,6 +82,7 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
     if report is not None:
         query, fault = _query_of(given)
         found = await page.node.call(LIST_FINDINGS, query=query, run=str(report.run))
+    rivals = {each.rivalauthority for each in found.findings if each.rivalauthority}
     return await render(
         page,
         "comparisons.html",
@@ -91,6 +92,7 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         bars=_bars(reports),
         matrix=[] if report is None else _matrix(report),
         found=found,
+        cards=await page.node.cards(sorted(rivals)),
         given=given,
         fault=fault,
         names=_NAMES,
@@ -145,6 +147,9 @@ async def show_comparison_finding(page: ConsolePage) -> web.Response:
         is_asked="ask" in page.request.query,
         compared=compared,
         command=_command_for(sides, report),
+        cards=await page.node.cards(
+            sorted({sides.finding.authority, sides.finding.rivalauthority or ""} - {""})
+        ),
         offers=offers(page, [FETCH_AGAIN], run=str(report.run), number=str(sides.finding.number))
         if sides.isrepairable and not sides.isequal
         else None,
@@ -165,7 +170,11 @@ def _report_in(page: ConsolePage, reports: Sequence[Reconciliation]) -> Reconcil
 
 
 def _command_for(sides: FindingSides, report: Reconciliation) -> str:
-    """The command that may settle a finding, which this node alone cannot."""
+    """The command that may settle a finding; empty if a person has to decide."""
+    if sides.finding.finding == "collided" and sides.reference is not None:
+        # The link is known where it is one of this node.
+        link = sides.reference.link if sides.copied.ishere else None
+        return f"concord link set {link or 'LINK'} --prefix NAME-"
     if sides.finding.finding not in REPAIRABLE:
         return ""
     given = [f"--catalog {quote(f'{each.name}={each.url or _URL}')}" for each in report.compared]

@@ -222,7 +222,9 @@ def _plots(figures: Sequence[LinkFigure], step: Literal["minute", "hour"]) -> li
         drawn("Lag", (each.lag for each in figures), _lag_in_words),
         drawn("Copies a second", (each.rate for each in figures), _rate_in_words),
     ]
-    errors = drawn("Errors", (each.errors for each in figures), lambda value: f"{value:,.0f}")
+    often = "a minute" if step == "minute" else "an hour"
+    numbers = (each.errors for each in figures)
+    errors = drawn(f"Errors {often}", numbers, lambda value: f"{value:,.0f}")
     return [*shown, *([errors] if errors.has_values else [])]
 
 

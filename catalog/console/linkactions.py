@@ -136,10 +136,10 @@ async def _ask_allow(page: ConsolePage, _: Form) -> ActionQuestion:
     asked = link.question
     if asked is None:
         told = "The link has no question, and waits for no answer."
-        return _about(link, "Let the link to {} delete?", "Delete", told, can_act=False)
+        return _about(link, "Let the link with {} delete?", "Delete", told, can_act=False)
     return _about(
         link,
-        f"Let the link to {{}} delete {asked.deletions:,} of {asked.of:,} entities?",
+        f"Let the link with {{}} delete {asked.deletions:,} of {asked.of:,} entities?",
         f"Delete {asked.deletions:,}",
         "The other catalog shows these entities no longer. If it has lost them by mistake, mend it "
         "first, and run the link: without your answer, nothing is deleted.",
@@ -161,7 +161,7 @@ async def _ask_remove(page: ConsolePage, _: Form) -> ActionQuestion:
     drops = MODE_TERMS[link.mode].drops
     return _about(
         link,
-        "Remove the link to {}?",
+        "Remove the link with {}?",
         "Remove",
         "The link and its history are gone. "
         + (
@@ -243,7 +243,7 @@ PAUSE = _action(
     "pause",
     "Pause",
     _asking(
-        "Pause the link to {}?",
+        "Pause the link with {}?",
         "Pause",
         "The link reads and writes nothing until it is resumed. Its copies stay, and it goes on "
         "from its place.",
@@ -256,14 +256,16 @@ PAUSE = _action(
 RESUME = _action(
     "resume",
     "Resume",
-    _asking("Resume the link to {}?", "Resume", "The link goes on from its place.", is_tried=True),
+    _asking(
+        "Resume the link with {}?", "Resume", "The link goes on from its place.", is_tried=True
+    ),
     _changing("The link runs again.", lambda _: {"paused": False}),
 )
 RUN = _action(
     "run",
     "Run now",
     _asking(
-        "Run the link to {} now?",
+        "Run the link with {} now?",
         "Run now",
         "The link reads at once, even if it waits after a failure or has stopped. Copies that it "
         "could not apply are tried again.",
@@ -275,7 +277,7 @@ RESET = _action(
     "reset",
     "Compare anew",
     _asking(
-        "Compare the link to {} anew?",
+        "Compare the link with {} anew?",
         "Compare anew",
         "The link compares both catalogs, and copies again what differs.",
         fields=("full", "drop"),
@@ -294,9 +296,9 @@ ALLOW = _action(
 )
 PIN = _action(
     "pin",
-    "Pin",
+    "Pin an authority",
     _asking(
-        "Pin the link to {} to an authority?",
+        "Pin the link with {} to an authority?",
         "Pin",
         "The link copies only while the other catalog speaks for this authority. With another one "
         "than now, the link begins anew.",
@@ -320,7 +322,7 @@ RENEW = _action(
     "credential",
     "New credential",
     _asking(
-        "Give the link to {} a new token?",
+        "Give the link with {} a new token?",
         "Use the new token",
         "The link shows the token to the other catalog, and goes on from its place. The node keeps "
         "the token encrypted, and shows it to nobody.",

@@ -38,6 +38,8 @@ from catalog.operations.signing import GET_SIGNING, LIST_TRUST
 
 _PATH = "/console/operation"
 _SHOWN = 100
+# The owners that are named on the page of health.
+_MOST_OWNERS = 12
 _TABS = (
     ("", "Health"),
     ("/settings", "Settings"),
@@ -71,6 +73,7 @@ async def show_health(page: ConsolePage) -> web.Response:
         items=0 if found is None else len(found.checks),
         waits=waits,
         counts=counts,
+        cards=await page.node.cards([each.value for each in counts.authority[:_MOST_OWNERS]]),
         checks=None
         if found is None
         else sorted(found.checks, key=lambda each: [*_SEVERITIES].index(each.level)),

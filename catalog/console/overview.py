@@ -57,9 +57,11 @@ async def show_start(page: ConsolePage) -> web.Response:
     )
     tokens = await all_pages(page, LIST_TOKENS, Permission.ADMINISTER)
     now = datetime.now(UTC)
+    faulty = [link for link in links if concern_of_link(link) is not None]
+    cards = await page.node.cards(sorted({each.authority for each in faulty if each.authority}))
     concerns = worst_first(
         [
-            *map(concern_of_link, links),
+            *(concern_of_link(each, cards) for each in faulty),
             *map(concern_of_subscription, subscriptions),
             concern_of_comparisons(reports, now),
             *(concern_of_request(each, now) for each in requests),

@@ -264,6 +264,16 @@ def _ago(value: datetime | str) -> Markup:
         return Markup("{}").format(value)
     age = (datetime.now(UTC) - time).total_seconds()
     told = f"{in_words(age)} ago" if age >= 1 else "now" if age > -1 else f"in {in_words(-age)}"
+    return _time(time, told)
+
+
+def _for(time: datetime) -> Markup:
+    """How long a state has lasted that began at a time; the exact time is in the title."""
+    age = (datetime.now(UTC) - time).total_seconds()
+    return _time(time, f"for {in_words(max(age, 0.0))}")
+
+
+def _time(time: datetime, told: str) -> Markup:
     exact = f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(time.isoformat(), exact, told)
 
@@ -337,6 +347,7 @@ def _environment() -> Environment:
         "duration": in_words,
         "entity": entity_url,
         "highlighted": _highlighted,
+        "lasting": _for,
         "local": local_path,
         "placeholders": _marked_placeholders,
         "authority": short_authority,

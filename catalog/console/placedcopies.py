@@ -106,9 +106,9 @@ def _arrived(arrival: Arrival, owner: Freshness) -> PlacedCopy:
         "unselected": ("does not ask for it", "note"),
     }[arrival.state]
     if arrival.state == "awaited" and arrival.epoch is None and arrival.since is not None:
-        says = "lacks it, awaits it since"
+        says = "lacks it, and waits"
     elif arrival.state == "awaited" and arrival.since is not None:
-        says = "has an earlier one, awaits it since"
+        says = "has an earlier one, and waits"
     path = quote(owner.of, safe=_SAFE_IN_URL)
     is_there = card.url and arrival.state == "arrived"
     return PlacedCopy(

@@ -56,6 +56,7 @@ class RegionMap:
     Args:
         within: the number of links within each region.
         more: the number of regions that are left out.
+        top: the top of the drawing, below 0 where an arc leads above the regions.
     """
 
     regions: Sequence[Region]
@@ -63,6 +64,7 @@ class RegionMap:
     within: dict[str, int]
     more: int
     width: int = _WIDTH
+    top: float = 0.0
     height: float = _HEIGHT
     box_width: int = _BOX_WIDTH
     box_height: int = _BOX_HEIGHT
@@ -90,6 +92,17 @@ def draw_map(places: dict[str, str], names: dict[str, str], flows: Iterable[Flow
     worst: dict[str, Severity | None] = {}
     for (_, target), found in between.items():
         worst[target] = _worst([worst.get(target), *(flow.severity for flow in found)])
+    # The worst streams are drawn last, above the others.
+    streams = sorted(
+        (
+            _stream(source, target, found, centres)
+            for (source, target), found in sorted(between.items())
+            if source != target and source in centres and target in centres
+        ),
+        key=lambda stream: -SEVERITIES.index(stream.severity),
+    )
+    top = min([0.0, *(stream.label_y - _MARGIN for stream in streams)])
+    bottom = max([lowest + _BOX_HEIGHT / 2, *(stream.label_y for stream in streams)]) + _MARGIN
     return RegionMap(
         regions=[
             Region(
@@ -101,20 +114,13 @@ def draw_map(places: dict[str, str], names: dict[str, str], flows: Iterable[Flow
             )
             for name in shown
         ],
-        # The worst streams are drawn last, above the others.
-        streams=sorted(
-            (
-                _stream(source, target, found, centres)
-                for (source, target), found in sorted(between.items())
-                if source != target and source in centres and target in centres
-            ),
-            key=lambda stream: -SEVERITIES.index(stream.severity),
-        ),
+        streams=streams,
         within={
             source: len(found) for (source, target), found in between.items() if source == target
         },
         more=len(ordered) - len(shown),
-        height=lowest + _BOX_HEIGHT / 2 + _MARGIN,
+        top=top,
+        height=bottom - top,
     )
 
 

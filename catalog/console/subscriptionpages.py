@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import web
@@ -29,6 +30,7 @@ from catalog.operations.deliveries import (
     DeadLetterQuery,
     NumberQuery,
 )
+from catalog.operations.feed import NOTIFY
 from catalog.operations.subscriptions import GET_SUBSCRIPTION, State, SubscriptionAnswer
 
 _MOST_ATTEMPTS = 20
@@ -60,6 +62,12 @@ class SubscriptionRow:
         if self.concern is not None:
             return self.concern.says
         return _WORDS[self.subscription.status.state]
+
+    @property
+    def is_of_link(self) -> bool:
+        """Whether the events wake a link of another catalog, which has made the subscription."""
+        sink = urlsplit(self.subscription.sink)
+        return sink.path.endswith(NOTIFY.path) and sink.query.startswith("link=")
 
     @property
     def severity(self) -> str:

@@ -16,7 +16,7 @@ from catalog.operations.federation import MOST_SHARED, SharedLink
 from catalog.operations.links import LIST_LINKS
 from catalog.store import links
 from catalog.store.links import Link
-from replication.peers.linkerrors import cause_of
+from replication.peers.linkerrors import describe
 from replication.peers.pacedclient import PacedClient
 from replication.store import peerauthorities
 from replication.store.peerauthorities import MOST_AUTHORITIES, PeerAuthority
@@ -87,7 +87,7 @@ async def _ask(resources: LinkResources, link: Link) -> PeerAuthority:
                 return _failed(link.authority, now, error)
             shared = await _links_of(peer)
     except ClientError as error:
-        return _failed(link.authority, now, cause_of(error))
+        return _failed(link.authority, now, describe(error, peer.url))
     except TimeoutError:
         return _failed(link.authority, now, "It did not answer in time.")
     card = handshake.card or Card()

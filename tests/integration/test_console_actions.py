@@ -44,7 +44,7 @@ async def test_an_action_is_asked_done_and_told_once(node: Node) -> None:
     admin = await bearer(node, "admin")
     before = await state_of(node)
     asked = (await node.send("GET", f"{LINK}/pause", **admin)).body.decode()
-    assert f"Pause the link to <bdi>{DEAD}</bdi>?" in asked
+    assert f"Pause the link with <bdi>{DEAD}</bdi>?" in asked
     assert await state_of(node) == before != "paused"
     done = await send_form(node, f"{LINK}/pause", {"reason": "moving"}, **admin)
     assert (done.status, done.headers["Location"], await state_of(node)) == (303, LINK, "paused")
