@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,18 +206,29 @@ async def _link_of(page: ConsolePage) -> LinkAnswer:
     return await page.node.call(GET_LINK, id=page.request.match_info["id"])
 
 
-async def _trial_of(page: ConsolePage, id: str) -> Trial:
-    """What a run of a link would do, as far as the other catalog tells in time."""
+async def tried_in_time(trying: Awaitable[DryRunAnswer], longer: str) -> Trial:
+    """What a dry run tells, as far as the other catalog answers in time.
+
+    Args:
+        longer: the command that waits longer.
+    """
     try:
         async with asyncio.timeout(_TRIED_SECONDS):
-            found = await page.node.call(TRY_RUN, query=RunQuery(dryrun=True), id=id)
+            return Trial(await trying)
     except TimeoutError:
-        return Trial(None, f"The other catalog has not told within {_TRIED_SECONDS:.0f} s.")
+        told = f"The other catalog has not told within {_TRIED_SECONDS:.0f} s"
+        return Trial(None, f"{told}. A command waits longer: {longer}")
+
+
+async def _trial_of(page: ConsolePage, id: str) -> Trial:
+    """What a run of a link would do, or why the other catalog does not tell."""
+    trying = page.node.call(TRY_RUN, query=RunQuery(dryrun=True), id=id)
+    try:
+        return await tried_in_time(trying, f"concord link run {id} --dry-run")
     except (BadAnswer, Refused) as error:
         if isinstance(error, Refused) and error.problem.status in (401, 403, 404):
             raise
         return Trial(None, f"{error.message} {error.hint}".strip())
-    return Trial(found)
 
 
 def _typed(form: Form, name: str) -> str:

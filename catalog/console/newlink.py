@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from catalog.console.actions import Action, ActionQuestion, ActionResult, FormFault, digest_of
 from catalog.console.forms import Form
-from catalog.console.linkactions import FEDERATION, Trial, link_page
+from catalog.console.linkactions import FEDERATION, Trial, link_page, tried_in_time
 from catalog.console.page import ConsolePage
 from catalog.model.linkterms import MODE_TERMS, Mode
 from catalog.model.masking import counted
@@ -52,8 +52,9 @@ async def _act(page: ConsolePage, form: Form) -> ActionResult | ActionQuestion:
     if wanted.get("mode") == "accept":
         told = "What the authority will push is not known before it begins."
         return _question(form, Trial(None, told), digest)
-    tried = await page.node.call(TRY_LINK, wanted, query=NewLinkQuery(dryrun=True))
-    return _question(form, Trial(tried), digest)
+    trying = page.node.call(TRY_LINK, wanted, query=NewLinkQuery(dryrun=True))
+    trial = await tried_in_time(trying, "concord link add URL --dry-run")
+    return _question(form, trial, digest)
 
 
 def _definition_in(form: Form) -> dict[str, Any]:

@@ -177,7 +177,8 @@ async def _there(context: Context, link: Link, origin: Origin) -> Entity | Tombs
     """
     async with open_session(context.settings) as session:
         access = access_of(link, context)
-        peer = PacedClient(link.definition.peer, session, _SECONDS, credential=access)
+        # The time of the whole question is over before that of a single request.
+        peer = PacedClient(link.definition.peer, session, 2 * _SECONDS, credential=access)
         allowance = Allowance.of(context.settings, COPIES_OF_ONE)
         pages = pages_of(context, peer.fetch_lines([origin]), allowance)
         async with contextlib.aclosing(pages):

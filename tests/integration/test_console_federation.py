@@ -116,7 +116,7 @@ async def test_the_list_is_first_then_the_matrix_then_the_map(shop: Shop, browse
         await cells.get_by_role("link", name="3 conflicts").click()
         await tab.wait_for_url(f"**/console/federation/{shop.us_link}")
         await unfold(tab)
-        assert "An order was paid" in await tab.locator("table.sides").last.inner_text()
+        assert "An order was paid" in await tab.locator("table.conflict").last.inner_text()
         plot = tab.get_by_role("img", name="Lag: at most")
         assert await plot.get_attribute("aria-label") == "Lag: at most 41 min, at the end none"
 
