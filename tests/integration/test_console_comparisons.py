@@ -24,7 +24,7 @@ RUN = "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11"
 REPORTS = "/replication/reconciliations"
 PAGE = f"/console/comparisons/{RUN}"
 # The numbers of the findings below.
-STALE, MISSING, DEAD, HOSTILE = range(4)
+STALE, MISSING, DEAD, HOSTILE, _, COLLIDED = range(6)
 MARKUP = "<img src=x onerror=\"document.title='taken'\">\u202e"
 
 
@@ -100,6 +100,7 @@ async def tell(node: Node, authority: str, url: str) -> None:
             {**finding("stale", "away", "orders", "eu"), "epoch": 1},
             {**finding("ahead", "us", "stock", "eu"), "detail": MARKUP, "xid": MARKUP},
             {**finding("diverged", "us", "stock", "eu"), "epoch": 2},
+            {**finding("collided", "us", "stock", "eu"), "rivalauthority": own},
         ],
     }
     assert (await node.send("POST", f"{REPORTS}/{RUN}/findings", told)).status == 200
@@ -193,13 +194,26 @@ async def test_a_catalog_that_is_away_delays_no_page_and_is_named(
         assert told == []
 
 
+async def test_a_collision_names_who_has_the_path_and_what_makes_room(node: Node) -> None:
+    listed = (await node.send("GET", f"{PAGE}?finding=collided")).body.decode()
+    assert "an entity of" in listed
+    shown = (await node.send("GET", f"{PAGE}/{COLLIDED}")).body.decode()
+    [found] = [
+        each
+        for each in (await node.get("/replication/links"))["links"]
+        if each["source"] != "http://127.0.0.1:9"
+    ]
+    assert f"concord link set {found['id']} --prefix NAME-" in shown
+    assert f"/console/federation/{found['id']}#conflicts" in shown
+
+
 @pytest.mark.parametrize(("width", "is_dark"), [(1440, False), (360, True)])
 async def test_every_page_is_accessible_and_its_texts_stay_texts(
     node: Node, browser: Browser, width: int, is_dark: bool
 ) -> None:
     root = "document.documentElement"
     paths = ("/console/comparisons", f"{PAGE}?finding=stale&path=%3Cb%3E", f"{PAGE}?after=x")
-    findings = [f"{PAGE}/{number}?ask=now" for number in (STALE, MISSING, DEAD, HOSTILE)]
+    findings = [f"{PAGE}/{number}?ask=now" for number in (STALE, MISSING, DEAD, HOSTILE, COLLIDED)]
     async with open_tab(browser, width=width, is_dark=is_dark) as (tab, told):
         for path in (*paths, *findings, f"{PAGE}/{STALE}/repair", f"{PAGE}/repair"):
             response = await tab.goto(node.url + path)

@@ -117,6 +117,11 @@ async def test_the_list_is_first_then_the_matrix_then_the_map(shop: Shop, browse
         await tab.wait_for_url(f"**/console/federation/{shop.us_link}")
         await unfold(tab)
         assert "An order was paid" in await tab.locator("table.conflict").last.inner_text()
+        head, body = (tab.locator(f"table.conflict {part}").last for part in ("thead", "tbody"))
+        head_box, body_box = await head.bounding_box(), await body.bounding_box()
+        assert head_box is not None
+        assert body_box is not None
+        assert (head_box["x"], head_box["width"]) == (body_box["x"], body_box["width"])
         plot = tab.get_by_role("img", name="Lag: at most")
         assert await plot.get_attribute("aria-label") == "Lag: at most 41 min, at the end none"
 
@@ -148,6 +153,17 @@ async def test_which_version_is_live_in_which_region_in_two_clicks(
             ["eu-central", "Team Europe #catalog-eu", " owns it"],
             ["ap-south", "Hub", " has it"],
         ]
+
+
+async def test_whether_a_change_has_arrived_everywhere_in_one_click(
+    shop: Shop, browser: Browser
+) -> None:
+    async with open_tab(browser) as (tab, _):
+        await tab.goto(f"{shop.eu.url}/console")
+        latest = tab.get_by_role("region", name="Latest changes")
+        await latest.get_by_role("link", name="Show what was").first.click()
+        arrivals = tab.get_by_role("region", name="Which followers have it 1 of 1")
+        assert "Hub has it" in " ".join((await arrivals.inner_text()).split())
 
 
 async def test_a_hostile_card_stays_text(shop: Shop, browser: Browser) -> None:

@@ -24,6 +24,7 @@ from catalog.console.attention import (
 from catalog.model.credentials import CredentialType
 from catalog.operations.access import Token
 from catalog.operations.accessrequests import AccessRequest
+from catalog.operations.authoritycards import Card
 from catalog.operations.links import LinkAnswer, LinkQuestion
 from catalog.operations.reconciliations import Reconciliation
 from catalog.operations.subscriptions import SinkCredentialAnswer, SubscriptionAnswer
@@ -102,6 +103,11 @@ def test_a_link_at_fault_needs_a_look(
     [
         (subscription(state="suspended"), "fault", "concord subscription show s1"),
         (
+            subscription(state="ended", deadletters={"dead": 2}),
+            "fault",
+            "concord subscription show s1",
+        ),
+        (
             subscription(deadletters={"dead": 2}, failures=1),
             "warning",
             "concord subscription deadletters list s1",
@@ -118,11 +124,21 @@ def test_a_subscription_at_fault_needs_a_look(
     assert (concern.severity, concern.remedy) == (severity, remedy)
 
 
+def test_a_link_is_told_by_the_name_of_its_peer_and_since_when_it_is_at_fault() -> None:
+    faulty = link(state="waiting", failures=1, authority="urn:eu", currentat=NOW)
+    told = concern_of_link(faulty, {"urn:eu": Card(name="Team Europe")})
+    assert told is not None
+    assert (told.about, told.time, told.time_is) == ("Team Europe", NOW, "last well")
+    nameless = concern_of_link(faulty.model_copy(update={"currentat": None}), {"urn:eu": Card()})
+    assert nameless is not None
+    assert (nameless.about, "was never well" in nameless.says) == ("http://eu", True)
+
+
 def test_only_the_last_comparison_counts() -> None:
     different = report(age=timedelta(days=1), outcome="different", findings={"stale": 2})
     concern = concern_of_comparisons([report(age=timedelta(days=2)), different], NOW)
     assert concern is not None
-    assert (concern.says, concern.why) == ("found differences", "2 stale")
+    assert (concern.says, concern.why) == ("found differences", "Here: 2 stale.")
     assert concern_of_comparisons([different, report()], NOW) is None
     old = concern_of_comparisons([report(age=timedelta(days=8))], NOW)
     assert old is not None
@@ -132,6 +148,7 @@ def test_only_the_last_comparison_counts() -> None:
 def test_what_is_well_needs_no_look() -> None:
     assert concern_of_link(link()) is None
     assert concern_of_subscription(subscription()) is None
+    assert concern_of_subscription(subscription(state="expired", deadletters={"dead": 1})) is None
     assert concern_of_comparisons([], NOW) is None
 
 
@@ -197,6 +214,7 @@ def test_each_remedy_is_a_command_and_an_action_of_this_program() -> None:
         concern_of_subscription(subscription(failures=1)),
         concern_of_subscription(subscription(state="paused")),
         concern_of_comparisons([report(outcome="failed")], NOW),
+        concern_of_comparisons([report(outcome="different", kept=1)], NOW),
         concern_of_comparisons([report(age=timedelta(days=8))], NOW),
         concern_of_request(request(), NOW),
         concern_of_token(Token(id="t", name="", grants=[], createdat=NOW, expiresat=SOON), NOW),
