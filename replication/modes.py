@@ -207,7 +207,8 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         raise unusable(definition, request.path, fault)
     if query.dryrun:
         unsaved = links.unsaved(id, definition, authority)
-        tried = await _try(request, with_credential(unsaved, context.keys, credential))
+        asking = with_credential(unsaved, context.keys, credential)
+        tried = await _try(request, asking, name=body.id or "ID")
         return model_response(tried)
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
@@ -241,17 +242,20 @@ async def run_link(request: web.Request, query: RunQuery) -> LinkAnswer | DryRun
     if query.dryrun:
         async with request[CONTEXT].database.acquire() as connection:
             found = await existing_link(connection, request)
-        return await _try(request, found)
+        return await _try(request, found, name=found.id)
     async with request[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
         check_not_paused(link, request.path)
         return answer_link(request, await run_now(connection, link))
 
 
-async def _try(request: web.Request, link: Link) -> DryRunAnswer:
+async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
     """Predict the copies that a link would bring, delete and refuse.
 
     The link may be paused, or not be stored.
+
+    Args:
+        name: the id of the link in commands of the advice.
 
     Raises:
         SourceUnusable, TargetUnusable: the peer does not answer, or may not have the claimed
@@ -276,8 +280,9 @@ async def _try(request: web.Request, link: Link) -> DryRunAnswer:
         raise unusable(definition, request.path, fault, hint) from error
     if found is None:
         return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
+    named = replace(link, id=name)
     outcomes = {
-        outcome: TriedCopies(number=number, first=[_tried(e, link) for e in found.first[outcome]])
+        outcome: TriedCopies(number=number, first=[_tried(e, named) for e in found.first[outcome]])
         for outcome, number in found.numbers.most_common()
     }
     return DryRunAnswer(

@@ -64,12 +64,6 @@ class SubscriptionRow:
         return _WORDS[self.subscription.status.state]
 
     @property
-    def is_of_link(self) -> bool:
-        """Whether the events wake a link of another catalog, which has made the subscription."""
-        sink = urlsplit(self.subscription.sink)
-        return sink.path.endswith(NOTIFY.path) and sink.query.startswith("link=")
-
-    @property
     def severity(self) -> str:
         return "ok" if self.concern is None else self.concern.severity
 
@@ -84,10 +78,17 @@ async def show_subscriptions(page: ConsolePage) -> web.Response:
         "subscriptions.html",
         items=len(rows),
         rows=rows if is_shown else None,
+        waking={row.subscription.id for row in rows if _wakes_link(row.subscription)},
         faulty=sum(row.concern is not None for row in rows),
         offers=offers(page, [SUBSCRIBE]),
         role=roles_for(Permission.SUBSCRIBE),
     )
+
+
+def _wakes_link(subscription: SubscriptionAnswer) -> bool:
+    """Whether the events wake a link of another catalog, which has made the subscription."""
+    sink = urlsplit(subscription.sink)
+    return sink.path.endswith(NOTIFY.path) and sink.query.startswith("link=")
 
 
 async def show_subscription(page: ConsolePage) -> web.Response:

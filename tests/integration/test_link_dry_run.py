@@ -77,7 +77,10 @@ async def test_a_new_link_would_bring_everything_but_what_collides(
     assert numbers(found) == {"created": 1 + 2 * MESSAGES, "collided": 2, "invalid": 1}
     assert found.get("question") is None
     collided = {each["xid"]: each for each in found["outcomes"]["collided"]["first"]}
-    assert "--prefix" in collided["/messagegroups/taken"]["advice"]
+    assert "link set from --prefix" in collided["/messagegroups/taken"]["advice"]
+    nameless = await tried(target, "/replication/links", {**body, "id": None})
+    [first, *_] = nameless["outcomes"]["collided"]["first"]
+    assert "link set ID --prefix" in first["advice"]
     # What was told is what happens.
     assert (await target.send("POST", "/replication/links", body)).status == 201
     async with running(target):
