@@ -48,6 +48,7 @@ from catalog.operations.links import GET_LINK, LIST_CONFLICTS, ConflictQuery, Li
 from catalog.operations.search import SEARCH, SearchQuery
 
 _MOST_SHOWN = 100
+_CONFLICTS_SHOWN = 25
 _MOST_IN_WORDS = 10
 _SPANS: dict[Literal["minute", "hour"], tuple[timedelta, timedelta]] = {
     "minute": (timedelta(days=1), timedelta(minutes=3)),
@@ -187,9 +188,9 @@ async def show_link(page: ConsolePage) -> web.Response:
     )
     conflicts = []
     if link.conflicts and page.may_everywhere(Permission.ADMINISTER):
-        query = ConflictQuery(limit=_MOST_SHOWN, after=after)
+        query = ConflictQuery(limit=_CONFLICTS_SHOWN, after=after)
         conflicts = (await page.node.call(LIST_CONFLICTS, query=query, id=id)).conflicts
-    last = conflicts[-1] if len(conflicts) == _MOST_SHOWN else None
+    last = conflicts[-1] if len(conflicts) == _CONFLICTS_SHOWN else None
     sides = [side for each in conflicts for side in (each.refused, each.held) if side is not None]
     named = {link.authority, *(side.authority for side in sides)} - {None}
     return await render(

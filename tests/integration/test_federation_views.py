@@ -107,7 +107,7 @@ async def test_what_a_dead_peer_told_is_shown_with_its_age(shop: Shop) -> None:
     assert made.status == 201, made.body
     await gather(shop.hub)
     found = await federation(shop.hub)
-    assert "Connect" in found["https://dead.example"]["error"]
+    assert "cannot be reached" in found["https://dead.example"]["error"]
     assert "readat" not in found["https://dead.example"]
     assert found[authority(shop.eu)]["links"]
     await shop.hub.send("DELETE", f"/replication/links/{made.json['id']}")
