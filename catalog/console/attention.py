@@ -108,15 +108,19 @@ def concern_of_link(link: LinkAnswer, cards: Mapping[str, Card] = {}) -> Concern
         return None
     severity, says, remedy, action = found
     card = cards.get(link.authority or "")
-    if severity == "fault" and link.currentat is None:
-        says += ", and was never well"
+    time, time_is = link.currentat, "last well"
+    if link.state == "asking":
+        time = next((each.at for each in link.history if each.event == "asked"), None)
+        time_is = "asked"
+    elif severity == "fault" and time is None:
+        says += ", and was not well since it was made or reset"
     return Concern(
         severity=severity,
         about=(card.name if card else "") or peer_of(link),
         says=says,
         why=link.error or link.reason or "",
-        time=link.currentat,
-        time_is="last well",
+        time=time,
+        time_is=time_is,
         remedy=remedy,
         page=f"/console/federation/{link.id}",
         action=action,

@@ -25,7 +25,7 @@ from catalog.model.credentials import CredentialType
 from catalog.operations.access import Token
 from catalog.operations.accessrequests import AccessRequest
 from catalog.operations.authoritycards import Card
-from catalog.operations.links import LinkAnswer, LinkQuestion
+from catalog.operations.links import LinkAnswer, LinkEvent, LinkQuestion
 from catalog.operations.reconciliations import Reconciliation
 from catalog.operations.subscriptions import SinkCredentialAnswer, SubscriptionAnswer
 
@@ -131,7 +131,11 @@ def test_a_link_is_told_by_the_name_of_its_peer_and_since_when_it_is_at_fault() 
     assert (told.about, told.time, told.time_is) == ("Team Europe", NOW, "last well")
     nameless = concern_of_link(faulty.model_copy(update={"currentat": None}), {"urn:eu": Card()})
     assert nameless is not None
-    assert (nameless.about, "was never well" in nameless.says) == ("http://eu", True)
+    assert (nameless.about, "was not well since" in nameless.says) == ("http://eu", True)
+    asked = LinkEvent(at=SOON, event="asked", detail="")
+    asks = concern_of_link(link(state="asking", question=QUESTION, history=[asked]))
+    assert asks is not None
+    assert (asks.time, asks.time_is) == (SOON, "asked")
 
 
 def test_only_the_last_comparison_counts() -> None:
