@@ -35,6 +35,7 @@ from catalog.operations.subscriptions import (
     NewSubscriptionQuery,
     SigningKeyAnswer,
     SubscriptionAnswer,
+    SubscriptionsQuery,
     TriedSubscription,
 )
 
@@ -68,8 +69,14 @@ class Events:
 class SubscriptionCalls(OperationCalls):
     """The CloudEvents Subscriptions API."""
 
-    async def subscriptions(self) -> list[SubscriptionAnswer]:
-        pages = self.call_pages(operations.LIST_SUBSCRIPTIONS)
+    async def subscriptions(self, *, about: str | None = None) -> list[SubscriptionAnswer]:
+        """All subscriptions, or those that would be sent a change of an entity.
+
+        Args:
+            about: the xid of the entity.
+        """
+        query = SubscriptionsQuery(about=about)
+        pages = self.call_pages(operations.LIST_SUBSCRIPTIONS, query=query)
         return [each async for page in pages for each in page.root]
 
     async def subscription(self, id: str) -> SubscriptionAnswer:

@@ -144,15 +144,24 @@ def _print_trial(found: TriedSubscription, as_json: bool) -> None:
 
 
 @app.command("list")
-def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def list_(
+    about: Annotated[
+        str | None,
+        typer.Option(metavar="XID", help="Only those that a change of this entity is sent to."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
     """List the subscriptions of a node with their state.
 
     "dead" counts undelivered events, "lag" counts changes that the subscription has not yet
     examined, and "lag (s)" is the age of the oldest unexamined change in seconds.
 
     Example: concord subscription list
+
+    Example: concord subscription list --about /schemagroups/shop/schemas/Order
     """
-    subscriptions = on_node(url, lambda client: client.subscriptions())
+    subscriptions = on_node(url, lambda client: client.subscriptions(about=about))
     if as_json:
         print_json(subscriptions)
         return
@@ -169,7 +178,8 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
             cell(round(status.lagseconds)),
             cell(_problem(status)),
         )
-    out.print(shown if subscriptions else "This node has no subscriptions.")
+    nothing = "No subscription is sent its changes." if about else "This node has no subscriptions."
+    out.print(shown if subscriptions else nothing)
 
 
 @app.command()

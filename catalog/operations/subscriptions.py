@@ -401,11 +401,24 @@ _LOCATION = {"Location": "The URL of what was made"}
 NEXT = {"Link": 'The next page, as `rel="next"`'}
 PENDING = {202: "Done; the sink has yet to consent before it gets events."}
 
+
+class SubscriptionsQuery(PageQuery):
+    """The page of the list, and the entity whose changes are to be sent."""
+
+    about: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2048,
+        description="The xid of a group, resource or version: only the subscriptions that would be "
+        "sent an event of a change of it.",
+    )
+
+
 LIST_SUBSCRIPTIONS = Operation(
     method="GET",
     path=_ALL,
     needs=Permission.SUBSCRIBE,
-    query=PageQuery,
+    query=SubscriptionsQuery,
     answers=SubscriptionAnswers,
     headers=NEXT,
 )

@@ -33,11 +33,11 @@ from catalog.model.credentials import (
 from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
 from catalog.operations import deliveries, subscriptions
-from catalog.operations.operation import PageQuery
 from catalog.operations.subscriptions import (
     NewSubscription,
     NewSubscriptionQuery,
     SubscriptionAnswers,
+    SubscriptionsQuery,
 )
 from catalog.store.database import Connection
 from catalog.store.logpositions import check_position
@@ -55,6 +55,7 @@ from catalog.subscriptions.answers import (
 )
 from catalog.subscriptions.consents import first_state, post_consent, take_consent
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters, count_conditions
+from catalog.subscriptions.interest import page_about
 from catalog.subscriptions.signingkeys import add_signing_key, end_signing_key, ensure_keys
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 from catalog.subscriptions.stored.deadletters import count_dead_letters
@@ -226,14 +227,19 @@ _MOST_BYTES = 16 * 1024
 _MOST_CONDITIONS = 1000
 
 
-async def list_subscriptions(request: web.Request, query: PageQuery) -> web.Response:
-    """List the subscriptions in pages."""
-    limit = page_limit(request, query.limit)
+async def list_subscriptions(request: web.Request, query: SubscriptionsQuery) -> web.Response:
+    """List the subscriptions in pages: all, or those to changes of an entity."""
+    limit, own = page_limit(request, query.limit), only_of(request)
+    found = list[Subscription]()
+    if query.about is not None:
+        found = await page_about(request, query.about, query.after, limit + 1, createdby=own)
     async with request[CONTEXT].database.acquire() as connection:
-        found = await page(connection, query.after, limit + 1, createdby=only_of(request))
+        if query.about is None:
+            found = await page(connection, query.after, limit + 1, createdby=own)
         counts = await count_dead_letters(connection, [each.id for each in found])
     shown = [subscription_answer(each, counts[each.id]) for each in found[:limit]]
-    headers = next_page(request, limit, shown[-1].id) if len(found) > limit else {}
+    is_more = len(found) > limit
+    headers = next_page(request, limit, shown[-1].id, about=query.about) if is_more else {}
     return model_response(SubscriptionAnswers(shown), headers=headers)
 
 

@@ -117,7 +117,12 @@ class ChangeLogReader(LogReader):
         self._dialect = dialect
 
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
-        changes = await read_changes(connection, after, limit)
+        return await self.entries(connection, await read_changes(connection, after, limit))
+
+    async def entries(
+        self, connection: Connection, changes: Sequence[LoggedChange]
+    ) -> list[LogEntry]:
+        """The entries of changes."""
         render = await self._dialect.renderer(connection, changes, self._source)
         return [
             LogEntry(
@@ -243,7 +248,7 @@ def change_log_for(
     base: str,
     names: EventNames,
     dialects: Sequence[EventDialect],
-) -> LogReader:
+) -> ChangeLogReader:
     """The reader of the change log, with the events that a subscription receives."""
     found = _wanted_dialect(definition, dialects, base) or (native_dialect(names), base)
     return ChangeLogReader(*found)

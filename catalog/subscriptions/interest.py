@@ -1,0 +1,131 @@
+"""Finds the subscriptions that would be sent the events of changes of an entity."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aiohttp import web
+
+from catalog.access.creatorrights import CreatorRights
+from catalog.access.knownrules import known_rules
+from catalog.context import CONTEXT, Context
+from catalog.http.stream import in_search_time
+from catalog.model.change import Change
+from catalog.model.entity import Entity
+from catalog.model.errors import BadRequest, NotFound
+from catalog.model.xid import Xid
+from catalog.store.changes import LoggedChange, Position
+from catalog.store.database import Connection
+from catalog.store.entities import load
+from catalog.subscriptions.answers import OVER
+from catalog.subscriptions.delivery.audience import Audience
+from catalog.subscriptions.delivery.eventdialects import change_log_for
+from catalog.subscriptions.delivery.filters import compile_filters
+from catalog.subscriptions.delivery.logtail import LogEntry
+from catalog.subscriptions.stored.subscriptions import Subscription, log_of, page
+
+_AT_ONCE = 200
+_BEGIN = Position(0, 0)
+_ADVICE = "Ask for fewer subscriptions at once (`limit`)."
+
+
+async def page_about(
+    request: web.Request, about: str, after: str, limit: int, *, createdby: str | None
+) -> list[Subscription]:
+    """Read up to `limit` subscriptions to changes of an entity, in the order of ids.
+
+    Subscriptions that are over, and those whose creators may not see the entity, are left out.
+
+    Args:
+        about: the xid of a group, resource or version.
+        after: the id after which the page begins.
+        createdby: the principal of an owner, to read only the subscriptions of that owner.
+
+    Raises:
+        BadRequest: `about` is no xid.
+        NotFound: the caller sees no such entity.
+        SearchTooCostly
+    """
+    context = request[CONTEXT]
+    rights = CreatorRights(context.settings, known_rules(context.database.shared))
+    found = list[Subscription]()
+    async with in_search_time(request, _ADVICE):
+        changes = await _changes_of(request, about)
+        while True:
+            async with context.database.acquire() as connection:
+                candidates = await page(connection, after, _AT_ONCE, createdby=createdby)
+                wanted = [
+                    (each, entries)
+                    for each in candidates
+                    if (entries := await _wanted(context, connection, each, changes))
+                ]
+            for each, entries in wanted:
+                audience = Audience(each, rights=rights, database=context.database)
+                if any(entry.events for entry in await audience.told(entries)):
+                    found.append(each)
+                    if len(found) == limit:
+                        return found
+            if len(candidates) < _AT_ONCE:
+                return found
+            after = candidates[-1].id
+
+
+async def _changes_of(request: web.Request, about: str) -> list[LoggedChange]:
+    """A change of each kind that an entity, and the default version of a resource, may have."""
+    try:
+        xid = Xid.parse(about)
+    except ValueError as error:
+        fault = '"about" needs to be an xid, as /schemagroups/g/schemas/s'
+        raise BadRequest(request.path, error_detail=fault) from error
+    async with request[CONTEXT].database.acquire() as connection:
+        entity = (await load(connection, [str(xid)])).get(str(xid))
+        if entity is None:
+            raise NotFound(str(xid))
+        version = xid.version(str(entity.attributes.get("defaultversionid", "")))
+        below = await load(connection, [str(version)]) if entity.kind == "resource" else {}
+    return [each for found in (entity, *below.values()) for each in _changes(found)]
+
+
+def _changes(entity: Entity) -> list[LoggedChange]:
+    created = Change(
+        xid=entity.xid,
+        kind=entity.kind,
+        action="created",
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=entity.epoch,
+        digest=entity.digest,
+    )
+    deprecated = replace(created, action="updated", deprecation=("effective",))
+    changes = [created, deprecated, replace(created, action="deleted")]
+    return [
+        LoggedChange(position=_BEGIN, interaction="example", at=entity.modifiedat, change=each)
+        for each in changes
+    ]
+
+
+async def _wanted(
+    context: Context,
+    connection: Connection,
+    subscription: Subscription,
+    changes: Sequence[LoggedChange],
+) -> list[LogEntry]:
+    """The changes with an event that a subscription asks for."""
+    definition = subscription.definition
+    if subscription.state in OVER or log_of(definition) != "changes":
+        return []
+    # Other requests get a turn.
+    await asyncio.sleep(0)
+    log = change_log_for(
+        definition,
+        base=context.public_base,
+        names=context.settings.event_names,
+        dialects=context.event_dialects,
+    )
+    is_wanted = compile_filters(
+        definition.filters, types=definition.types, source=definition.source
+    )
+    entries = await log.entries(connection, changes)
+    return [each for each in entries if any(is_wanted(event.texts) for event in each.events)]
