@@ -87,14 +87,15 @@ async def show_changes(page: ConsolePage) -> web.Response:
     (entries, following, fault), own = await asyncio.gather(
         changes_for(page, given), own_authority(page)
     )
-    seen = {each.authority for each in entries} | {given["authority"]}
+    owners = sorted({each.authority for each in entries} | {given["authority"]} - {""})
     return await render(
         page,
         "changes.html",
         items=len(entries),
         given={**given, "before": ""},
         days=days_of(entries),
-        authorities=sorted(seen - {"", own}),
+        authorities=[each for each in owners if each != own],
+        names=await page.node.names(owners),
         own=own,
         fault=fault,
         next=following,
@@ -166,6 +167,7 @@ async def show_change(page: ConsolePage) -> web.Response:
         change=change,
         difference=difference,
         arrivals=await _arrivals_of(page, change),
+        names=await page.node.names([change.authority]),
         own=own,
     )
 

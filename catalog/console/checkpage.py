@@ -57,6 +57,8 @@ async def check_message(page: ConsolePage, form: Form) -> web.Response:
         if error.problem.status == 401:
             raise
         fault = f"{error.message} {error.hint}".strip()
+        if not type and '"specversion"' not in message:
+            fault += " If it is only the data of an event, give the type of the event below."
         return await _shown(page, message, type, fault=fault, status=error.problem.status)
     except BadAnswer as error:
         return await _shown(page, message, type, fault=error.message, status=502)

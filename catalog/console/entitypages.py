@@ -23,12 +23,13 @@ from catalog.console.entityforms import CREATE, DELETE, EDIT, NEW_VERSION
 from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
-from catalog.console.overview import group_counts
+from catalog.console.overview import group_counts, subscriptions_for
 from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
 from catalog.console.placedcopies import copies_of
 from catalog.context import CONTEXT
 from catalog.load.longwork import in_thread
 from catalog.model.errors import NotFound
+from catalog.model.roles import Permission
 from catalog.model.xid import Xid, is_valid_id
 from catalog.operations.authoritycards import LIST_AUTHORITIES
 from catalog.operations.diff import READ_DIFF, DiffQuery
@@ -166,6 +167,7 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
         "tabs": _tabs(xid, schema),
         "tab": tab if tab in _TABS else "about",
         "offers": offers(page, [TELL_ME], {"about": str(xid.resource if xid.rid else xid)}),
+        "event_type": _event_type(entity),
         "edits": None if "authority" in entity else _edits(page, xid),
     }
     match tab:
@@ -203,6 +205,14 @@ def _edits(page: ConsolePage, xid: Xid) -> Offers:
     return offers(page, [EDIT, DELETE], within=str(xid), path=str(xid).removeprefix("/"))
 
 
+def _event_type(entity: Mapping[str, Any]) -> str:
+    """The type of the CloudEvents that a message defines, if it is one text."""
+    metadata = entity.get("envelopemetadata")
+    found = metadata.get("type") if isinstance(metadata, Mapping) else None
+    value = found.get("value") if isinstance(found, Mapping) else None
+    return value if isinstance(value, str) and "{" not in value else ""
+
+
 def _lines_in(text: str) -> int:
     return text.count("\n")
 
@@ -223,7 +233,7 @@ def _tabs(xid: Xid, schema: ShownSchema | None) -> list[tuple[str, str]]:
         ("uses", "Used by"),
         ("copies", "Copies"),
         ("access", "Access"),
-        ("raw", "Read it"),
+        ("raw", "API"),
     ]
 
 
@@ -315,15 +325,22 @@ async def _collections_of(
 
 async def _uses_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
     """What refers to an entity, and what it refers to: directly, or through others."""
-    is_deep = page.request.query.get("through") == "others"
-    query = ReferencesQuery(of=str(xid), depth=DEEPEST if is_deep else 1)
-    found = await page.node.call(READ_REFERENCES, query=query)
+    try:
+        query = ReferencesQuery(of=str(xid), depth=DEEPEST)
+        found = await page.node.call(READ_REFERENCES, query=query)
+    except Refused as error:
+        if error.problem.name != "search_too_costly":
+            raise
+        direct = await page.node.call(READ_REFERENCES, query=ReferencesQuery(of=str(xid)))
+        found = direct.model_copy(update={"complete": False})
     shown = found.references[:_MOST_REFERENCES]
     return {
         "used_by": [each for each in shown if each.direction == "to"],
         "uses": [each for each in shown if each.direction == "from"],
-        "is_deep": is_deep,
         "are_all": found.complete and len(shown) == len(found.references),
+        "depth": DEEPEST,
+        "told": await subscriptions_for(page, str(xid)),
+        "sees_told": page.may(Permission.SUBSCRIBE),
     }
 
 
@@ -369,7 +386,13 @@ async def _changes_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
     (entries, following, fault), own = await asyncio.gather(
         changes_for(page, given), own_authority(page)
     )
-    return {"days": days_of(entries), "next": following, "fault": fault, "own": own}
+    return {
+        "days": days_of(entries),
+        "next": following,
+        "fault": fault,
+        "own": own,
+        "names": await page.node.names(sorted({each.authority for each in entries})),
+    }
 
 
 async def _raw_of(

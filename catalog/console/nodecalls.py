@@ -25,6 +25,7 @@ from catalog.operations.authoritycards import (
 )
 from catalog.operations.operation import READING
 
+_UNNAMED = {True: "this catalog", False: ""}
 # The parameter of operations that tell what they would do.
 _TRIED = ("dryrun", "")
 
@@ -88,3 +89,11 @@ class NodeCalls(InProcessCalls):
         """The cards of the authorities that a page names, by authority."""
         found = await self.known(authorities)
         return {each.authority: each.card for each in found if each.card is not None}
+
+    async def names(self, authorities: Sequence[str]) -> dict[str, str]:
+        """The names of authorities, by authority; this catalog has one, others may have none."""
+        found = {
+            each.authority: (each.card.name if each.card else "") or _UNNAMED[each.isown]
+            for each in await self.known(authorities)
+        }
+        return {authority: name for authority, name in found.items() if name}

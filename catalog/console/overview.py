@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
 from aiohttp import hdrs, web
 
@@ -23,17 +24,22 @@ from catalog.console.attention import (
 from catalog.console.changepage import changes_for, shown_changes
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
-from catalog.model.roles import WHOLE_CATALOG, Permission, is_wild
-from catalog.operations.access import LIST_TOKENS, PathGrant
+from catalog.model.roles import WHOLE_CATALOG, Permission, Role
+from catalog.operations.access import LIST_TOKENS
 from catalog.operations.links import LIST_LINKS, LinkAnswer
 from catalog.operations.operation import Answered, Anyone, Operation, Query
 from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
-from catalog.operations.subscriptions import LIST_SUBSCRIPTIONS, SubscriptionAnswer
+from catalog.operations.subscriptions import (
+    LIST_SUBSCRIPTIONS,
+    SubscriptionAnswer,
+    SubscriptionsQuery,
+)
 
 _MOST_PAGES = 20
 _MOST_SHOWN = 100
 _LATEST = 8
-_MOST_OWN = 20
+_MOST_GRANTS = 10
+_MOST_GROUPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,15 @@ class GroupCount:
     plural: str
     number: int
     description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnGroup:
+    """A group in which the reader has a role by a rule."""
+
+    path: str
+    name: str
+    role: Role
 
 
 async def show_start(page: ConsolePage) -> web.Response:
@@ -76,25 +91,15 @@ async def show_start(page: ConsolePage) -> web.Response:
         concerns=concerns[:_MOST_SHOWN],
         more=max(0, len(concerns) - _MOST_SHOWN),
         types=types,
-        own_groups=_own_groups(page),
+        own_groups=await own_groups(page),
         changes=shown_changes(entries)[:_LATEST],
-        watched=_watched(links, subscriptions, reports),
+        watched=_watched(page, links, subscriptions, reports),
         is_operator=page.may_everywhere(Permission.REPLICATE),
         has_watch=bool(concerns)
         or page.may(Permission.REPLICATE)
         or page.may(Permission.SUBSCRIBE),
         operators=roles_for(Permission.REPLICATE),
     )
-
-
-def _own_groups(page: ConsolePage) -> list[PathGrant]:
-    """The groups that the reader has more than reading rights in, each with the role."""
-    found = (
-        each
-        for each in page.reader.grants
-        if each.role != "reader" and each.path != WHOLE_CATALOG and not is_wild(each.path)
-    )
-    return sorted(found, key=lambda each: each.path)[:_MOST_OWN]
 
 
 async def group_counts(page: ConsolePage) -> list[GroupCount]:
@@ -110,15 +115,41 @@ async def group_counts(page: ConsolePage) -> list[GroupCount]:
     ]
 
 
+async def own_groups(page: ConsolePage) -> list[OwnGroup]:
+    """The first groups in which the reader has a role by a rule, in the order of the rules."""
+    grants = [each for each in page.reader.grants if each.path != WHOLE_CATALOG][:_MOST_GRANTS]
+    if not grants:
+        return []
+    model = await page.node.get("/model")
+    asked = [
+        (grant.role, plural, {"filter": f"{kind['singular']}id={id}", "limit": str(_MOST_GROUPS)})
+        for grant in grants
+        for wanted, _, id in [grant.path.removeprefix("/").partition("/")]
+        for plural, kind in model.get("groups", {}).items()
+        if fnmatchcase(plural.lower(), wanted.lower())
+    ]
+    answers = await asyncio.gather(
+        *(page.node.found(f"/{plural}", params) for _, plural, params in asked)
+    )
+    return [
+        OwnGroup(path=f"/{plural}/{id}", name=group.get("name", ""), role=role)
+        for (role, plural, _), found in zip(asked, answers, strict=True)
+        for id, group in (found or {}).items()
+    ][:_MOST_GROUPS]
+
+
 async def links_for(page: ConsolePage) -> list[LinkAnswer]:
     """The links of the node; none for a reader who may not see links."""
     pages = await all_pages(page, LIST_LINKS, Permission.REPLICATE)
     return [link for each in pages for link in each.links]
 
 
-async def subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
-    """The subscriptions that the reader may know of."""
-    pages = await all_pages(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE)
+async def subscriptions_for(
+    page: ConsolePage, about: str | None = None
+) -> list[SubscriptionAnswer]:
+    """The subscriptions that the reader may know of: all, or those to changes of an entity."""
+    query = SubscriptionsQuery(about=about)
+    pages = await all_pages(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE, query=query)
     return [found for each in pages for found in each.root]
 
 
@@ -152,16 +183,19 @@ async def all_pages(
 
 
 def _watched(
+    page: ConsolePage,
     links: Sequence[LinkAnswer],
     subscriptions: Sequence[SubscriptionAnswer],
     reports: Iterable[Reconciliation],
 ) -> str:
     """What was looked at, in words, for a page on which nothing needs a look."""
-    parts = [
-        _number(len(links), "link", "links"),
-        _number(len(subscriptions), "subscription", "subscriptions"),
-        _number(len(list(reports)), "comparison", "comparisons"),
-    ]
+    parts = []
+    if page.may(Permission.REPLICATE):
+        parts.append(_number(len(links), "link", "links"))
+    if page.may(Permission.SUBSCRIBE):
+        parts.append(_number(len(subscriptions), "subscription", "subscriptions"))
+    if page.may(Permission.REPLICATE):
+        parts.append(_number(len(list(reports)), "comparison", "comparisons"))
     return ", ".join(parts)
 
 

@@ -295,6 +295,11 @@ def _cut(text: Any, most: int = _LONGEST_LINE) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def _place(pointer: str) -> str:
+    """The attribute of a JSON pointer, such as `messagegroups` for `/messagegroups/0`."""
+    return ".".join(part for part in pointer.split("/") if part and not part.isdigit())
+
+
 def _marked_placeholders(text: str) -> Markup:
     """A text with its placeholders of a URI template marked."""
     parts = _PLACEHOLDER.split(str(text)[:2000])
@@ -349,6 +354,7 @@ def _environment() -> Environment:
         "highlighted": _highlighted,
         "lasting": _for,
         "local": local_path,
+        "place": _place,
         "placeholders": _marked_placeholders,
         "authority": short_authority,
         "authoritypage": authority_url,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from catalog.client.errors import Refused
 from catalog.console.page import ConsolePage, page_route, render, short_authority
-from catalog.operations.authoritycards import Card
+from catalog.operations.references import READ_REFERENCES, ReferencesQuery
 from catalog.operations.search import (
     LONGEST_WORDS,
     SEARCH,
@@ -76,23 +77,37 @@ async def show_search(page: ConsolePage) -> web.Response:
     else:
         first = 0
     owners = [facet.value for facet in found.facets.authority]
-    is_one = len(owners) < 2 and not given["authority"]
-    cards = {} if is_one else await page.node.cards(owners)
+    names = await page.node.names([*filter(None, {given["authority"], *owners})])
     return await render(
         page,
         "search.html",
         q=words,
-        cards=cards,
+        names=names,
         given=given,
         is_asked=is_asked,
         found=found,
         fault=fault,
         hits=[_shown(hit) for hit in found.hits],
-        facets=_facets(found.facets, cards),
+        users=await _users_of(page, found.hits) if given["deprecated"] else {},
+        facets=_facets(found.facets, names),
         several_authorities=len(owners) > 1,
         next=first + _SHOWN if first + _SHOWN < found.count else 0,
         before=max(0, first - _SHOWN) if first else None,
     )
+
+
+async def _users_of(page: ConsolePage, hits: Sequence[Hit]) -> dict[str, int]:
+    """How many entities refer to each hit; hits whose references take too long are left out.
+
+    One hit after another is looked at, so that a page takes one connection of the database.
+    """
+    users = {}
+    for hit in hits:
+        with suppress(Refused):
+            query = ReferencesQuery(of=hit.xid, direction="to")
+            answer = await page.node.call(READ_REFERENCES, query=query)
+            users[hit.xid] = len({each.source for each in answer.references})
+    return users
 
 
 def _shown(hit: Hit) -> FoundEntity:
@@ -127,7 +142,7 @@ def _marked(match: SearchMatch) -> Markup:
 
 
 def _facets(
-    facets: Facets, cards: Mapping[str, Card]
+    facets: Facets, names: Mapping[str, str]
 ) -> list[tuple[str, str, list[tuple[Facet, str]]]]:
     """The facets that the reader can choose from: parameter, title, and values with their texts."""
     shown: list[tuple[str, str, Sequence[Facet]]] = [
@@ -137,18 +152,18 @@ def _facets(
         ("deprecated", "Deprecated", [each for each in facets.deprecated if each.value == "true"]),
     ]
     return [
-        (name, title, [(each, _value_text(name, each.value, cards)) for each in values[:12]])
+        (name, title, [(each, _value_text(name, each.value, names)) for each in values[:12]])
         for name, title, values in shown
         if values
     ]
 
 
-def _value_text(name: str, value: str, cards: Mapping[str, Card]) -> str:
+def _value_text(name: str, value: str, names: Mapping[str, str]) -> str:
     if name == "deprecated":
         return "deprecated only"
     if name != "authority":
         return value
-    return cards[value].name if value in cards and cards[value].name else short_authority(value)
+    return names.get(value) or short_authority(value)
 
 
 search_routes = (page_route("/console/search", show_search),)

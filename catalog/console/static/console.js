@@ -16,6 +16,12 @@ const enableCopies = (part) => {
 };
 enableCopies(document);
 
+// Where a row of places or views is wider than the window, the present one is in sight.
+for (const here of document.querySelectorAll(".places [aria-current], .tabs [aria-current]")) {
+  const row = here.parentElement;
+  row.scrollLeft = here.offsetLeft - row.offsetLeft - 32;
+}
+
 const search = document.querySelector("input[type=search]");
 
 document.addEventListener("keydown", (event) => {
