@@ -23,6 +23,16 @@ SCHEMA = "/schemagroups/NWS.jstruct/schemas/NWS.WeatherAlert"
 _TYPES = ("endpoints", "messagegroups", "schemagroups")
 OWN_PAGE = {"Sec_Fetch_Site": "same-origin"}
 _DEAD = "http://127.0.0.1:9"
+REPORT = {
+    "run": "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11",
+    "startedat": "2026-01-01T00:00:00Z",
+    "endedat": "2026-01-01T00:02:00Z",
+    "outcome": "different",
+    "name": "us",
+    "catalogs": ["eu", "us"],
+    "findings": {"stale": 3, "missing": 1},
+}
+"""The report of a comparison that found differences."""
 
 
 async def fill(node: Node) -> str:
@@ -41,16 +51,7 @@ async def fill(node: Node) -> str:
     await node.send("PATCH", f"/replication/links/{link.json['id']}", {"paused": True})
     subscription = {"sink": f"{_DEAD}/hook", "protocol": "HTTP"}
     assert (await node.send("POST", "/subscriptions", subscription)).status == 201
-    report = {
-        "run": "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11",
-        "startedat": "2026-01-01T00:00:00Z",
-        "endedat": "2026-01-01T00:02:00Z",
-        "outcome": "different",
-        "name": "us",
-        "catalogs": ["eu", "us"],
-        "findings": {"stale": 3, "missing": 1},
-    }
-    assert (await node.send("POST", "/replication/reconciliations", report)).status == 204
+    assert (await node.send("POST", "/replication/reconciliations", REPORT)).status == 204
     return str(link.json["id"])
 
 

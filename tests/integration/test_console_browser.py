@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import pytest
 import pytest_asyncio
@@ -18,7 +19,7 @@ from replication.routes import routes as replication_routes
 from tests.integration import consolecatalog
 from tests.integration.chromium import open_tab, overflow, picture, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
-from tests.integration.consolecatalog import ALERT, SCHEMA
+from tests.integration.consolecatalog import ALERT, REPORT, SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGES = (
@@ -132,6 +133,12 @@ async def test_the_pages_of_the_readme_are_pictured(
         assert (directory / f"console-{name}.png").stat().st_size < 200_000
 
 
+async def newest_change(node: Node) -> str:
+    """The page of the change that was made last."""
+    found = await node.get("/-/changes?limit=1")
+    return f"/console/changes/{found['changes'][0]['sequence']}"
+
+
 async def test_hostile_texts_stay_texts(node: Node, link: str, browser: Browser) -> None:
     long, longer = "n" * 3000, "n" * 10_000
     message = {
@@ -150,6 +157,11 @@ async def test_hostile_texts_stay_texts(node: Node, link: str, browser: Browser)
     }
     await node.put("/messagegroups/hostile", {"name": long, "description": MARKUP})
     await node.put("/messagegroups/hostile/messages/hostile", message)
+    sink = {"sink": f"http://127.0.0.1:9/{quote(MARKUP)}", "protocol": "HTTP"}
+    subscription = (await node.send("POST", "/subscriptions", sink)).json["id"]
+    report = {**REPORT, "name": MARKUP[:100], "catalogs": [MARKUP[:100], "us"]}
+    answer = await node.send("POST", "/replication/reconciliations", report)
+    assert answer.status == 204, answer.body
     paths = (
         "/console/search?q=hostile",
         "/console/search?q=%3Cscript%3Edocument.title=1%3C/script%3E",
@@ -157,14 +169,30 @@ async def test_hostile_texts_stay_texts(node: Node, link: str, browser: Browser)
         "/console/e/messagegroups/hostile",
         *(
             f"/console/e/messagegroups/hostile/messages/hostile?tab={tab}"
-            for tab in ("about", "schema", "versions", "changes", "uses", "raw")
+            for tab in ("about", "schema", "versions", "changes", "uses", "copies", "access", "raw")
         ),
+        "/console/edit/messagegroups/hostile/messages/hostile",
+        "/console/delete/messagegroups/hostile/messages/hostile",
+        f"/console/new/subscription?{urlencode({'about': MARKUP})}",
+        f"/console/new/entity?{urlencode({'in': '/messagegroups/hostile/messages'})}",
+        f"/console/live?{urlencode({'path': MARKUP})}",
+        f"/console/check?{urlencode({'type': MARKUP})}",
+        f"/console/changes?{urlencode({'who': MARKUP, 'authority': MARKUP})}",
+        await newest_change(node),
+        "/console/search?deprecated=true",
+        "/console/subscriptions",
+        f"/console/subscriptions/{subscription}",
+        "/console/comparisons",
+        "/console/audit",
+        "/console/operation",
     )
     foreign = "script:not([src]), img:not([alt]), [onerror], [hx-get], a[href^='javascript']"
     for width in (360, 1440):
         async with open_tab(browser, width=width) as (tab, told):
             for path in paths:
-                await tab.goto(node.url + path)
+                response = await tab.goto(node.url + path)
+                assert response is not None
+                assert (path, response.status) == (path, 200)
                 assert (path, await tab.locator(foreign).count()) == (path, 0)
                 assert await tab.title() != "taken"
                 assert "54444439" not in await tab.locator("main").inner_text()

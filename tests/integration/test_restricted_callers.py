@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import ClientPayloadError
+from yarl import URL
 
 from catalog.access.owntokens import make_token
 from catalog.model.roles import Grant, Role
@@ -158,6 +159,42 @@ async def test_a_dry_run_tells_of_what_the_caller_may_see(node: Node, admin: Hol
     audit = {"types": ["concord.subscription.created"]}
     refused = await owner.send("POST", "/subscriptions?dryrun", definition(**audit))
     assert refused.status == 400
+
+
+async def test_those_told_of_an_entity_are_found_by_their_filters_and_rights(
+    node: Node, admin: Holder
+) -> None:
+    owner = await holder(node, "writer", "/messagegroups/mine")
+    for group in ("other", "mine"):
+        await admin.put(f"/messagegroups/{group}/messages/m")
+    exact = {"filters": [{"exact": {"subject": "/messagegroups/mine/messages/m"}}]}
+    versions = {"types": ["io.xregistry.version.deleted"], "filters": GROUPS}
+    everywhere = await admin.subscribe("http://127.0.0.1:9/all")
+    wanted = await owner.subscribe("http://127.0.0.1:9/mine", filters=GROUPS)
+    single = await admin.subscribe("http://127.0.0.1:9/one", **exact)
+    ended = await admin.subscribe("http://127.0.0.1:9/versions", **versions)
+    await admin.subscribe("http://127.0.0.1:9/log", types=["concord.subscription.created"])
+
+    async def told_of(caller: Holder, about: str) -> set[str]:
+        found, following = set[str](), f"/subscriptions?about={about}&limit=1"
+        while following:
+            answer = await caller.send("GET", following)
+            assert answer.status == 200, answer.body
+            found |= {f"/subscriptions/{each['id']}" for each in answer.json}
+            link = answer.headers.get("Link", "")
+            following = URL(link[1:].partition(">")[0]).path_qs if "rel=next" in link else ""
+        return found
+
+    message, other = "/messagegroups/mine/messages/m", "/messagegroups/other/messages/m"
+    assert await told_of(admin, message) == {everywhere, wanted, single, ended}
+    # The creator of one may not see the other group.
+    assert await told_of(admin, other) == {everywhere, ended}
+    assert await told_of(admin, "/messagegroups/mine") == {everywhere, wanted}
+    assert await told_of(admin, f"{message}/versions/1") == {everywhere, wanted, ended}
+    assert await told_of(owner, message) == {wanted}
+    for path, status in ((other, 404), ("/messagegroups/none", 404), ("nowhere", 400)):
+        refused = await owner.send("GET", f"/subscriptions?about={path}")
+        assert (path, refused.status) == (path, status)
 
 
 async def test_the_end_of_a_token_suspends_what_its_holder_subscribed_to(
