@@ -49,6 +49,16 @@ _HEADERS = {
     # With `no-referrer`, browsers send forms with the origin `null`, as other sites do.
     "Referrer-Policy": "same-origin",
 }
+_PLACES: tuple[tuple[str, str, Permission | None], ...] = (
+    ("Catalog", ENTITIES, None),
+    ("Changes", "/console/changes", None),
+    ("Check", "/console/check", None),
+    ("Federation", "/console/federation", Permission.REPLICATE),
+    ("Subscriptions", "/console/subscriptions", Permission.SUBSCRIBE),
+    ("Live", "/console/live", None),
+    ("Comparisons", "/console/comparisons", Permission.REPLICATE),
+    ("Operation", "/console/operation", None),
+)
 _LONGEST_LINE = 240
 _MOST_HIGHLIGHTED = 64 * 1024
 _JSON_PART = re.compile(
@@ -112,6 +122,13 @@ class ConsolePage:
             roles=roles_for(permission),
             identity=self.reader.name or "",
         )
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """The places of the bar, each with its page; places that show the reader nothing lack."""
+        return [
+            (name, address) for name, address, needs in _PLACES if needs is None or self.may(needs)
+        ]
 
     @property
     def who(self) -> str:

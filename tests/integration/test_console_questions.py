@@ -238,7 +238,9 @@ async def test_a_reader_of_a_group_finds_it_at_the_start_and_is_told_live(
             assert [each.split() for each in await groups.all_inner_texts()] == [
                 ["Mine.One", "reader", "/messagegroups/Mine.One"]
             ]
-            # What the reader may not see is not counted either.
+            # What the reader may not see is no place of the bar, and is not counted.
+            places = await tab.get_by_label("Places").get_by_role("link").all_inner_texts()
+            assert places == ["Catalog", "Changes", "Check", "Live", "Operation"]
             assert await tab.get_by_role("region", name="Needs a look").count() == 0
             await visitor.click("Mine.One", "**/messagegroups/Mine.One")
             await visitor.click("Watch it live", "**/console/live?path=**")
