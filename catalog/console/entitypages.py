@@ -23,7 +23,7 @@ from catalog.console.entityforms import CREATE, DELETE, EDIT, NEW_VERSION
 from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
-from catalog.console.overview import group_counts, subscriptions_for
+from catalog.console.overview import group_counts
 from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
 from catalog.console.placedcopies import copies_of
 from catalog.context import CONTEXT
@@ -36,10 +36,16 @@ from catalog.operations.diff import READ_DIFF, DiffQuery
 from catalog.operations.federation import READ_FRESHNESS, FreshnessQuery
 from catalog.operations.followers import READ_ARRIVALS, ArrivalsQuery
 from catalog.operations.references import DEEPEST, READ_REFERENCES, ReferencesQuery
+from catalog.operations.subscriptions import (
+    LIST_SUBSCRIPTIONS,
+    SubscriptionAnswer,
+    SubscriptionsQuery,
+)
 
 _SHOWN = 50
 _LARGEST_TEXT = 256 * 1024
 _MOST_REFERENCES = 500
+_MOST_TOLD = 100
 _TABS = ("about", "schema", "versions", "changes", "uses", "copies", "access", "raw")
 # Shown in other places of the page, or only of use to programs.
 _ELSEWHERE = frozenset(
@@ -339,9 +345,21 @@ async def _uses_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:
         "uses": [each for each in shown if each.direction == "from"],
         "are_all": found.complete and len(shown) == len(found.references),
         "depth": DEEPEST,
-        "told": await subscriptions_for(page, str(xid)),
-        "sees_told": page.may(Permission.SUBSCRIBE),
+        "told": await _told_of(page, xid),
     }
+
+
+async def _told_of(page: ConsolePage, xid: Xid) -> list[SubscriptionAnswer] | None:
+    """The first subscriptions that are sent changes of an entity; `None` if they are not told."""
+    if not page.may(Permission.SUBSCRIBE):
+        return None
+    query = SubscriptionsQuery(about=str(xid), limit=_MOST_TOLD)
+    try:
+        return (await page.node.call(LIST_SUBSCRIPTIONS, query=query)).root
+    except Refused as error:
+        if error.problem.status != 403 and error.problem.name != "search_too_costly":
+            raise
+        return None
 
 
 async def _versions_of(page: ConsolePage, xid: Xid) -> dict[str, Any]:

@@ -24,16 +24,12 @@ from catalog.console.attention import (
 from catalog.console.changepage import changes_for, shown_changes
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
-from catalog.model.roles import WHOLE_CATALOG, Permission, Role
+from catalog.model.roles import ROLES, WHOLE_CATALOG, Permission, Role
 from catalog.operations.access import LIST_TOKENS
 from catalog.operations.links import LIST_LINKS, LinkAnswer
 from catalog.operations.operation import Answered, Anyone, Operation, Query
 from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
-from catalog.operations.subscriptions import (
-    LIST_SUBSCRIPTIONS,
-    SubscriptionAnswer,
-    SubscriptionsQuery,
-)
+from catalog.operations.subscriptions import LIST_SUBSCRIPTIONS, SubscriptionAnswer
 
 _MOST_PAGES = 20
 _MOST_SHOWN = 100
@@ -116,8 +112,9 @@ async def group_counts(page: ConsolePage) -> list[GroupCount]:
 
 
 async def own_groups(page: ConsolePage) -> list[OwnGroup]:
-    """The first groups in which the reader has a role by a rule, in the order of the rules."""
+    """The first groups in which the reader has roles by rules, each with the strongest."""
     grants = [each for each in page.reader.grants if each.path != WHOLE_CATALOG][:_MOST_GRANTS]
+    grants.sort(key=lambda each: ROLES.index(each.role))
     if not grants:
         return []
     model = await page.node.get("/model")
@@ -131,11 +128,12 @@ async def own_groups(page: ConsolePage) -> list[OwnGroup]:
     answers = await asyncio.gather(
         *(page.node.found(f"/{plural}", params) for _, plural, params in asked)
     )
-    return [
-        OwnGroup(path=f"/{plural}/{id}", name=group.get("name", ""), role=role)
+    groups = {
+        (plural, id): OwnGroup(path=f"/{plural}/{id}", name=group.get("name", ""), role=role)
         for (role, plural, _), found in zip(asked, answers, strict=True)
         for id, group in (found or {}).items()
-    ][:_MOST_GROUPS]
+    }
+    return [*groups.values()][:_MOST_GROUPS]
 
 
 async def links_for(page: ConsolePage) -> list[LinkAnswer]:
@@ -144,12 +142,9 @@ async def links_for(page: ConsolePage) -> list[LinkAnswer]:
     return [link for each in pages for link in each.links]
 
 
-async def subscriptions_for(
-    page: ConsolePage, about: str | None = None
-) -> list[SubscriptionAnswer]:
-    """The subscriptions that the reader may know of: all, or those to changes of an entity."""
-    query = SubscriptionsQuery(about=about)
-    pages = await all_pages(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE, query=query)
+async def subscriptions_for(page: ConsolePage) -> list[SubscriptionAnswer]:
+    """The subscriptions that the reader may know of."""
+    pages = await all_pages(page, LIST_SUBSCRIPTIONS, Permission.SUBSCRIBE)
     return [found for each in pages for found in each.root]
 
 

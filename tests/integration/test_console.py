@@ -336,11 +336,10 @@ async def test_what_uses_a_definition_is_told_also_through_others(node: Node) ->
         {"usage": ["consumer"], "messagegroups": ["/messagegroups/using"]},
         **bearer,
     )
-    direct = await page(node, f"/console/e{schema}?tab=uses", **bearer)
-    assert "/console/e/messagegroups/using/messages/m" in direct
-    assert "/console/e/endpoints/using" not in direct
-    through = await page(node, f"/console/e{schema}?tab=uses&through=others", **bearer)
-    assert "/console/e/endpoints/using" in through
+    shown = await page(node, f"/console/e{schema}?tab=uses", **bearer)
+    direct, through = shown.index("using/messages/m"), shown.index("/console/e/endpoints/using")
+    assert direct < through
+    assert "through <bdi>/messagegroups/using</bdi>" in shown[through:]
 
 
 async def test_a_copy_tells_whose_it_is_how_fresh_it_is_and_where_it_is_edited(

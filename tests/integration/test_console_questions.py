@@ -234,7 +234,7 @@ async def test_a_reader_of_a_group_finds_it_at_the_start_and_is_told_live(
             await tab.set_extra_http_headers({"Authorization": f"Bearer {token}"})
             visitor = Visitor(tab, node)
             await visitor.begin()
-            groups = tab.get_by_role("region", name="My groups").get_by_role("listitem")
+            groups = tab.get_by_role("region", name="Your groups").get_by_role("listitem")
             assert [each.split() for each in await groups.all_inner_texts()] == [
                 ["Mine.One", "reader", "/messagegroups/Mine.One"]
             ]
