@@ -289,7 +289,7 @@ def _node(
             *agent_routes,
         ],
         event_dialects=dialects.event_dialects,
-        find_schema=dialects.find_schema,
+        schema_dialect=dialects.schema_dialect,
         loops=[run_loop_delay] if only_answers else [*work, run_loop_delay],
         ready=ready,
         member=member,

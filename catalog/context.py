@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
@@ -71,14 +70,21 @@ class SchemaUnknown(Exception):
         self.is_absent = is_absent
 
 
-SchemaFinder: TypeAlias = Callable[["Context", Connection, str], Awaitable[Xid | None]]
-"""Finds the version of a schema that a path of another API names. Returns `None` for a path that is
-not one of the API; raises `SchemaUnknown`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDialect:
+    """The addresses by which another API names the versions of schemas.
 
+    Args:
+        root: the path below which the API has its addresses.
+        find: the version that a path names at the catalog of an authority; `None` for a path that
+            is not one of the API. Raises `SchemaUnknown`.
+        addresses: the paths below which an authority's API has the versions of its schema, each
+            percent-encoded as clients write it.
+    """
 
-async def find_no_schema(context: Context, connection: Connection, path: str) -> Xid | None:
-    """The finder of a node without such an API."""
-    return None
+    root: str
+    find: Callable[[Context, Connection, str, str], Awaitable[Xid | None]]
+    addresses: Callable[[Context, Connection, Xid, str], Awaitable[Sequence[str]]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +95,7 @@ class SharedState:
     slash: the configured URL, else the bound address. `configuration` is replaced as a whole
     when a client changes the configuration. `offered` holds the most capabilities that clients
     may turn on. `event_dialects` holds the dialects of events that a subscription can ask for
-    in place of native events; `find_schema` finds the schemas that other APIs name. `keys`
+    in place of native events; `schema_dialect` finds the schemas that another API names. `keys`
     encrypts secrets in the database; `signers` signs with this authority's own keys. `metrics`
     holds the metrics of this process, `refusals` the refusals of this process that are not in
     the audit yet, and `tracing` sends the spans.
@@ -101,7 +107,7 @@ class SharedState:
     public_base: str
     offered: Capabilities = OFFERED_HERE
     event_dialects: Sequence[EventDialect] = ()
-    find_schema: SchemaFinder = find_no_schema
+    schema_dialect: SchemaDialect | None = None
     keys: KeyRing = field(init=False)
     checker: Checker = field(init=False)
     checked_requests: CheckedRequests = field(init=False)
@@ -233,8 +239,8 @@ class Context:
         return self.shared.event_dialects
 
     @property
-    def find_schema(self) -> SchemaFinder:
-        return self.shared.find_schema
+    def schema_dialect(self) -> SchemaDialect | None:
+        return self.shared.schema_dialect
 
     @property
     def keys(self) -> KeyRing:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aiohttp import web
 
-from catalog.context import CONTEXT
+from catalog.context import CONTEXT, Context, SchemaUnknown
 from catalog.http.route import Route
 from catalog.http.stream import in_search_time
 from catalog.model.errors import BadRequest, NotFound
@@ -15,7 +17,8 @@ from catalog.operations.references import (
     ReferencesAnswer,
     ReferencesQuery,
 )
-from catalog.reading.references import Direction, ReferenceReader
+from catalog.reading.references import Direction, ReferenceReader, SchemaAddresses
+from catalog.store.database import Connection
 from catalog.store.entities import load
 
 _ADVICE = "Follow references less far (`depth`), or in one direction."
@@ -37,7 +40,9 @@ async def list_references(request: web.Request, query: ReferencesQuery) -> Refer
         if entity is None:
             raise NotFound(xid)
         bases = (context.base_url(request), context.public_base)
-        reader = ReferenceReader(connection, context.database.node.authority, bases)
+        reader = ReferenceReader(
+            connection, context.database.node.authority, bases, _addresses(context, connection)
+        )
         found = await reader.read(entity, directions, query.depth)
     return ReferencesAnswer(
         of=xid,
@@ -54,6 +59,23 @@ async def list_references(request: web.Request, query: ReferencesQuery) -> Refer
         ],
         complete=found.are_complete,
     )
+
+
+def _addresses(context: Context, connection: Connection) -> SchemaAddresses | None:
+    """The addresses of the node's dialect that name schemas."""
+    if (dialect := context.schema_dialect) is None:
+        return None
+
+    async def find(path: str, authority: str) -> Xid | None:
+        try:
+            return await dialect.find(context, connection, path, authority)
+        except SchemaUnknown:
+            return None
+
+    async def of_schema(schema: Xid, authority: str) -> Sequence[str]:
+        return await dialect.addresses(context, connection, schema, authority)
+
+    return SchemaAddresses(root=dialect.root, find=find, of_schema=of_schema)
 
 
 routes = (Route(READ_REFERENCES, list_references),)

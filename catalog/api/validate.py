@@ -281,7 +281,10 @@ class Reader:
         if found := reference_targets(reference, self.bases):
             return found
         path, part = path_within(reference, self.bases)
-        xid = await self.context.find_schema(self.context, self.connection, path)
+        if (dialect := self.context.schema_dialect) is None:
+            return []
+        own = self.context.database.node.authority
+        xid = await dialect.find(self.context, self.connection, path, own)
         return [] if xid is None else [ReferenceTarget(xid, part)]
 
     def _part(self, definition: MessageDefinition) -> str:

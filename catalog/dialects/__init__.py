@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.context import EventDialect, SchemaFinder
+from catalog.context import EventDialect, SchemaDialect
 from catalog.dialects.confluent.routes import routes as confluent_routes
-from catalog.dialects.confluent.versionaddresses import find_version
+from catalog.dialects.confluent.versionaddresses import VERSION_ADDRESSES
 from catalog.dialects.discovery.routes import routes as discovery_routes
 from catalog.dialects.messagecatalog.events import EVENTS as MESSAGE_CATALOG_EVENTS
 from catalog.dialects.messagecatalog.routes import routes as messagecatalog_routes
@@ -20,4 +20,4 @@ routes: Sequence[Route] = (
     *confluent_routes,
 )
 event_dialects: Sequence[EventDialect] = (MESSAGE_CATALOG_EVENTS,)
-find_schema: SchemaFinder = find_version
+schema_dialect: SchemaDialect = VERSION_ADDRESSES

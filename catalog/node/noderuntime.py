@@ -28,9 +28,8 @@ from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import (
     Context,
     EventDialect,
-    SchemaFinder,
+    SchemaDialect,
     SharedState,
-    find_no_schema,
     read_configuration,
 )
 from catalog.http.clientconnections import HEADER_SECONDS, ClientConnections
@@ -89,7 +88,7 @@ async def run_node(
     *,
     routes: Iterable[Route] = (),
     event_dialects: Sequence[EventDialect] = (),
-    find_schema: SchemaFinder = find_no_schema,
+    schema_dialect: SchemaDialect | None = None,
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
     member: ProcessMember | None = None,
@@ -99,7 +98,7 @@ async def run_node(
     Args:
         routes: the routes of the dialects and of replication.
         event_dialects: the dialects of events that subscriptions can ask for.
-        find_schema: finds the schemas that the APIs of dialects name.
+        schema_dialect: the dialect whose addresses name schemas.
         loops: the loops to run as long as the node; if a loop fails, the node stops.
         ready: called with the node's URL once it answers.
         member: the resources of this process, if the node has several processes.
@@ -121,7 +120,7 @@ async def run_node(
         loop.add_reader(member.supervisor.fileno(), stop.set)
     async with asyncio.TaskGroup() as tasks:
         node = tasks.create_task(
-            _run(settings, routes, event_dialects, find_schema, loops, ready, member)
+            _run(settings, routes, event_dialects, schema_dialect, loops, ready, member)
         )
         waiting = tasks.create_task(stop.wait())
         # A signal cancels the node; the error of a failed node is raised by the task group.
@@ -134,7 +133,7 @@ async def _run(
     settings: Settings,
     routes: Iterable[Route],
     event_dialects: Sequence[EventDialect],
-    find_schema: SchemaFinder,
+    schema_dialect: SchemaDialect | None,
     loops: Iterable[Loop],
     ready: Callable[[str], None],
     member: ProcessMember | None,
@@ -151,7 +150,7 @@ async def _run(
             settings=settings,
             public_base="",
             event_dialects=event_dialects,
-            find_schema=find_schema,
+            schema_dialect=schema_dialect,
             tracing=tracing,
         )
         _log.debug("encryption key in use", id=shared.keys.current_id)

@@ -7,8 +7,9 @@ its target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
+from urllib.parse import unquote
 
 from catalog.indexing.references import EntityReference, references_of
 from catalog.messages.definition import reference_targets
@@ -26,6 +27,8 @@ MOST_EDGES = 1000
 """The number of references that an answer has."""
 # Entities that are followed at a time.
 _MOST_FOLLOWED = 200
+# Addresses of another API that are looked up for an answer.
+_MOST_ADDRESSES = 200
 
 
 @record
@@ -70,19 +73,45 @@ class _Seen:
     reference: EntityReference
 
 
+@record
+class SchemaAddresses:
+    """The addresses by which another API names schemas, within one snapshot.
+
+    Args:
+        root: the path below which the API has its addresses.
+        find: the version here that a path names at the catalog of an authority, if there is one.
+        of_schema: the paths below which an authority's API has the versions of its schema, each
+            percent-encoded as clients write it.
+    """
+
+    root: str
+    find: Callable[[str, str], Awaitable[Xid | None]]
+    of_schema: Callable[[Xid, str], Awaitable[Sequence[str]]]
+
+
 class ReferenceReader:
     """Follows references within one snapshot.
 
     Args:
         own: the authority of the node.
         bases: the URLs of the registry's root.
+        addresses: the addresses of another API that name schemas.
     """
 
-    def __init__(self, connection: Connection, own: str, bases: Sequence[str]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        own: str,
+        bases: Sequence[str],
+        addresses: SchemaAddresses | None,
+    ) -> None:
         self._connection = connection
         self._own = own
         self._bases = [*dict.fromkeys([own, *bases])]
         self._authority_bases: dict[str, str] = {}
+        self._addresses = addresses
+        self._looked_up: dict[tuple[str, str], str | None] = {}
+        self._are_all_looked_up = True
 
     async def read(self, of: Entity, directions: Iterable[Direction], depth: int) -> ReferenceEdges:
         """The references to an entity, or from an entity, breadth first."""
@@ -103,9 +132,8 @@ class ReferenceReader:
                     break
                 are_complete = are_complete and len(frontier) <= _MOST_FOLLOWED
                 frontier = frontier[:_MOST_FOLLOWED]
-        return ReferenceEdges(
-            edges=edges[:MOST_EDGES], are_complete=are_complete and len(edges) <= MOST_EDGES
-        )
+        are_complete = are_complete and self._are_all_looked_up and len(edges) <= MOST_EDGES
+        return ReferenceEdges(edges=edges[:MOST_EDGES], are_complete=are_complete)
 
     async def _to(self, xids: Sequence[str]) -> tuple[list[_Seen], bool]:
         """The references to entities, to what is below them, and to what they are in."""
@@ -113,6 +141,8 @@ class ReferenceReader:
         targets = await load(self._connection, {*xids, *above})
         await self._know({each.authority for each in targets.values()})
         keys = {key for each in targets.values() for key in self._keys(each)}
+        for each in targets.values():
+            keys |= await self._address_keys(each)
         sources = await find_referring(self._connection, keys, MOST_EDGES + 1)
         wanted = {*xids, *above}
         found = [
@@ -130,12 +160,23 @@ class ReferenceReader:
 
     def _keys(self, entity: Entity) -> set[str]:
         """The keys by which references may name an entity."""
-        authority = entity.authority
-        roots = {authority, self._authority_bases.get(authority, authority)}
-        urls = {f"{root.rstrip('/')}{entity.origin}" for root in roots if "://" in root}
-        if authority == self._own:
-            urls |= {f"{base}{entity.xid}" for base in self._bases}
+        urls = {f"{root}{entity.origin}" for root in self._roots(entity.authority)}
         return {entity.xid, entity.origin, *urls}
+
+    async def _address_keys(self, entity: Entity) -> set[str]:
+        """The keys of the addresses by which references may name the versions of a schema."""
+        if self._addresses is None or entity.kind != "resource":
+            return set()
+        paths = await self._addresses.of_schema(entity.path, entity.authority)
+        urls = {f"{root}{path}" for root in self._roots(entity.authority) for path in paths}
+        return {*map(unquote, paths), *urls}
+
+    def _roots(self, authority: str) -> set[str]:
+        """The URLs of the root of an authority's catalog, without a trailing slash."""
+        roots = {authority, self._authority_bases.get(authority, authority)}
+        if authority == self._own:
+            roots.update(self._bases)
+        return {root.rstrip("/") for root in roots if "://" in root}
 
     async def _know(self, authorities: Iterable[str]) -> None:
         unknown = {*authorities} - self._authority_bases.keys() - {self._own}
@@ -158,11 +199,34 @@ class ReferenceReader:
         return [
             _Seen(
                 source=_shown(source.xid, asked),
-                target=_first_here(each, here, by_origin),
+                target=_first_here(each, here, by_origin)
+                or await self._addressed(source, reference),
                 reference=reference,
             )
             for source, reference, each in possible
         ]
+
+    async def _addressed(self, source: Entity, reference: EntityReference) -> str | None:
+        """The version that a reference names by an address of another API."""
+        addresses = self._addresses
+        if addresses is None or f"{addresses.root}/" not in reference.text:
+            return None
+        text = reference.text.partition("#")[0]
+        root, _, rest = text.partition(f"{addresses.root}/")
+        authority = self._authority_at(root) if root else source.authority
+        asked = (f"{addresses.root}/{rest}", authority)
+        if asked not in self._looked_up:
+            if len(self._looked_up) >= _MOST_ADDRESSES:
+                self._are_all_looked_up = False
+                return None
+            found = await addresses.find(*asked)
+            self._looked_up[asked] = None if found is None else str(found)
+        return self._looked_up[asked]
+
+    def _authority_at(self, root: str) -> str:
+        """The authority whose catalog has its root at a URL."""
+        known = {self._own, *self._authority_bases}
+        return next((each for each in known if root in self._roots(each)), root)
 
     def _places(self, source: Entity, reference: EntityReference) -> list[str | Origin]:
         """The xids here and the origins that a reference may mean, likeliest first."""

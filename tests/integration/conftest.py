@@ -224,7 +224,7 @@ async def start_node(
             settings=Settings(**settings),
             public_base="",
             event_dialects=dialects.event_dialects,
-            find_schema=dialects.find_schema,
+            schema_dialect=dialects.schema_dialect,
         )
         app = create_app(shared, [*dialects.routes, *routes])
         begin = app[BACKGROUND_TASKS].begin

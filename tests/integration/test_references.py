@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -9,8 +10,9 @@ from urllib.parse import quote, urlencode
 import pytest
 import pytest_asyncio
 
+from replication.routes import routes
 from tests.integration.conftest import Node, assert_problem, start_node
-from tests.integration.federation import databases, link, link_is, running, start_member
+from tests.integration.federation import databases, link, link_is, running
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -154,6 +156,56 @@ async def test_references_of_the_confluent_api_are_found(node: Node) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("subject", "text", "version"),
+    [
+        ("till-value", f"{PUBLIC}/confluent/subjects/till-value/versions/1/schema", 1),
+        ("till-value", "/confluent/subjects/till-value/versions/1", 1),
+        ("till-value", f"{PUBLIC}/confluent/subjects/till-value/versions/latest", 2),
+        ("till-value", f"{PUBLIC}/confluent/subjects/till-value/versions/-1/schema#/fields", 2),
+        ("shop/Till", f"{PUBLIC}/confluent/subjects/shop%2FTill/versions/1/schema", 1),
+        (":.north:till", f"{PUBLIC}/confluent/subjects/:.north:till/versions/2", 2),
+        (":.north:till", f"{PUBLIC}/confluent/subjects/%3A.north%3Atill/versions/2", 2),
+        (":.north:till", f"{PUBLIC}/confluent/contexts/.north/subjects/till/versions/2", 2),
+    ],
+)
+async def test_a_schema_uri_of_the_confluent_api_is_found_both_ways(
+    node: Node, subject: str, text: str, version: int
+) -> None:
+    resource = await register_twice(node, subject)
+    message = "/messagegroups/forms/messages/confluent"
+    await node.put(message, {"dataschemaformat": "Avro/1.12", "dataschemauri": text})
+    target = f"{resource}/versions/{version}"
+    found = [(message, target, "/dataschemauri", 1)]
+    assert await references(node, message, "from") == found
+    assert await references(node, resource, "to") == found
+    assert await references(node, target, "to") == found
+    assert await references(node, f"{resource}/versions/{3 - version}", "to") == []
+    await node.send("DELETE", message)
+
+
+async def test_a_schema_uri_of_the_confluent_api_may_lead_nowhere(node: Node) -> None:
+    message = "/messagegroups/forms/messages/lost"
+    for path in ("subjects/none/versions/1", "subjects/none/versions/x", "mode", "contexts/a:b/c"):
+        text = f"{PUBLIC}/confluent/{path}"
+        await node.put(message, {"dataschemaformat": "Avro/1.12", "dataschemauri": text})
+        assert await references(node, message, "from") == [(message, None, "/dataschemauri", 1)]
+
+
+async def register_twice(node: Node, subject: str) -> str:
+    """Register two versions of a subject; the xid of its schema."""
+    path = f"/confluent/subjects/{quote(subject, safe='')}/versions"
+    for fields in ("[]", '[{"name":"n","type":"int","default":0}]'):
+        schema = f'{{"type":"record","name":"Till","fields":{fields}}}'
+        answer = await node.send("POST", path, {"schema": schema})
+        assert answer.status == 200, answer.body
+    word = re.split("[:/]", subject)[-1]
+    hits = (await node.get(f"/-/search?q={word}&type=schemas"))["hits"]
+    group = "/north/" if subject.startswith(":") else "/schemas."
+    [xid] = [hit["xid"] for hit in hits if group in hit["xid"] and word in hit["xid"]]
+    return str(xid)
+
+
 async def test_answers_fit_their_description_and_wrong_questions_are_refused(node: Node) -> None:
     api = DescribedApi(node, await node.get("/openapi.json"))
     await api.done("GET", "/-/references", query=f"?of={ITEM}&depth=5")
@@ -168,13 +220,19 @@ async def test_references_of_copies_lead_to_the_copies_here(
 ) -> None:
     async with (
         databases(postgres_url, template, 2) as (one, two),
-        start_member(one) as source,
-        start_member(two) as target,
+        start_node(one, routes=routes) as source,
+        start_node(two, routes=routes) as target,
         running(target),
     ):
         await fill(source)
         absolute = {"dataschemaformat": "Avro", "dataschemauri": f"{source.url}{ITEM}"}
         await source.put("/messagegroups/shop/messages/absolute", absolute)
+        till = await register_twice(source, "till-value")
+        uri = f"{source.url}/confluent/subjects/till-value/versions/latest"
+        confluent = {"dataschemaformat": "Avro/1.12", "dataschemauri": uri}
+        await source.put("/messagegroups/shop/messages/confluent", confluent)
+        # A subject of the same name, which the source does not mean.
+        await register_twice(target, "till-value")
         await link(target, source, id="eu", prefix="north.")
         await link_is(target, "eu", "current")
         here = {
@@ -190,3 +248,8 @@ async def test_references_of_copies_lead_to_the_copies_here(
         assert await references(target, f"{here[ENDPOINT]}/messages/borrowed", "from") == [
             (f"{here[ENDPOINT]}/messages/borrowed", here[PAID], "/meta/xref", 1)
         ]
+        message = "/messagegroups/north.shop/messages/confluent"
+        copied = till.replace("/schemas.", "/north.schemas.")
+        found = [(message, f"{copied}/versions/2", "/dataschemauri", 1)]
+        assert await references(target, message, "from") == found
+        assert await references(target, copied, "to") == found

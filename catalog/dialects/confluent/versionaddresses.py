@@ -1,27 +1,40 @@
-"""Finds the versions that addresses of the Confluent API name, for the schemas of messages."""
+"""Addresses of the Confluent API that name the versions of schemas, as messages refer to them."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from collections.abc import Sequence
+from urllib.parse import quote, unquote
 
 from catalog.context import Context as NodeContext
-from catalog.context import SchemaUnknown
+from catalog.context import SchemaDialect, SchemaUnknown
 from catalog.dialects.confluent.contexts import Contexts
 from catalog.dialects.confluent.errors import ConfluentError
-from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, read_context, read_subject
-from catalog.dialects.confluent.subjectversions import LATEST, load_subject, read_version
+from catalog.dialects.confluent.subjectnames import (
+    DEFAULT_CONTEXT,
+    SubjectName,
+    read_context,
+    read_subject,
+)
+from catalog.dialects.confluent.subjectversions import (
+    LATEST,
+    load_subject,
+    read_version,
+    read_versions,
+)
 from catalog.model.xid import Xid
+from catalog.store import schemaids
 from catalog.store.database import Connection
 
+_ROOT = "/confluent"
 _ADDRESS = re.compile(
-    r"/confluent(?:/contexts/(?P<context>[^/]+))?"
+    rf"{_ROOT}(?:/contexts/(?P<context>[^/]+))?"
     r"/subjects/(?P<subject>[^/]+)/versions/(?P<version>[^/]+)(?:/schema)?"
 )
 
 
-async def find_version(node: NodeContext, connection: Connection, path: str) -> Xid | None:
-    """Find the version that a path of the API names, as `catalog.context.SchemaFinder` says."""
+async def _find(node: NodeContext, connection: Connection, path: str, authority: str) -> Xid | None:
+    """Find the version that a path names, as `catalog.context.SchemaDialect` says."""
     named = _ADDRESS.fullmatch(path)
     if named is None:
         return None
@@ -30,7 +43,7 @@ async def find_version(node: NodeContext, connection: Connection, path: str) -> 
         context = DEFAULT_CONTEXT if within is None else read_context(unquote(within))
         number = read_version(unquote(named["version"]))
         subject = read_subject(unquote(named["subject"]), context)
-        contexts = await Contexts.load(connection, node.database.node.authority, node.settings)
+        contexts = await Contexts.load(connection, authority, node.settings)
         stored = await load_subject(connection, contexts, subject)
         # A version that was deleted softly keeps its readers.
         return stored.version(number, deleted=number != LATEST).xid
@@ -38,3 +51,35 @@ async def find_version(node: NodeContext, connection: Connection, path: str) -> 
         raise SchemaUnknown(error.message, is_absent=error.status == 404) from error
     except ValueError as error:
         raise SchemaUnknown(str(error), is_absent=False) from error
+
+
+async def _addresses(
+    node: NodeContext, connection: Connection, schema: Xid, authority: str
+) -> Sequence[str]:
+    """The paths of a schema, as `catalog.context.SchemaDialect` says."""
+    contexts = await Contexts.load(connection, authority, node.settings)
+    if (context := contexts.all.get(str(schema.group))) is None:
+        return []
+    name = schema.rid
+    if "~" in name:
+        # The id may be derived from the name.
+        versions = read_versions(await schemaids.load_versions(connection, [str(schema)]))
+        name = versions[0].name if versions else name
+    names = [context.name, *([DEFAULT_CONTEXT] if context.is_home else [])]
+    paths = [f"/subjects/{_escaped(str(SubjectName(each, name)))}" for each in names]
+    paths += [
+        f"/contexts/{_escaped(written)}/subjects/{_escaped(name)}"
+        for each in names
+        for written in (each, each.removeprefix("."), f":{each}:")
+        if written
+    ]
+    # A colon needs no escape in a path, and clients differ.
+    forms = {form for path in paths for form in (path, path.replace("%3A", ":"))}
+    return [f"{_ROOT}{form}" for form in sorted(forms)]
+
+
+def _escaped(name: str) -> str:
+    return quote(name, safe="")
+
+
+VERSION_ADDRESSES = SchemaDialect(root=_ROOT, find=_find, addresses=_addresses)
