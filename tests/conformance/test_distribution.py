@@ -78,6 +78,17 @@ def test_a_registry_is_read_without_being_wiped(installed: Path, node_url: str) 
     assert registry.request("GET", "/").json["name"] == "kept"
 
 
+def test_a_run_leaves_the_server_with_the_model_that_it_had(installed: Path, node_url: str) -> None:
+    registry = Server(node_url)
+    registry.request("PUT", "/schemagroups/wiped", body=b"{}")
+    done = run(installed, node_url, "--wipe", "--only", "model-change")
+    assert done.returncode == 0, done.stdout
+    after = Server(node_url)
+    assert after.modelsource == registry.modelsource
+    assert after.capabilities == registry.capabilities
+    assert registry.request("GET", "/schemagroups/wiped").status == 404
+
+
 def test_nothing_is_wiped_unless_it_is_said(installed: Path, node_url: str) -> None:
     done = run(installed, node_url)
     assert done.returncode == 4

@@ -147,16 +147,28 @@ class Server:
         """
         if case.is_draft:
             return
+        self._empty()
+        if case.model is not None:
+            self._do("PUT", "/modelsource", read_model(case.model))
+        elif "groups" in case.needs:
+            self._restore_model()
+
+    def restore(self) -> None:
+        """Empty the registry, and put the capabilities and the model in force that it had at first.
+
+        Raises:
+            AssertionError: the server refuses that.
+        """
+        self._empty()
+        self._restore_model()
+
+    def _empty(self) -> None:
         self._restore_capabilities()
         root = self.request("GET", "/").json
         for name, count in root.items():
             if name.endswith("count") and f"{name.removesuffix('count')}url" in root and count:
                 self._do("DELETE", f"/{name.removesuffix('count')}")
         self._do("PUT", "/", {})
-        if case.model is not None:
-            self._do("PUT", "/modelsource", read_model(case.model))
-        elif "groups" in case.needs:
-            self._restore_model()
 
     def _restore_model(self) -> None:
         answer = self.request("GET", "/modelsource")

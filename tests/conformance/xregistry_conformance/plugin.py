@@ -99,18 +99,22 @@ def _case_of(item: pytest.Item) -> Case | None:
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Server:
-    """The server to be tested."""
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """The server to be tested, which has its own model and capabilities again at the end."""
     option = request.config.getoption
     if (url := option("--xregistry")) is None:
         pytest.skip("no server is named: say --xregistry URL")
-    return Server(
+    profile = option("--xregistry-profile")
+    server = Server(
         url,
         timeout=option("--xregistry-timeout"),
         wait=option("--xregistry-wait"),
-        entry=entry_of(option("--xregistry-profile")),
+        entry=entry_of(profile),
         handshake=option("--xregistry-handshake"),
     )
+    yield server
+    if wipes(profile):
+        server.restore()
 
 
 @pytest.fixture(scope="session")
