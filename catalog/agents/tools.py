@@ -7,6 +7,7 @@ does, by the token of the user, so an agent sees no more than its user.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, ParamSpec
 
@@ -64,7 +65,12 @@ def server_of(client: Client, version: str) -> MCPServer[Any]:
         tools.freshness,
         tools.propose,
     ):
-        server.add_tool(_told(tool), annotations=_READS, structured_output=True)
+        server.add_tool(
+            _told(tool),
+            description=inspect.getdoc(tool),
+            annotations=_READS,
+            structured_output=True,
+        )
     return server
 
 

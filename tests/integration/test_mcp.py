@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import re
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -149,7 +150,8 @@ async def test_every_tool_says_what_it_does_and_that_it_only_reads(agent: Agent)
         *("search", "get", "list", "references", "compare", "validate"),
         *("freshness", "propose"),
     }
-    assert all(tool.description and tool.annotations.read_only_hint for tool in tools.values())
+    assert all(tool.annotations.read_only_hint for tool in tools.values())
+    assert all(re.fullmatch(r"\S.*(\n\S.*|\n)*", tool.description) for tool in tools.values())
 
 
 async def test_an_agent_finds_reads_and_compares(agent: Agent) -> None:
