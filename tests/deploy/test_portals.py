@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import ClientSession
 
+from catalog.operations.access import NewToken, PathGrant
 from tests.deploy.keptpython import kept_python
 from tests.deploy.portals import SOURCE, Portals
 from tests.e2e.nodes import NodeProcess, node_at, running, until
@@ -68,6 +69,21 @@ async def ids_of(node: NodeProcess) -> dict[str, list[str]]:
         groups = document[plural].values()
         found[name] = [each["xid"] for group in groups for each in group.get(name, {}).values()]
     return found
+
+
+async def reader_token(node: NodeProcess) -> str:
+    """Have the node ask who sends a request; the token of a portal."""
+
+    async with node.client() as client:
+        token, node.token = [
+            (await client.create_token(NewToken(grants=(PathGrant(role=each),)))).token
+            for each in ("reader", "admin")
+        ]
+    assert token is not None
+    await node.end(signal.SIGTERM)
+    node.environment["CONCORD_OPEN"] = "false"
+    await node.start()
+    return token
 
 
 @pytest.mark.parametrize("package", ["backstage", "eventcatalog"])
@@ -166,11 +182,12 @@ async def test_eventcatalog_shows_the_catalog_and_its_own_linter_agrees(
 
     async def generate() -> str:
         package = str(portals.directory / "eventcatalog")
-        options = json.dumps({"url": node.url})
+        options = json.dumps({"url": node.url, "token": token})
         return await portals.run(str(script), package, options, cwd=shown)
 
     async with running(node):
         await import_documents(node)
+        token = await reader_token(node)
         ids = await ids_of(node)
         assert "0 removed" in await generate()
 
@@ -208,8 +225,9 @@ async def test_datahub_is_told_of_topics_with_fields_and_owners(tmp_path: Path) 
                 "/endpoints/far", {"protocol": "KAFKA", "protocoloptions": {"topic": "far"}}
             )
             await client.create("/endpoints/far/messages/far", {"dataschema": FAR, **JSON_SCHEMA})
+        config = {"url": node.url, "token": await reader_token(node)}
         recipe = {
-            "source": {"type": "concord_datahub.ConcordSource", "config": {"url": node.url}},
+            "source": {"type": "concord_datahub.ConcordSource", "config": config},
             "sink": {"type": "file", "config": {"filename": str(found)}},
         }
         (tmp_path / "recipe.json").write_text(json.dumps(recipe))

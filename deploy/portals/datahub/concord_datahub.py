@@ -71,7 +71,7 @@ class ConcordConfig(EnvConfigMixin):
 
     url: str = Field(description="The base URL of the node.")
     token: SecretStr | None = Field(
-        default=None, description="A token of a role that may read the node."
+        default=None, description="A token of the role reader."
     )
     owners: dict[str, str] = Field(
         default_factory=dict,
@@ -107,7 +107,8 @@ class ConcordSource(Source):
 
     def get_workunits_internal(self) -> Iterable[MetadataWorkUnit]:
         document = self._read("/export")
-        own = str(self._read("/replication")["authority"])
+        known = self._read("/-/authorities")["authorities"]
+        own = str(next(each["authority"] for each in known if each["isown"]))
         topics: dict[tuple[str, str], list[Entity]] = {}
         for endpoint in document.get("endpoints", {}).values():
             if address := _address_of(endpoint):

@@ -85,13 +85,13 @@ export class Concord {
 
   /** The URI of the authority that the node is, which owns what has no other authority. */
   async authority(signal?: AbortSignal): Promise<string> {
-    return String((await this.json('/replication', [], signal)).authority);
+    const { authorities } = await this.json('/-/authorities', [], signal);
+    return String(authorities.find((each: Entity) => each.isown).authority);
   }
 
-  /** The cards that authorities have told the node; none of a node that knows no cards. */
+  /** The cards that authorities have told the node. */
   async cards(signal?: AbortSignal): Promise<Map<string, Card>> {
-    const none: Entity = { authorities: [] };
-    const answer = await this.json('/-/authorities', [], signal).catch(ifNotFound(none));
+    const answer = await this.json('/-/authorities', [], signal);
     const told = answer.authorities.filter((each: Entity) => each.card);
     return new Map(told.map((each: Entity) => [String(each.authority), each.card]));
   }
@@ -148,7 +148,7 @@ export class Concord {
     return this.json('/export', [], signal);
   }
 
-  /** The cursor at the end of the feed: later changes come after it. */
+  /** The cursor at the end of the feed, which needs the role `replicator`: later changes come after it. */
   async cursor(signal?: AbortSignal): Promise<string> {
     const nothing: Params = [
       ['format', 'csv'],

@@ -76,7 +76,7 @@ function shop(): any {
 beforeEach(async () => {
   [warnings, mutations] = [[], []];
   answers = {
-    '/replication': json({ authority: 'https://node.example' }),
+    '/-/authorities': json({ authorities: [{ authority: 'https://node.example', isown: true }] }),
     '/replication/digests': (_, response) => {
       response.setHeader('Concord-Cursor', '1').end();
     },
