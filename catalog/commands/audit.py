@@ -56,7 +56,7 @@ def audit(
     outcome: Annotated[
         str | None, typer.Option(help="What was `done` only, or what was `refused`.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most entries.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="At most so many entries.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
     ] = False,

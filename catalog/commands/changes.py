@@ -12,6 +12,7 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    fail,
     on_node,
     out,
     print_json,
@@ -20,7 +21,7 @@ from catalog.commands.console import (
     wanted,
 )
 from catalog.commands.versiondiff import print_difference, print_lines
-from catalog.model.timestamps import format_time
+from catalog.model.timestamps import format_time, parse_time
 
 if TYPE_CHECKING:
     from catalog.operations.changes import ChangeEntry
@@ -46,10 +47,13 @@ def changes(
         str | None,
         typer.Option(
             help="Of this author: a name, a kind (anonymous, token, jwt, certificate, link, "
-            "operator, node), or KIND:NAME."
+            "operator, node), or KIND:NAME.",
+            metavar="WHO",
         ),
     ] = None,
-    authority: Annotated[str | None, typer.Option(help="Only entities of this authority.")] = None,
+    authority: Annotated[
+        str | None, typer.Option(help="Only entities of this authority.", metavar="URI")
+    ] = None,
     parents: Annotated[
         bool, typer.Option("--parents", help="Also entities of which only children changed.")
     ] = False,
@@ -57,7 +61,7 @@ def changes(
         str | None,
         typer.Option(help="Show the difference that one change made.", metavar="SEQUENCE"),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most changes.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="At most so many changes.")] = 50,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -96,9 +100,14 @@ def changes(
 
 
 def time_from(text: str | None) -> str | None:
-    """A time as the API takes it: an age is counted back from now."""
-    age = None if text is None else span_from(text)
-    return text if age is None else format_time(datetime.now(UTC) - age)
+    """The time of a text, as an age or a timestamp; another text ends the command."""
+    if text is None:
+        return None
+    age = span_from(text)
+    try:
+        return format_time(parse_time(text) if age is None else datetime.now(UTC) - age)
+    except (OverflowError, ValueError):
+        fail(f"{text} is no time.", "Write it as 2030-12-19T06:00:00Z, or as an age: 12h, 7d, 2w.")
 
 
 def _columns(entry: ChangeEntry) -> tuple[str, str, str, str, str, str]:

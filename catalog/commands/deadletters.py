@@ -60,7 +60,7 @@ Cause = Annotated[
 @app.command("list")
 def list_(
     id: SubscriptionId,
-    limit: Annotated[int, typer.Option(help="The most dead letters to show.", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="At most so many dead letters.", min=1)] = 100,
     cause: Cause = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

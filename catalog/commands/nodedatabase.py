@@ -31,6 +31,23 @@ DatabaseUrl = Annotated[
     str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
 ]
 
+
+def _asked(context: typer.Context, url: str | None) -> str | None:
+    """The URL of the node to ask; none if a database is named, and only the environment has a URL.
+
+    Raises:
+        typer.BadParameter: the command line names both.
+    """
+    named = [name for name in ("data_dir", "database_url") if context.params.get(name)]
+    if url is None or not named:
+        return url
+    source = context.get_parameter_source("url")
+    if source is not None and source.name == "ENVIRONMENT":
+        return None
+    option = f"--{named[0].replace('_', '-')}"
+    raise typer.BadParameter(f"it asks a node, and {option} uses a database: give one of them")
+
+
 NodeUrl = Annotated[
     str | None,
     typer.Option(
@@ -38,6 +55,7 @@ NodeUrl = Annotated[
         envvar="CONCORD_URL",
         help="Ask the node at this URL, instead of using its database.",
         metavar="URL",
+        callback=_asked,
     ),
 ]
 

@@ -24,7 +24,9 @@ from catalog.commands.console import (
 from catalog.model.masking import printable_json
 from catalog.model.timestamps import format_time
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(
+    no_args_is_help=True, help="Show the former contents of entities, and purge them."
+)
 
 _Of = Annotated[
     str,
@@ -38,7 +40,7 @@ _Of = Annotated[
 @app.command("list")
 def list_revisions(
     of: _Of,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Most revisions.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="At most so many revisions.")] = 50,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:

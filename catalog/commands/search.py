@@ -51,7 +51,7 @@ def search(
     deprecated: Annotated[
         bool, typer.Option("--deprecated", help="Only entities that are deprecated.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Most hits.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many hits.")] = 20,
     after: Annotated[int, typer.Option(min=0, max=2000, help="Leave out the first hits.")] = 0,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

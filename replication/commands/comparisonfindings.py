@@ -44,16 +44,20 @@ Run = Annotated[
 def findings(
     run: Run = None,
     finding: Annotated[
-        str | None, typer.Option(help="Only this class, such as missing or stale.")
+        str | None, typer.Option(help="Only this class, such as missing or stale.", metavar="CLASS")
     ] = None,
     catalog: Annotated[
-        str | None, typer.Option(help="Only at this catalog, by its name in the comparison.")
+        str | None,
+        typer.Option(help="Only at this catalog, by its name in the comparison.", metavar="NAME"),
     ] = None,
     path: Annotated[
         str | None,
-        typer.Option(help="Only entities at or below this path, such as /messagegroups/orders."),
+        typer.Option(
+            help="Only entities at or below this path, such as /messagegroups/orders.",
+            metavar="PATH",
+        ),
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="Show so many.", metavar="COUNT")] = _SHOWN,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many differences.")] = _SHOWN,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -69,7 +73,7 @@ def findings(
     query = wanted(FindingsQuery, finding=finding, catalog=catalog, path=path)
 
     async def ask(client: Client) -> list[StoredFinding]:
-        return await client.findings(await _chosen(client, run), query, most=most)
+        return await client.findings(await _chosen(client, run), query, most=limit)
 
     found = on_node(url, ask)
     if as_json:
@@ -87,8 +91,8 @@ def findings(
             cell(each.reference or ""),
         )
     out.print(shown if found else "No kept finding of this comparison fits.")
-    if len(found) == most:
-        out.print(f"There may be more than {most:,}: --most shows more.")
+    if len(found) == limit:
+        out.print(f"There may be more than {limit:,}: --limit shows more.")
 
 
 @app.command("finding")

@@ -61,7 +61,8 @@ def list_arrivals(
     position: Annotated[
         str | None,
         typer.Option(
-            help="A position in the log, instead: `Concord-Position` in the answer to a write."
+            help="A position in the log, instead: `Concord-Position` in the answer to a write.",
+            metavar="POSITION",
         ),
     ] = None,
     as_json: AsJson = False,

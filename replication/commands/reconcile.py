@@ -265,6 +265,8 @@ def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the comparisons that a node was told about, the latest first.
 
     The node keeps the last 50 of each outcome.
+
+    Example: concord reconcile history --url http://127.0.0.1:8080
     """
     found = on_node(url, lambda client: client.reconciliations())
     if as_json:
@@ -281,7 +283,7 @@ def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
             cell(", ".join(each.catalogs)),
             f"{(each.endedat - each.startedat).total_seconds():.1f}",
         )
-    out.print(shown)
+    out.print(shown if found else "The node was told about no comparison.")
 
 
 @app.command("repair")

@@ -64,6 +64,19 @@ async def test_a_token_lets_in_until_it_is_revoked_and_only_its_digest_is_kept(
         assert (await concord("token", "remove", id, CONCORD_DATABASE_URL=database_url)).exit_code
 
 
+async def test_a_database_that_is_named_comes_before_the_url_of_the_environment(
+    database_url: str,
+) -> None:
+    nobody = "http://127.0.0.1:9"
+    named = ("token", "list", "--database-url", database_url)
+    async with start_node(database_url):
+        listed = await concord(*named, CONCORD_URL=nobody)
+        assert listed.exit_code == 0, listed.output
+        both = await concord(*named, "--url", nobody)
+        assert both.exit_code == 2
+        assert "--database-url uses" in both.stderr
+
+
 async def stored(node: Node) -> list[str]:
     """Of all that the database keeps, what may come from tokens: their digests."""
     async with node.database.acquire() as connection:

@@ -216,6 +216,9 @@ async def test_commands_tell_what_changed_and_what_was_before(node: Node) -> Non
     await node.put(message, {"description": "first text"})
     await node.put(message, {"description": "second text"})
     told = await concord(node, "changes", message, "--since", "1h")
+    refused = await concord(node, "changes", "--since", "yesterday")
+    assert refused.exit_code == 2
+    assert "an age: 12h, 7d, 2w" in refused.stderr
     assert told.exit_code == 0, told.output
     assert "description" in told.stdout
     assert "anonymous" in told.stdout

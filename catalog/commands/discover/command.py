@@ -67,13 +67,17 @@ def discover(
         ),
     ] = None,
     user: Annotated[
-        str | None, typer.Option(help="User at the cluster (SASL/PLAIN) and at the registry.")
+        str | None,
+        typer.Option(
+            help="The user at the cluster (SASL/PLAIN) and at the registry.", metavar="NAME"
+        ),
     ] = None,
     password_from: Annotated[
         str | None, typer.Option(help=f"The password: {SOURCE}.", metavar="SOURCE")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this file, not to stdout.", metavar="FILE"),
     ] = None,
 ) -> None:
     """Propose endpoints and messages for the topics of a Kafka cluster.

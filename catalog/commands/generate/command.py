@@ -34,14 +34,22 @@ def generate(
             metavar="PATH", help="Message groups or endpoints, as /messagegroups/weather."
         ),
     ],
-    language: Annotated[str, typer.Option(help="py, ts, java, cs, go or another of xrcg's.")],
-    style: Annotated[str, typer.Option(help="kafkaproducer or another of xrcg's styles.")],
+    language: Annotated[
+        str, typer.Option(help="py, ts, java, cs, go or another of xrcg's.", metavar="LANGUAGE")
+    ],
+    style: Annotated[
+        str, typer.Option(help="kafkaproducer or another of xrcg's styles.", metavar="STYLE")
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The directory for the code.", metavar="DIR")
     ],
     name: Annotated[
         str | None,
-        typer.Option("--projectname", help="The name of the project; by default the directory's."),
+        typer.Option(
+            "--projectname",
+            help="The name of the project; by default the directory's.",
+            metavar="NAME",
+        ),
     ] = None,
     source: Annotated[
         Path | None,

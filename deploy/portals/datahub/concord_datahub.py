@@ -70,9 +70,7 @@ class ConcordConfig(EnvConfigMixin):
     """What a recipe names."""
 
     url: str = Field(description="The base URL of the node.")
-    token: SecretStr | None = Field(
-        default=None, description="A token of the role reader."
-    )
+    token: SecretStr | None = Field(default=None, description="A token of the role reader.")
     owners: dict[str, str] = Field(
         default_factory=dict,
         description="URNs of owners by authority, instead of a group that is made for each.",
