@@ -78,8 +78,8 @@ class SchemaDialect:
         root: the path below which the API has its addresses.
         find: the version that a path names at the catalog of an authority; `None` for a path that
             is not one of the API. Raises `SchemaUnknown`.
-        addresses: the paths below which an authority's API has the versions of its schema, each
-            percent-encoded as clients write it.
+        addresses: the paths below which the API has the versions of a schema of an authority, here
+            and there, each percent-encoded as clients write it.
     """
 
     root: str

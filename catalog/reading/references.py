@@ -80,8 +80,8 @@ class SchemaAddresses:
     Args:
         root: the path below which the API has its addresses.
         find: the version here that a path names at the catalog of an authority, if there is one.
-        of_schema: the paths below which an authority's API has the versions of its schema, each
-            percent-encoded as clients write it.
+        of_schema: the paths below which the API has the versions of a schema of an authority, here
+            and there, each percent-encoded as clients write it.
     """
 
     root: str
@@ -168,8 +168,8 @@ class ReferenceReader:
         if self._addresses is None or entity.kind != "resource":
             return set()
         paths = await self._addresses.of_schema(entity.path, entity.authority)
-        urls = {f"{root}{path}" for root in self._roots(entity.authority) for path in paths}
-        return {*map(unquote, paths), *urls}
+        roots = self._roots(entity.authority) | self._roots(self._own)
+        return {*map(unquote, paths), *(f"{root}{path}" for root in roots for path in paths)}
 
     def _roots(self, authority: str) -> set[str]:
         """The URLs of the root of an authority's catalog, without a trailing slash."""
@@ -211,7 +211,7 @@ class ReferenceReader:
         addresses = self._addresses
         if addresses is None or f"{addresses.root}/" not in reference.text:
             return None
-        text = reference.text.partition("#")[0]
+        text = reference.text.removeprefix("#").partition("#")[0]
         root, _, rest = text.partition(f"{addresses.root}/")
         authority = self._authority_at(root) if root else source.authority
         asked = (f"{addresses.root}/{rest}", authority)

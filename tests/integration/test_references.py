@@ -166,6 +166,7 @@ async def test_references_of_the_confluent_api_are_found(node: Node) -> None:
         ("shop/Till", f"{PUBLIC}/confluent/subjects/shop%2FTill/versions/1/schema", 1),
         (":.north:till", f"{PUBLIC}/confluent/subjects/:.north:till/versions/2", 2),
         (":.north:till", f"{PUBLIC}/confluent/subjects/%3A.north%3Atill/versions/2", 2),
+        ("till-value", "#/confluent/subjects/till-value/versions/1", 1),
         (":.north:till", f"{PUBLIC}/confluent/contexts/.north/subjects/till/versions/2", 2),
     ],
 )
@@ -186,8 +187,10 @@ async def test_a_schema_uri_of_the_confluent_api_is_found_both_ways(
 
 async def test_a_schema_uri_of_the_confluent_api_may_lead_nowhere(node: Node) -> None:
     message = "/messagegroups/forms/messages/lost"
-    for path in ("subjects/none/versions/1", "subjects/none/versions/x", "mode", "contexts/a:b/c"):
-        text = f"{PUBLIC}/confluent/{path}"
+    await register_twice(node, "till-value")
+    elsewhere = "https://elsewhere.example/confluent/subjects/till-value/versions/1"
+    paths = ("subjects/none/versions/1", "subjects/none/versions/x", "mode", "contexts/a:b/c")
+    for text in (elsewhere, *(f"{PUBLIC}/confluent/{path}" for path in paths)):
         await node.put(message, {"dataschemaformat": "Avro/1.12", "dataschemauri": text})
         assert await references(node, message, "from") == [(message, None, "/dataschemauri", 1)]
 
@@ -253,3 +256,11 @@ async def test_references_of_copies_lead_to_the_copies_here(
         found = [(message, f"{copied}/versions/2", "/dataschemauri", 1)]
         assert await references(target, message, "from") == found
         assert await references(target, copied, "to") == found
+        # A message here names the copy by the address that it has here.
+        local = "/messagegroups/local/messages/m"
+        group = copied.split("/")[2]
+        uri = f"{target.url}/confluent/subjects/:.{group}:till-value/versions/1"
+        await target.put(local, {"dataschemaformat": "Avro/1.12", "dataschemauri": uri})
+        edge = (local, f"{copied}/versions/1", "/dataschemauri", 1)
+        assert await references(target, local, "from") == [edge]
+        assert edge in await references(target, copied, "to")

@@ -22,6 +22,7 @@ from catalog.dialects.confluent.subjectversions import (
     read_version,
     read_versions,
 )
+from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS
 from catalog.model.xid import Xid
 from catalog.store import schemaids
 from catalog.store.database import Connection
@@ -44,6 +45,10 @@ async def _find(node: NodeContext, connection: Connection, path: str, authority:
         number = read_version(unquote(named["version"]))
         subject = read_subject(unquote(named["subject"]), context)
         contexts = await Contexts.load(connection, authority, node.settings)
+        is_own = authority == node.database.node.authority
+        if not is_own and all(each.authority != authority for each in contexts.all.values()):
+            # The subjects of a registry that is not followed are not those of equal names here.
+            return None
         stored = await load_subject(connection, contexts, subject)
         # A version that was deleted softly keeps its readers.
         return stored.version(number, deleted=number != LATEST).xid
@@ -57,6 +62,8 @@ async def _addresses(
     node: NodeContext, connection: Connection, schema: Xid, authority: str
 ) -> Sequence[str]:
     """The paths of a schema, as `catalog.context.SchemaDialect` says."""
+    if (schema.groups, schema.resources) != (SCHEMA_GROUPS, SCHEMAS):
+        return []
     contexts = await Contexts.load(connection, authority, node.settings)
     if (context := contexts.all.get(str(schema.group))) is None:
         return []
@@ -65,14 +72,16 @@ async def _addresses(
         # The id may be derived from the name.
         versions = read_versions(await schemaids.load_versions(connection, [str(schema)]))
         name = versions[0].name if versions else name
-    names = [context.name, *([DEFAULT_CONTEXT] if context.is_home else [])]
-    paths = [f"/subjects/{_escaped(str(SubjectName(each, name)))}" for each in names]
-    paths += [
-        f"/contexts/{_escaped(written)}/subjects/{_escaped(name)}"
-        for each in names
-        for written in (each, each.removeprefix("."), f":{each}:")
-        if written
-    ]
+    paths = []
+    if context.is_home:
+        paths.append(f"/subjects/{_escaped(name)}")
+    if not context.is_home or authority != node.database.node.authority:
+        team = context.name
+        paths.append(f"/subjects/{_escaped(str(SubjectName(team, name)))}")
+        paths += [
+            f"/contexts/{_escaped(written)}/subjects/{_escaped(name)}"
+            for written in (team, team.removeprefix("."), f":{team}:")
+        ]
     # A colon needs no escape in a path, and clients differ.
     forms = {form for path in paths for form in (path, path.replace("%3A", ":"))}
     return [f"{_ROOT}{form}" for form in sorted(forms)]
