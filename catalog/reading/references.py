@@ -8,6 +8,7 @@ its target.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import unquote
 
@@ -128,7 +129,7 @@ class ReferenceReader:
                 ends = [each.source if direction == "to" else each.target for each in found]
                 frontier = [xid for xid in dict.fromkeys(ends) if xid and xid not in reached]
                 reached.update(frontier)
-                if not frontier or len(edges) > MOST_EDGES:
+                if not frontier or level == depth or len(edges) > MOST_EDGES:
                     break
                 are_complete = are_complete and len(frontier) <= _MOST_FOLLOWED
                 frontier = frontier[:_MOST_FOLLOWED]
@@ -140,10 +141,14 @@ class ReferenceReader:
         above = {"/".join(xid.split("/", 5)[:depth]) for xid in xids for depth in (3, 5)}
         targets = await load(self._connection, {*xids, *above})
         await self._know({each.authority for each in targets.values()})
-        keys = {key for each in targets.values() for key in self._keys(each)}
-        for each in targets.values():
+        keys: set[str] = set()
+        groups: set[str] = set()
+        for xid, each in targets.items():
+            # Of a group that was not asked for, other members would use up the bound.
+            is_above = each.kind == "group" and xid not in xids
+            (groups if is_above else keys).update(self._keys(each))
             keys |= await self._address_keys(each)
-        sources = await find_referring(self._connection, keys, MOST_EDGES + 1)
+        sources = await find_referring(self._connection, keys, groups, MOST_EDGES + 1)
         wanted = {*xids, *above}
         found = [
             each
@@ -252,7 +257,9 @@ class ReferenceReader:
         return found
 
 
-def _paths(key: str) -> list[str]:
+# Many entities refer to the same target.
+@lru_cache(maxsize=1024)
+def _paths(key: str) -> Sequence[str]:
     """The xids that a path may mean, likeliest first."""
     found = [str(target.xid) for target in reference_targets(key, ())]
     try:

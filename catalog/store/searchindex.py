@@ -177,15 +177,22 @@ async def _seen_groups(connection: Connection) -> str:
     return f"({' | '.join(f'({group})' for group in groups)})" if len(groups) == len(rows) else ""
 
 
-async def find_referring(connection: Connection, keys: Iterable[str], most: int) -> list[Entity]:
+async def find_referring(
+    connection: Connection, keys: Iterable[str], groups: Iterable[str], most: int
+) -> list[Entity]:
     """Find groups, default versions and cross references that refer to one of some keys.
 
-    A reference to a version, or to a part of a document, is found by the key of the resource, too.
     Entities have their documents, unless too large to have been indexed.
+
+    Args:
+        keys: a reference to what is below a key, as a version or a part of a document, is found by
+            the key, too.
+        groups: the keys of groups; a reference to what is in a group is not found by them.
     """
-    terms = [quoted(reference_term(key)) for key in keys]
+    terms = [quoted(reference_term(key)) for key in (*keys, *groups)]
+    below = [f"{quoted(reference_term(f'{key}/'))}:*" for key in keys]
     query = " | ".join(
-        f"{term} | {term[:-1]}/':* | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms
+        [*below, *(f"{term} | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms)]
     )
     rows = await connection.fetch(_queries.find_referring, query, most) if terms else []
     return await with_small_documents(connection, await entities_from(rows))

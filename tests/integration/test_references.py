@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from replication.routes import routes
+from catalog.reading.references import MOST_EDGES
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.integration.federation import databases, link, link_is, running
 from tests.integration.test_openapi_subscriptions import DescribedApi
@@ -207,6 +208,26 @@ async def register_twice(node: Node, subject: str) -> str:
     group = "/north/" if subject.startswith(":") else "/schemas."
     [xid] = [hit["xid"] for hit in hits if group in hit["xid"] and word in hit["xid"]]
     return str(xid)
+async def test_references_to_others_of_the_group_leave_none_out(node: Node) -> None:
+    schema = "/schemagroups/crowd/schemas"
+    for name in ("wanted", "other"):
+        await put_schema(node, f"{schema}/{name}", DOCUMENT)
+    targets = {f"m{number:04}": "other" for number in range(MOST_EDGES + 1)} | {"rare": "wanted"}
+    messages = {id: {"dataschemaxid": f"{schema}/{name}"} for id, name in targets.items()}
+    answer = await node.send("POST", "/messagegroups/crowd/messages", messages)
+    assert answer.status == 200, answer.body
+    found = await references(node, f"{schema}/wanted", "to")
+    assert [source for source, *_ in found] == ["/messagegroups/crowd/messages/rare"]
+
+
+async def test_all_direct_references_are_a_complete_answer(node: Node) -> None:
+    messages = {f"m{number}": {"dataschemaxid": ITEM} for number in range(250)}
+    answer = await node.send("POST", "/messagegroups/many/messages", messages)
+    assert answer.status == 200, answer.body
+    # More of them than are followed further; the answer has each of them.
+    found = await references(node, ITEM, "to")
+    assert len([source for source, *_ in found if source.startswith("/messagegroups/many/")]) == 250
+    await node.send("DELETE", "/messagegroups/many")
 
 
 async def test_answers_fit_their_description_and_wrong_questions_are_refused(node: Node) -> None:
