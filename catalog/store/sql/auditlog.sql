@@ -83,9 +83,9 @@ CROSS JOIN LATERAL (
     SELECT array_agg(f.target ORDER BY f.number) AS targets,
         array_agg(f.action ORDER BY f.number) AS actions
     FROM (
-        SELECT target, a.actions[number] AS action, number,
+        SELECT target, action, number,
             coalesce(target <> $3 AND NOT starts_with(target, $3 || '/'), false) AS is_other
-        FROM unnest(a.targets) WITH ORDINALITY AS u (target, number)
+        FROM unnest(a.targets, a.actions) WITH ORDINALITY AS u (target, action, number)
         WHERE $4::text[] IS NULL OR EXISTS (
             SELECT FROM access_paths WHERE rule = ANY ($4)
                 AND (path = access_group(target) OR access_group(target) LIKE pattern))
