@@ -19,6 +19,7 @@ from benchmarks import (
     bootstrap,
     comparisons,
     confluent,
+    console,
     delivery_latency,
     dialects,
     event_streams,
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "get": get.run,
     "find": find.run,
     "search": search.run,
+    "console": console.run,
     "restricted": restricted.run,
     "put": put.run,
     "processes": several_processes.run,
@@ -100,16 +102,16 @@ _LONGEST_SECONDS = 1500
 def main() -> None:
     """Exit with 0 if every benchmark ran, even if it missed its aim, else with 1."""
     arguments = _parse()
-    console = Console()
+    terminal = Console()
     names = arguments.names or list(BENCHMARKS)
     with temporary_directory("concord-bench-") as directory:
         about = facts(directory)
-        print_facts(console, about)
+        print_facts(terminal, about)
         if is_busy():
-            console.print("[yellow]The machine is not idle: do not quote these figures.[/]")
+            terminal.print("[yellow]The machine is not idle: do not quote these figures.[/]")
         size = QUICK if arguments.quick else FULL
-        figures, failed = uvloop.run(_run(names, size, directory, console))
-    print_figures(console, figures)
+        figures, failed = uvloop.run(_run(names, size, directory, terminal))
+    print_figures(terminal, figures)
     if arguments.json:
         result = {"machine": about, "figures": [figure.as_json() for figure in figures]}
         arguments.json.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
@@ -130,7 +132,7 @@ def _parse() -> argparse.Namespace:
 
 
 async def _run(
-    names: Sequence[str], size: Size, directory: Path, console: Console
+    names: Sequence[str], size: Size, directory: Path, terminal: Console
 ) -> tuple[list[Figure], list[str]]:
     # Cancelled by SIGTERM, a run still stops the servers that it started.
     current = asyncio.current_task()
@@ -147,8 +149,8 @@ async def _run(
         except Exception as error:
             failed.append(name)
             cause = _leaf(error)
-            console.print(f"[red]{name} failed:[/] {type(cause).__name__}: {escape(str(cause))}")
-        console.print(f"[dim]{name} took {time.perf_counter() - started:.0f} s[/]")
+            terminal.print(f"[red]{name} failed:[/] {type(cause).__name__}: {escape(str(cause))}")
+        terminal.print(f"[dim]{name} took {time.perf_counter() - started:.0f} s[/]")
     return figures, failed
 
 

@@ -56,11 +56,11 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     ]
 
 
-async def seed(url: str, groups: int) -> None:
+async def seed(url: str, groups: int, messages: int = REPLICATED_PER_GROUP) -> None:
     async with connected(url, 1) as (connection,):
         for first in range(0, groups, _GROUPS_AT_ONCE):
             number = min(_GROUPS_AT_ONCE, groups - first)
-            body = orjson.dumps(document("g", number, REPLICATED_PER_GROUP, first=first))
+            body = orjson.dumps(document("g", number, messages, first=first))
             await connection.request(send_request("POST", url, "/", body))
 
 

@@ -11,7 +11,7 @@ from benchmarks.bootstrap import seed
 from benchmarks.figure import Aim, Figure
 from benchmarks.messages import REPLICATED_PER_GROUP, entities_in
 from benchmarks.process import node_process
-from benchmarks.processor import family_seconds
+from benchmarks.processor import family_seconds, postmaster_of
 from benchmarks.size import Size
 from catalog.client import Client
 
@@ -37,8 +37,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     name = "comparisons"
     async with node_process(directory, name) as (url, pid), Client.open(url) as client:
         await seed(url, groups)
-        postmaster = (directory / name / "data" / "postmaster.pid").read_text()
-        pids = pid, int(postmaster.split()[0])
+        pids = pid, postmaster_of(directory / name)
         await _ask(client, 1, 0)
         alone = await _cost(client, pids, [(_LINKS, 0)])
         # Fingerprints are read once a minute, and serve all requests of the minute.

@@ -22,7 +22,7 @@ from benchmarks.load import Connection, body_of, connected, get_request, send_re
 from benchmarks.memory import memory_of
 from benchmarks.messages import document, message
 from benchmarks.process import node_process, server
-from benchmarks.processor import family_seconds, processor_seconds
+from benchmarks.processor import family_seconds, postmaster_of, processor_seconds
 from benchmarks.sinkcounter import change_once
 from benchmarks.sinks import addresses
 from benchmarks.size import Size
@@ -118,16 +118,11 @@ async def _bench(size: Size, directory: Path) -> AsyncIterator[_Bench]:
         yield _Bench(
             url=url,
             pid=pid,
-            database=_postmaster(directory / name),
+            database=postmaster_of(directory / name),
             sinks=port,
             counter=counter,
             seconds=size.idle_seconds,
         )
-
-
-def _postmaster(data: Path) -> int:
-    """The id of the process that started the others of a node's PostgreSQL."""
-    return int((data / "data" / "postmaster.pid").read_text().split()[0])
 
 
 async def _subscribe(bench: _Bench, groups: range) -> None:

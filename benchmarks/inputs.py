@@ -20,7 +20,7 @@ from benchmarks.brokers import running
 from benchmarks.figure import Aim, Figure, middle, spread
 from benchmarks.messages import REPLICATED_PER_GROUP, entities_in
 from benchmarks.process import node_process
-from benchmarks.processor import family_seconds
+from benchmarks.processor import family_seconds, postmaster_of
 from benchmarks.size import Size
 from benchmarks.table import print_left_out
 from catalog.client import Client
@@ -80,7 +80,7 @@ async def _catalog(
     async with contextlib.AsyncExitStack() as stack:
         database = await start_embedded(data)
         stack.push_async_callback(database.stop)
-        postgres = int((data / "data" / "postmaster.pid").read_text().split()[0])
+        postgres = postmaster_of(data)
         url, pid = await stack.enter_async_context(
             node_process(directory, "inputs-node", DATABASE_URL=database.dsn)
         )

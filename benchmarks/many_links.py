@@ -20,7 +20,7 @@ import aiohttp
 from benchmarks.bootstrap import until
 from benchmarks.figure import Aim, Figure, middle
 from benchmarks.process import free_port, node_process, server
-from benchmarks.processor import family_seconds, processor_seconds
+from benchmarks.processor import family_seconds, postmaster_of, processor_seconds
 from benchmarks.sinks import addresses
 from benchmarks.size import Size
 from benchmarks.sources import authority_of
@@ -130,12 +130,11 @@ async def _bench(directory: Path) -> AsyncIterator[_Bench]:
         aiohttp.ClientSession() as session,
         Client.open(url) as client,
     ):
-        postmaster = (directory / name / "data" / "postmaster.pid").read_text()
         yield _Bench(
             client=client,
             session=session,
             pid=pid,
-            database=int(postmaster.split()[0]),
+            database=postmaster_of(directory / name),
             port=port,
             silent=silent,
         )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psutil
+
+
+def postmaster_of(node: Path) -> int:
+    """The id of the process that started the others of a node's PostgreSQL.
+
+    Args:
+        node: the data directory of the node.
+    """
+    return int((node / "data" / "postmaster.pid").read_text().split()[0])
 
 
 def processor_seconds(pid: int) -> float:

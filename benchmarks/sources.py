@@ -3,7 +3,7 @@
 Each address of the loopback network is another catalog with one group. At 127.0.0.1,
 `POST /change?every=N` changes every Nth of them once, and tells those who subscribed; `GET /state`
 tells how many requests all have had, and in how many seconds the followers of these asked for what
-comes after the change.
+comes after the change. With `--links N`, each tells that it follows the N catalogs after it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from aiohttp import web
 
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Entity
+from catalog.operations.links import LinkAnswer
 from replication.feed.feedlines import write_copy, write_end
 
 OWN_HOST = "127.0.0.1"
@@ -64,8 +65,9 @@ class _Sources:
     """All catalogs, the requests that they have had, and which of the followers that are awaited
     have the last change."""
 
-    def __init__(self) -> None:
+    def __init__(self, links: int) -> None:
         self.catalogs: dict[str, _Catalog] = {}
+        self.links = links
         self.requests = 0
         self.changed_at = 0.0
         self.awaited: set[str] = set()
@@ -79,7 +81,16 @@ class _Sources:
     async def shake_hands(self, request: web.Request) -> web.Response:
         found = self.of(request)
         said = {"instance": str(found.instance), "authority": authority_of(found.host)}
-        return web.json_response({**said, "digestversion": DIGEST_VERSION, "entities": 1})
+        card = {"name": f"Catalog {found.host}", "region": f"region {found.host[-1]}"}
+        told = {"digestversion": DIGEST_VERSION, "entities": 1, "card": card}
+        return web.json_response({**said, **told})
+
+    async def list_links(self, request: web.Request) -> web.Response:
+        hosts = [*self.catalogs]
+        place = hosts.index(self.of(request).host)
+        followed = (hosts * 2)[place + 1 : place + 1 + self.links]
+        shown = [_link_to(host).model_dump(exclude_none=True) for host in followed]
+        return web.json_response({"links": shown})
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
         found = self.of(request)
@@ -129,6 +140,34 @@ class _Sources:
         return web.Response(status=204)
 
 
+def _link_to(host: str) -> LinkAnswer:
+    """A link as another catalog shows it to operators; every fifth fails."""
+    fails = host.endswith(("0", "5"))
+    return LinkAnswer(
+        id=host,
+        direction="in",
+        mode="events",
+        authorities=[],
+        scope=[],
+        types=[],
+        labels=[],
+        prefix="",
+        map={},
+        addresses={},
+        trust=[],
+        authority=authority_of(host),
+        state="behind" if fails else "current",
+        lag=900.0 if fails else 0.0,
+        applied=0,
+        rate=0.0,
+        bytes=0,
+        conflicts=0,
+        failures=int(fails),
+        errors={},
+        history=[],
+    )
+
+
 async def _notify(session: aiohttp.ClientSession, turns: asyncio.Semaphore, sink: str) -> None:
     async with turns, session.post(sink, data=b"{}") as answer:
         await answer.read()
@@ -141,11 +180,13 @@ async def _swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-async def _serve(port: int, silent_port: int) -> None:
-    sources, app = _Sources(), web.Application()
+async def _serve(port: int, silent_port: int, links: int) -> None:
+    sources, app = _Sources(links), web.Application()
     app.router.add_get("/replication", sources.shake_hands)
     app.router.add_get("/replication/snapshot", sources.get_snapshot)
     app.router.add_get("/replication/changes", sources.get_changes)
+    if links:
+        app.router.add_get("/replication/links", sources.list_links)
     app.router.add_post("/subscriptions", sources.subscribe)
     app.router.add_get("/subscriptions/1", sources.get_subscription)
     app.router.add_delete("/subscriptions/1", sources.unsubscribe)
@@ -162,5 +203,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--silent", type=int, required=True, help="at this port, nothing answers")
+    parser.add_argument("--links", type=int, default=0, help="the links that each tells of")
     arguments = parser.parse_args()
-    uvloop.run(_serve(arguments.port, arguments.silent))
+    uvloop.run(_serve(arguments.port, arguments.silent, arguments.links))
