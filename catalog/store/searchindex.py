@@ -191,9 +191,7 @@ async def find_referring(
     """
     terms = [quoted(reference_term(key)) for key in (*keys, *groups)]
     below = [f"{quoted(reference_term(f'{key}/'))}:*" for key in keys]
-    query = " | ".join(
-        [*below, *(f"{term} | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms)]
-    )
+    query = " | ".join([*below, *(f"{term} | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms)])
     rows = await connection.fetch(_queries.find_referring, query, most) if terms else []
     return await with_small_documents(connection, await entities_from(rows))
 
