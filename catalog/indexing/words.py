@@ -22,7 +22,8 @@ MOST_RUNS = 16
 _ASCII_RUN = re.compile(r"[a-zA-Z0-9]+")
 # A text may have an accent as a character of its own, which is no letter.
 _RUN = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# A pattern that begins with a set of characters skips what is not in it.
+_HUMP = re.compile(r"(?=[A-Z])(?:(?<=[a-z0-9])|(?<=[A-Z])(?=[A-Z][a-z]))")
 
 
 @record
