@@ -72,7 +72,7 @@ _PAGES: Mapping[str, Sequence[str]] = {
     "message": (_MESSAGE, f"{_MESSAGE}?tab=schema", f"{_MESSAGE}?tab=versions"),
     "message, further tabs": tuple(f"{_MESSAGE}?tab={tab}" for tab in _TABS),
     "schema": (_SCHEMA, f"{_SCHEMA}?tab=schema", f"{_SCHEMA}?tab=versions"),
-    "schema, used by 500": (f"{_SCHEMA}?tab=uses", f"{_SCHEMA}?tab=uses&through=others"),
+    "schema, used by each group": (f"{_SCHEMA}?tab=uses", f"{_SCHEMA}?tab=uses&through=others"),
     "forms of an entity": (
         "/console/edit/messagegroups/g{group}/messages/m{message}",
         "/console/new/entity?in=/messagegroups/g{group}/messages",
@@ -187,19 +187,23 @@ async def _bench(directory: Path, groups: int) -> AsyncIterator[_Bench]:
         node_process(directory, name) as (url, pid),
         server(command, directory, f"{name}-sources") as (_, port),
         Client.open(url) as client,
-        connected(url, 1) as (connection,),
     ):
-        await connection.request(send_request("POST", url, "/", orjson.dumps(_schemas())))
-        await seed(url, groups, _MESSAGES)
+        await _fill(url, client, groups)
         for host in hosts:
             link = {"id": host, "source": f"http://{host}:{port}", "mode": "pull"}
             await client.add_link(NewLink(**link))
-        await create_all(url, [_subscription(number) for number in range(_SUBSCRIPTIONS)])
-        await _compare(client, groups)
         await until(lambda: _has_gathered(client))
-        yield _Bench(
-            url=url, pid=pid, database=postmaster_of(directory / name), connection=connection
-        )
+        database = postmaster_of(directory / name)
+        async with connected(url, 1) as (connection,):
+            yield _Bench(url=url, pid=pid, database=database, connection=connection)
+
+
+async def _fill(url: str, client: Client, groups: int) -> None:
+    async with connected(url, 1) as (connection,):
+        await connection.request(send_request("POST", url, "/", orjson.dumps(_schemas())))
+    await seed(url, groups, _MESSAGES)
+    await create_all(url, [_subscription(number) for number in range(_SUBSCRIPTIONS)])
+    await _compare(client, groups)
 
 
 def _schemas() -> dict[str, Any]:
