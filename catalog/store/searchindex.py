@@ -189,11 +189,18 @@ async def find_referring(
             the key, too.
         groups: the keys of groups; a reference to what is in a group is not found by them.
     """
-    terms = [quoted(reference_term(key)) for key in (*keys, *groups)]
-    below = [f"{quoted(reference_term(f'{key}/'))}:*" for key in keys]
-    query = " | ".join([*below, *(f"{term} | {term[:-1]}:':* | {term[:-1]}$':*" for term in terms)])
-    rows = await connection.fetch(_queries.find_referring, query, most) if terms else []
+    queries = [
+        *(_reference_query(key, "/", ":", "$") for key in keys),
+        *(_reference_query(key, ":", "$") for key in groups),
+    ]
+    rows = await connection.fetch(_queries.find_referring, queries, most) if queries else []
     return await with_small_documents(connection, await entities_from(rows))
+
+
+def _reference_query(key: str, *ends: str) -> str:
+    """The query of references to a key, and to what begins with the key and one of some ends."""
+    further = [f"{quoted(reference_term(key + end))}:*" for end in ends]
+    return " | ".join([quoted(reference_term(key)), *further])
 
 
 async def load_referring(connection: Connection, xids: Iterable[str], most: int) -> list[Entity]:

@@ -60,10 +60,15 @@ SELECT path, pattern IS NOT NULL AS is_pattern FROM access_paths
 WHERE rule = ANY (current_setting('concord.rules')::text[]) LIMIT $1
 
 -- name: find_referring
--- The entities that refer to certain keys.
+-- The entities that meet one of some queries, by which keys are referred to. One query of many keys
+-- would be compared with each row of the table.
 SELECT e.*
 FROM (
-    SELECT xid FROM search_index WHERE is_listed AND words || fields @@ $1::tsquery LIMIT $2
+    SELECT DISTINCT s.xid FROM unnest($1::text[]) AS k (query)
+    CROSS JOIN LATERAL (
+        SELECT xid FROM search_index WHERE is_listed AND words || fields @@ k.query::tsquery LIMIT $2
+    ) AS s
+    LIMIT $2
 ) AS s
 JOIN entities e ON e.xid = s.xid
 ORDER BY e.xid
