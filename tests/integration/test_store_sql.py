@@ -119,6 +119,14 @@ async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
         FROM generate_series(1, $GROUPS) AS g, generate_series(1, $MESSAGES) AS n
         """.replace("$GROUPS", str(GROUPS)).replace("$MESSAGES", str(MESSAGES))
     )
+    await connection.execute(
+        """
+        INSERT INTO search_index
+        SELECT xid, true, 'messagegroups/messages', 'urn:a', NULL, to_tsvector('simple', id), ''
+        FROM entities WHERE kind = 'version'
+        """
+    )
+    await connection.execute("VACUUM ANALYZE search_index")
     await connection.execute("VACUUM ANALYZE entities")
     await connection.execute("VACUUM ANALYZE changes")
     yield connection
@@ -166,6 +174,18 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
         "load_with_ancestors",
         (["urn:a"], [f"{GROUP}/messages/m5"]),
         {"entities_origin", "entities_pkey", "tombstones_pkey"},
+    ),
+    (
+        "searchindex",
+        "find_referring",
+        (
+            [
+                f"'@/messagegroups/g{number}' | '@/messagegroups/g{number}/':*"
+                for number in range(200)
+            ],
+            9,
+        ),
+        {"search_index_words", "entities_pkey"},
     ),
     ("changes", "page", (0, 0, 50), {"changes_pkey"}),
     ("changes", "page", (200, 0, 50), {"changes_pkey"}),
