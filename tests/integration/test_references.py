@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 import pytest
 import pytest_asyncio
 
-from replication.routes import routes
 from catalog.reading.references import MOST_EDGES
+from replication.routes import routes
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.integration.federation import databases, link, link_is, running
 from tests.integration.test_openapi_subscriptions import DescribedApi
@@ -208,6 +208,8 @@ async def register_twice(node: Node, subject: str) -> str:
     group = "/north/" if subject.startswith(":") else "/schemas."
     [xid] = [hit["xid"] for hit in hits if group in hit["xid"] and word in hit["xid"]]
     return str(xid)
+
+
 async def test_references_to_others_of_the_group_leave_none_out(node: Node) -> None:
     schema = "/schemagroups/crowd/schemas"
     for name in ("wanted", "other"):
