@@ -46,13 +46,15 @@ def changes(
     who: Annotated[
         str | None,
         typer.Option(
+            "--who",
             help="Of this author: a name, a kind (anonymous, token, jwt, certificate, link, "
             "operator, node), or KIND:NAME.",
             metavar="WHO",
         ),
     ] = None,
     authority: Annotated[
-        str | None, typer.Option(help="Only entities of this authority.", metavar="URI")
+        str | None,
+        typer.Option("--authority", help="Only entities of this authority.", metavar="URI"),
     ] = None,
     parents: Annotated[
         bool, typer.Option("--parents", help="Also entities of which only children changed.")

@@ -44,15 +44,21 @@ Run = Annotated[
 def findings(
     run: Run = None,
     finding: Annotated[
-        str | None, typer.Option(help="Only this class, such as missing or stale.", metavar="CLASS")
+        str | None,
+        typer.Option(
+            "--finding", help="Only this class, such as missing or stale.", metavar="CLASS"
+        ),
     ] = None,
     catalog: Annotated[
         str | None,
-        typer.Option(help="Only at this catalog, by its name in the comparison.", metavar="NAME"),
+        typer.Option(
+            "--catalog", help="Only at this catalog, by its name in the comparison.", metavar="NAME"
+        ),
     ] = None,
     path: Annotated[
         str | None,
         typer.Option(
+            "--path",
             help="Only entities at or below this path, such as /messagegroups/orders.",
             metavar="PATH",
         ),

@@ -61,6 +61,7 @@ def list_arrivals(
     position: Annotated[
         str | None,
         typer.Option(
+            "--position",
             help="A position in the log, instead: `Concord-Position` in the answer to a write.",
             metavar="POSITION",
         ),

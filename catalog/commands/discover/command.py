@@ -69,7 +69,9 @@ def discover(
     user: Annotated[
         str | None,
         typer.Option(
-            help="The user at the cluster (SASL/PLAIN) and at the registry.", metavar="NAME"
+            "--user",
+            help="The user at the cluster (SASL/PLAIN) and at the registry.",
+            metavar="NAME",
         ),
     ] = None,
     password_from: Annotated[

@@ -35,10 +35,14 @@ def generate(
         ),
     ],
     language: Annotated[
-        str, typer.Option(help="py, ts, java, cs, go or another of xrcg's.", metavar="LANGUAGE")
+        str,
+        typer.Option(
+            "--language", help="py, ts, java, cs, go or another of xrcg's.", metavar="LANGUAGE"
+        ),
     ],
     style: Annotated[
-        str, typer.Option(help="kafkaproducer or another of xrcg's styles.", metavar="STYLE")
+        str,
+        typer.Option("--style", help="kafkaproducer or another of xrcg's styles.", metavar="STYLE"),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The directory for the code.", metavar="DIR")

@@ -148,7 +148,7 @@ export class Concord {
     return this.json('/export', [], signal);
   }
 
-  /** The cursor at the end of the feed, which needs the role `replicator`: later changes come after it. */
+  /** The cursor at the end of the feed: later changes come after it. Needs the role replicator. */
   async cursor(signal?: AbortSignal): Promise<string> {
     const nothing: Params = [
       ['format', 'csv'],
