@@ -18,16 +18,16 @@ from catalog.console.login import login_routes
 from catalog.console.newlink import ADD_LINK
 from catalog.console.newsubscription import SUBSCRIBE
 from catalog.console.operationpages import operation_routes
-from catalog.console.overview import overview_routes
 from catalog.console.page import answer_refusal
 from catalog.console.searchpage import search_routes
+from catalog.console.startpage import start_routes
 from catalog.console.staticfiles import GET_FILE, get_file
 from catalog.console.subscriptionactions import SUBSCRIPTION_ACTIONS
 from catalog.console.subscriptionpages import subscription_routes
 from catalog.http.route import Route
 
 routes: Sequence[Route] = (
-    *overview_routes,
+    *start_routes,
     *search_routes,
     *entity_routes,
     *access_routes,

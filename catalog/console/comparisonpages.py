@@ -22,8 +22,8 @@ from catalog.console.actions import (
     sentence,
 )
 from catalog.console.forms import Form
-from catalog.console.overview import reports_for
 from catalog.console.page import ConsolePage, page_route, render, roles_for
+from catalog.console.startpage import reports_for
 from catalog.model.errors import NotFound
 from catalog.model.roles import Permission
 from catalog.operations.peers import REPAIR, OriginName, WantedOrigins

@@ -23,9 +23,9 @@ from catalog.console.entityforms import CREATE, DELETE, EDIT, NEW_VERSION
 from catalog.console.entitytypes import EntityType, type_of
 from catalog.console.fieldtree import FieldRow, fields_of
 from catalog.console.newsubscription import TELL_ME
-from catalog.console.overview import group_counts
 from catalog.console.page import ENTITIES, ConsolePage, entity_url, local_path, page_route, render
 from catalog.console.placedcopies import copies_of
+from catalog.console.startpage import group_counts
 from catalog.context import CONTEXT
 from catalog.load.longwork import in_thread
 from catalog.model.errors import NotFound

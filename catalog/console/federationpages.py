@@ -23,7 +23,6 @@ from catalog.console.conflictsides import sides_of
 from catalog.console.flows import Flow, flows_in
 from catalog.console.linkactions import link_offers
 from catalog.console.newlink import ADD_LINK
-from catalog.console.overview import links_for
 from catalog.console.page import (
     ConsolePage,
     in_words,
@@ -34,6 +33,7 @@ from catalog.console.page import (
 )
 from catalog.console.plots import Plot, Point, plot
 from catalog.console.regionmap import draw_map
+from catalog.console.startpage import links_for
 from catalog.model.errors import NotFound
 from catalog.model.linkterms import is_authority
 from catalog.model.roles import Permission

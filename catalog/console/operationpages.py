@@ -12,8 +12,8 @@ from catalog.client.errors import Refused
 from catalog.console.accesspages import can_ask, requests_for
 from catalog.console.actions import Action, ActionQuestion, ActionResult, action_routes, sentence
 from catalog.console.forms import Form
-from catalog.console.overview import all_pages
 from catalog.console.page import ConsolePage, page_route, render, roles_for
+from catalog.console.startpage import all_pages
 from catalog.model.roles import Permission
 from catalog.operations.access import (
     DELETE_RULE,

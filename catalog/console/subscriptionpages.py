@@ -12,8 +12,8 @@ from aiohttp import web
 from catalog.console.actions import Offers, offers
 from catalog.console.attention import Concern, concern_of_subscription, rank_of
 from catalog.console.newsubscription import SUBSCRIBE
-from catalog.console.overview import subscriptions_for
 from catalog.console.page import ConsolePage, page_route, render, roles_for
+from catalog.console.startpage import subscriptions_for
 from catalog.console.subscriptionactions import (
     DISCARD,
     REDELIVER,

@@ -686,7 +686,7 @@ async def test_the_steps_of_the_two_pipelines_run(
                 )
             ).returncode
             for line in lines
-            if line.startswith(("concord", "git"))
+            if line.startswith(("concord", "git fetch"))
         ]
 
     def github_job(name: str) -> list[str]:

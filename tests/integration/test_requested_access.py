@@ -14,6 +14,7 @@ from catalog.access.identity import Identity
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.consolecatalog import new_token
 from tests.integration.test_access_tokens import concord
+from tests.integration.test_openapi_subscriptions import DescribedApi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PATH = "/access/requests"
@@ -74,6 +75,33 @@ async def test_the_owner_of_a_group_grants_a_request_and_a_rule_follows(node: No
     assert again.status == 409
     rule = await node.send("GET", f"/access/rules/{done.json['rule']}", **owner)
     assert (rule.json["role"], rule.json["paths"]) == ("writer", [GROUP.lower()])
+
+
+async def test_every_answer_about_requests_fits_its_description(node: Node) -> None:
+    reader, admin = await caller(node, "reader"), await caller(node, "admin")
+    answer = await node.send("GET", "/openapi.json", **admin)
+    api = DescribedApi(node, answer.json)
+    one, ids = f"{PATH}/{{id}}", []
+    body = {"role": "writer", "path": "/messagegroups/Described", "reason": "We own it."}
+    await node.put("/messagegroups/Described", {}, **admin)
+    for _ in range(3):
+        asked = await api.done("POST", PATH, body, headers=reader)
+        ids.append(asked["id"])
+        await api.done("GET", one, id=asked["id"], headers=admin)
+        if len(ids) < 3:
+            end = ("grant", "decline")[len(ids) - 1]
+            await api.done("POST", f"{one}/{end}", {"note": "So be it."}, id=ids[-1], headers=admin)
+    await api.done("DELETE", one, id=ids[-1], headers=reader)
+    await api.done("GET", PATH, headers=admin)
+    await api.done("GET", "/access/holders", query="?of=/messagegroups/Stock", headers=admin)
+    described = {
+        (method.upper(), path)
+        for path, operations in api.description["paths"].items()
+        if path.startswith((PATH, "/access/holders"))
+        for method in operations
+        if method != "parameters"
+    }
+    assert described <= {(method, path) for method, path, _ in api.came}
 
 
 async def test_a_declined_request_gives_nothing_and_says_why(node: Node) -> None:

@@ -210,7 +210,7 @@ async def lead_to_console(request: web.Request) -> web.Response:
     return web.Response(status=302, headers=headers)
 
 
-overview_routes = (
+start_routes = (
     Route(
         Operation(method="GET", path="/", needs=Anyone.UNASKED, is_kept=False),
         lead_to_console,
