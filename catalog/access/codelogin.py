@@ -156,7 +156,7 @@ class CodeLogin:
             )
         except TokenInvalid as error:
             raise LoginFailed(
-                f"The provider's word of who you are is not valid: {error}."
+                f"The ID token of the provider is not valid: {error}."
             ) from error
         return _tokens_in(found)
 

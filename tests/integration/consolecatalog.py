@@ -6,6 +6,7 @@ Its readers have tokens, and send forms as a page of the console does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ import orjson
 from catalog.access.owntokens import make_token
 from catalog.documents.migration import migrate
 from catalog.model.roles import Grant, Role
+from catalog.model.timestamps import format_time
 from tests.integration.conftest import Answer, Node
 
 DATA = Path(__file__).parents[2] / "catalog/demo/data"
@@ -23,10 +25,11 @@ SCHEMA = "/schemagroups/NWS.jstruct/schemas/NWS.WeatherAlert"
 _TYPES = ("endpoints", "messagegroups", "schemagroups")
 OWN_PAGE = {"Sec_Fetch_Site": "same-origin"}
 _DEAD = "http://127.0.0.1:9"
+_ENDED = datetime.now(UTC) - timedelta(minutes=10)
 REPORT = {
     "run": "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11",
-    "startedat": "2026-01-01T00:00:00Z",
-    "endedat": "2026-01-01T00:02:00Z",
+    "startedat": format_time(_ENDED - timedelta(minutes=2)),
+    "endedat": format_time(_ENDED),
     "outcome": "different",
     "name": "us",
     "catalogs": ["eu", "us"],
