@@ -68,6 +68,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if _folder(item) in SLOW:
             item.add_marker(pytest.mark.slow)
     items.sort(key=_place)
+    _put_in_order(items)
+
+
+def _put_in_order(items: list[pytest.Item]) -> None:
+    """Give files marked `in_order` the order in which their tests are written.
+
+    Their tests follow one node through what happens to it.
+    """
+    begin = 0
+    for _, found in itertools.groupby(items[:], key=lambda item: item.path):
+        tests = [*found]
+        if tests[0].get_closest_marker("in_order") is not None:
+            tests.sort(key=lambda item: (item.location[1] or 0, item.name))
+            items[begin : begin + len(tests)] = tests
+        begin += len(tests)
 
 
 def _folder(item: pytest.Item) -> str:

@@ -23,9 +23,13 @@ from replication.links.links import existing_link
 from replication.store import linkfigures
 from replication.store.linkfigures import HOUR, KEPT, MINUTE, FigurePoint
 
+_FIRST_SECONDS = 5.0
+
 
 async def run_figures(database: Database) -> None:
     """Note the figures of all links every minute, for ever."""
+    # The first seconds of a process belong to its links.
+    await asyncio.sleep(_FIRST_SECONDS)
     while True:
         try:
             async with database.acquire() as connection:

@@ -30,6 +30,7 @@ _CLIENTS = 8
 _PATIENCE_SECONDS = 45.0
 _BUSY = "#server_busy"
 _PROBLEM = {"type", "title"}
+_RPC_ERROR = frozenset({"jsonrpc", "error"})
 
 
 @dataclass(slots=True)
@@ -108,6 +109,9 @@ async def _fault_of(
         problem = orjson.loads(body)
     except orjson.JSONDecodeError:
         return f"status {response.status} without an error document: {body[:200]!r}"
+    # The route for agents answers by JSON-RPC.
+    if isinstance(problem, dict) and problem.keys() >= _RPC_ERROR:
+        return ""
     if not isinstance(problem, dict) or not problem.keys() >= _PROBLEM:
         return f"status {response.status} with another document: {body[:200]!r}"
     is_busy = response.status == 503 and str(problem["type"]).endswith(_BUSY)

@@ -12,7 +12,7 @@ from tests.fuzz.nodefuzz import fuzz
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hostile")]
 
 SEED = 1
-REQUESTS = 2000
+REQUESTS = 4000
 
 
 async def test_no_request_meets_an_error_of_the_server(tmp_path: Path, database_url: str) -> None:

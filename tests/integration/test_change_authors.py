@@ -16,7 +16,7 @@ from tests.integration.auditing import Caller
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import databases, eventually, running
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 
 OWN, OTHER = "/messagegroups/own", "/messagegroups/other"
 

@@ -22,7 +22,7 @@ from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 from tests.pages import ROOT
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 
 MESSAGE = "/messagegroups/g/messages/m"
 

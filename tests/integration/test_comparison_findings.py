@@ -13,7 +13,7 @@ from tests.integration.conftest import Node
 from tests.integration.federation import databases, link, link_is, running, start_member
 from tests.integration.test_access_tokens import concord
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 PATH = "/replication/reconciliations"
 MOST = 7
 

@@ -16,7 +16,7 @@ from tests.integration.chromium import open_tab, run_chromium
 from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import OWN_PAGE, bearer, cookie_in, new_token, send_form
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 # Nothing answers here.
 DEAD = "http://127.0.0.1:9"
 LINK = "/console/federation/dead"

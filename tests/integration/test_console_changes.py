@@ -18,7 +18,7 @@ from tests.integration.auditing import Caller
 from tests.integration.chromium import open_tab, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 
 ORDERS = "/schemagroups/shop/schemas/Order"
 NOTE = "/messagegroups/shop/messages/Paid"

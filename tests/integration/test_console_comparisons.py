@@ -19,7 +19,7 @@ from tests.integration.chromium import open_tab, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import databases, link, link_is, running, start_member
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 RUN = "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11"
 REPORTS = "/replication/reconciliations"
 PAGE = f"/console/comparisons/{RUN}"

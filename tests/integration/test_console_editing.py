@@ -19,7 +19,7 @@ from tests.integration.chromium import open_tab, overflow, run_chromium, violati
 from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import new_token, send_form
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 ROUTES = [*replication_routes, *console_routes]
 GROUP = "/messagegroups/orders"
 MESSAGE = f"{GROUP}/messages/paid"

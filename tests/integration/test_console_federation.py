@@ -24,7 +24,7 @@ from tests.integration.chromium import open_tab, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import databases, eventually, link, link_is, running
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 ROUTES = [*replication_routes, *console_routes]
 MESSAGE = "/messagegroups/shop/messages/order.paid"
 EU: dict[str, Any] = {"authority_region": "eu-central", "authority_contact": "#catalog-eu"}

@@ -26,7 +26,7 @@ from tests.integration.federation import (
     start_member,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 FEDERATION = "/console/federation"
 GROUPS = 40
 

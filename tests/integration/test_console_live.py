@@ -20,7 +20,7 @@ from replication.routes import routes as replication_routes
 from tests.integration.chromium import open_tab, picture, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 _PICTURES = os.environ.get("CONCORD_TEST_PICTURES")
 _SCHEMA = {
     "type": "object",

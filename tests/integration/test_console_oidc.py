@@ -23,7 +23,7 @@ from tests.brokers.oidcprovider import AUDIENCE, OidcProvider, run_providers
 from tests.integration.chromium import open_tab, picture, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 _ROLES = "reader:sub=*,admin:groups=admins"
 _PICTURES = os.environ.get("CONCORD_TEST_PICTURES")
 _RETURN = "/console/login/return"

@@ -22,7 +22,7 @@ from tests.integration.chromium import open_tab, run_chromium, violations_in
 from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import new_token
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 GROUP = "/messagegroups/Orders"
 PAGES = (
     *("/console/operation?checks=now", "/console/operation/settings"),

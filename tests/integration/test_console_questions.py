@@ -22,7 +22,7 @@ from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import DATA, new_token
 from tests.integration.federation import databases, eventually, link, link_is, running
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 ROUTES = [*replication_routes, *console_routes]
 MESSAGES = "/messagegroups/DE.Autobahn/messages"
 WEBCAM = f"{MESSAGES}/DE.Autobahn.WebcamAppeared"

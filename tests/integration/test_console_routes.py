@@ -22,7 +22,7 @@ from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.consolecatalog import new_token, send_form
 from tests.integration.federation import running
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 RUN = "7a3c2e1e-2d0c-4d5f-8a3e-0c9f2f3b1a11"
 GROUP, OTHER, HUNG = "/messagegroups/Orders", "/messagegroups/Secret", "urn:hung"
 # These pages show what a link would do, or what its peer has now.

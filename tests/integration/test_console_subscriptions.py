@@ -25,7 +25,7 @@ from tests.integration.conftest import Node, start_node
 from tests.integration.consolecatalog import bearer, cookie_in, send_form
 from tests.integration.federation import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 SUBSCRIPTIONS = "/console/subscriptions"
 CHANGED = "/messagegroups/orders"
 

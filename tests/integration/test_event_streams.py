@@ -19,7 +19,7 @@ from catalog.operations.events import EventsQuery
 from tests.integration.auditing import as_role
 from tests.integration.conftest import Node, new_database, start_node
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 _STREAMS, _SECONDS = 8, 20
 # A new group is a change of the registry, too.
 _OF_GROUPS = '?filter={"prefix":{"subject":"/messagegroups/"}}'

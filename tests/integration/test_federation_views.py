@@ -29,7 +29,7 @@ from tests.integration.federation import (
     start_member,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 GROUP = "/messagegroups/shop"
 MESSAGE = f"{GROUP}/messages/paid"
 EU = {"authority_name": "Team Europe", "authority_region": "eu", "authority_contact": "#eu"}

@@ -13,7 +13,7 @@ from catalog.operations.followers import FOLLOWER, FollowerName
 from tests.integration.conftest import Node, assert_problem
 from tests.integration.federation import databases, eventually, link, link_is, running, start_member
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 GROUP, MESSAGE = "/messagegroups/shop", "/messagegroups/shop/messages/paid"
 EU = {"authority_name": "Team Europe", "authority_region": "eu", "authority_contact": "#eu"}
 US = {"authority_name": "Team America", "authority_region": "us"}

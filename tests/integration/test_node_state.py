@@ -17,7 +17,7 @@ from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.consolecatalog import new_token
 from tests.integration.test_access_tokens import concord
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 SECRET = "a-secret-of-the-database"
 
 

@@ -16,7 +16,7 @@ from tests.integration.consolecatalog import new_token
 from tests.integration.test_access_tokens import concord
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 PATH = "/access/requests"
 GROUP = "/messagegroups/Orders"
 

@@ -21,7 +21,7 @@ from catalog.subscriptions.delivery.retention import (
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

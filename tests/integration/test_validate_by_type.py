@@ -17,7 +17,7 @@ from tests.integration.auditing import as_role
 from tests.integration.conftest import Node, assert_problem, shared_node
 from tests.integration.test_message_validation import BASE, EVENT, EVENT_OF_BASE, define, rules
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 
 node = shared_node(anonymous_role="writer")
 
