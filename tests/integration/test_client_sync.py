@@ -162,8 +162,11 @@ async def test_a_call_that_waits_ends_with_the_client(shared: Node) -> None:
 
 
 INTERRUPTED = """
+import signal
 import sys
 from catalog.client import SyncClient
+# Whoever starts programs in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 with SyncClient.open(sys.argv[1]) as client:
     pages = client.follow(client.cursor())
