@@ -155,9 +155,7 @@ class CodeLogin:
                 nonce=attempt.nonce,
             )
         except TokenInvalid as error:
-            raise LoginFailed(
-                f"The ID token of the provider is not valid: {error}."
-            ) from error
+            raise LoginFailed(f"The ID token of the provider is not valid: {error}.") from error
         return _tokens_in(found)
 
     async def renewed(self, refresh: str) -> ProviderTokens:
