@@ -56,7 +56,7 @@ _LONGEST_NAME = 300
 
 
 async def request_access(request: web.Request, wanted: NewAccessRequest) -> web.Response:
-    """Ask for a role in a group; those who may grant it there decide."""
+    """Ask for a role in a group; callers who may grant the role in the group decide."""
     context, identity = request[CONTEXT], identity_of(request)
     who = _condition_for(request, identity)
     now = datetime.now(UTC)

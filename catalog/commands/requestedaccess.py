@@ -53,7 +53,7 @@ def request(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Ask for a role in a group. Those who may grant it there decide.
+    """Ask for a role in a group. Callers who may grant the role in the group decide.
 
     The node needs to know who asks: CONCORD_TOKEN or --token. A caller may have 20 open requests.
 

@@ -1,4 +1,4 @@
-"""The pages of the federation: who follows whom, one link, and one authority."""
+"""The pages of the federation: all links between catalogs, one link, and one authority."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _rate_in_words(value: float) -> str:
 
 
 async def show_authority(page: ConsolePage) -> web.Response:
-    """An authority: its card, what it owns here, and who follows it and how far."""
+    """An authority: its card, its entities in this catalog, and its followers with their lag."""
     uri = page.request.query.get("of", "")
     if not is_authority(uri):
         raise NotFound("/console/authority")

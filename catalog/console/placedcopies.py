@@ -1,4 +1,4 @@
-"""The copies of an entity: its owner, this catalog, and the catalogs that follow this one. Pure."""
+"""The copies of an entity: at its owner, in this catalog, and at the followers. Pure."""
 
 from __future__ import annotations
 

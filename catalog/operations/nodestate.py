@@ -1,4 +1,4 @@
-"""The operations about a node itself: its settings, its checks, and what its catalog holds."""
+"""The operations about a node itself: its settings, its checks, and the counts of its entities."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -26,6 +26,7 @@ GATHER_SECONDS = 60.0
 _FIRST_SECONDS = 2.0
 _PEER_SECONDS = 10.0
 _AT_ONCE = 4
+_REFUSED_FOR = timedelta(hours=1)
 _LONGEST_ERROR = 300
 # Other modes lead to topics and to servers of other software, or have no URL.
 _TO_NODES = frozenset({"pull", "events", "push"})
@@ -35,10 +36,11 @@ _log = structlog.get_logger(__name__)
 
 async def run_gathering(resources: LinkResources) -> None:
     """Ask every peer once a minute, for ever."""
+    refusals = dict[str, datetime]()
     await asyncio.sleep(_FIRST_SECONDS)
     while True:
         try:
-            await gather_once(resources)
+            await gather_once(resources, refusals)
         except (ServerBusy, TimeoutError):
             await resources.context.database.recovered()
         # What peers tell is shown to people, and must not stop the links of the node.
@@ -47,8 +49,13 @@ async def run_gathering(resources: LinkResources) -> None:
         await asyncio.sleep(GATHER_SECONDS)
 
 
-async def gather_once(resources: LinkResources) -> int:
-    """Ask every peer, a few at a time, and store what they tell; return the number of peers."""
+async def gather_once(resources: LinkResources, refusals: dict[str, datetime]) -> int:
+    """Ask every peer, a few at a time, and store the answers; return the number of peers.
+
+    Args:
+        refusals: the last time at which a peer refused to share its links, by authority. Such a
+            peer is asked for its links once an hour, since its audit has an entry of each refusal.
+    """
     database = resources.context.database
     async with database.acquire() as connection:
         found = await links.page(connection, "", MOST_AUTHORITIES)
@@ -57,7 +64,7 @@ async def gather_once(resources: LinkResources) -> int:
 
     async def ask(link: Link) -> PeerAuthority:
         async with places:
-            return await _ask(resources, link)
+            return await _ask(resources, link, refusals)
 
     told = await asyncio.gather(*map(ask, peers))
     if told:
@@ -75,7 +82,9 @@ def _one_of_each(found: Collection[Link]) -> list[Link]:
     return [*best.values()]
 
 
-async def _ask(resources: LinkResources, link: Link) -> PeerAuthority:
+async def _ask(
+    resources: LinkResources, link: Link, refusals: dict[str, datetime]
+) -> PeerAuthority:
     """Ask the peer of a link who it is, and which links it shares."""
     assert link.authority is not None, "the link has met its peer"
     peer, now = resources.peer_of(link), datetime.now(UTC)
@@ -85,7 +94,12 @@ async def _ask(resources: LinkResources, link: Link) -> PeerAuthority:
             if handshake.authority != link.authority:
                 error = f"It says that it is {handshake.authority}."
                 return _failed(link.authority, now, error)
-            shared = await _links_of(peer)
+            refused = refusals.get(link.authority)
+            shared = None
+            if refused is None or now - refused > _REFUSED_FOR:
+                shared = await _links_of(peer)
+                if shared is None:
+                    refusals[link.authority] = now
     except ClientError as error:
         return _failed(link.authority, now, describe(error, peer.url))
     except TimeoutError:

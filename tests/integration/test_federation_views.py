@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.access.owntokens import make_token
+from catalog.audit.audittrail import note_refused
 from catalog.http.outbound import open_session
 from catalog.model.roles import Grant
 from replication.federation.gathering import gather_once
@@ -77,9 +78,13 @@ def authority(node: Node) -> str:
     return node.context.database.node.authority
 
 
-async def gather(node: Node) -> int:
+async def gather(node: Node, *, times: int = 1) -> int:
+    refusals, count = dict[str, datetime](), 0
     async with open_session(node.context.settings) as session:
-        return await gather_once(LinkResources.of(node.context, session, quick_timing()))
+        for _ in range(times):
+            resources = LinkResources.of(node.context, session, quick_timing())
+            count = await gather_once(resources, refusals)
+    return count
 
 
 async def federation(node: Node) -> dict[str, dict[str, Any]]:
@@ -130,12 +135,17 @@ async def test_a_peer_shares_its_links_with_the_role_for_its_whole_catalog(
         made = await link(follower, source, token=token)
         async with running(follower):
             await link_is(follower, made["id"], "current")
-            await gather(follower)
+            await gather(follower, times=3)
             await eventually(lambda: is_reported_by(source, f"token {made_token.id}"))
         found = (await federation(follower))[authority(source)]
         assert (found["card"]["name"], "links" in found, "error" in found) == (
             *("Team Europe", False, False),
         )
+        await note_refused(source.context, all=True)
+        async with source.database.acquire() as connection:
+            statement = "SELECT sum(attempts) FROM audit WHERE path = '/replication/links'"
+            # The source refuses, and notes, the first of three questions alone.
+            assert await connection.fetchval(statement) == 1
 
 
 async def is_reported_by(source: Node, identity: str) -> bool:

@@ -94,7 +94,7 @@ def discover(
 
     With --infer, the payloads of messages without a schema are read, too. An inferred schema has
     the names of fields that the samples have, with the types of their values and no values; the
-    evidence counts the samples. It says nothing of other records, so look at it.
+    evidence counts the samples. The schema may not fit other records, so review the schema.
 
     Example: concord discover kafka://localhost:9092 --registry http://localhost:8081 -o topics.yaml
 
