@@ -1,4 +1,4 @@
-"""The pages of subscriptions: their states, their attempts, and the events that their sinks missed."""
+"""The pages of subscriptions: their states, their attempts, and the events that sinks missed."""
 
 from __future__ import annotations
 
