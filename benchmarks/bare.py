@@ -21,7 +21,7 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from catalog.config import Settings
+from catalog.settings import Settings
 from catalog.store.embedded import start_embedded
 
 _TABLES = """

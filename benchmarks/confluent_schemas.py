@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from catalog.config import Settings
 from catalog.dialects.confluent.contracts import guid_of
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.node.noderuntime import open_database
+from catalog.settings import Settings
 from catalog.store.database import Connection
 from catalog.store.writes import Write, write
 

@@ -18,9 +18,9 @@ from benchmarks.load import Connection, connected, get_request, send_request
 from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.access.owntokens import make_token
-from catalog.config import Settings
 from catalog.model.roles import Grant
 from catalog.node.noderuntime import open_database
+from catalog.settings import Settings
 from catalog.store.accessrules import AccessRule, add_rule
 
 _GROUPS = 1000

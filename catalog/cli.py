@@ -70,9 +70,9 @@ from replication.commands import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from catalog.config import Settings
     from catalog.monitoring.diagnosis import Check
     from catalog.node.noderuntime import ProcessMember
+    from catalog.settings import Settings
 
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
 
@@ -300,10 +300,10 @@ def _explain(error: Exception, settings: Settings) -> None:
     """End the command with a sentence for an expected failure, else raise `error`."""
     from catalog.access.callercheck import NoCallerKnown
     from catalog.access.certificates import TlsUnusable
-    from catalog.config.keyfile import KeysUnusable
-    from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node.noderuntime import AddressInUse
     from catalog.node.processes import MemberFailed
+    from catalog.reconfiguration.initialmodel import InitialModelUnusable
+    from catalog.settings.keyfile import KeysUnusable
     from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
 
     cause = error

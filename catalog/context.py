@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
-from catalog.config.keyfile import key_ring
 from catalog.formats.checker import Checker
 from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.keys.keyring import KeyRing
@@ -23,6 +21,8 @@ from catalog.model.errors import ServerBusy
 from catalog.model.refusals import Refusals
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
+from catalog.settings import Settings
+from catalog.settings.keyfile import key_ring
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_revision, read_stored

@@ -13,9 +13,9 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from catalog.config import Settings
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
+from catalog.settings import Settings
 from catalog.store.database import Connection, Database, wait_for
 from catalog.store.leadership import take_over
 

@@ -27,12 +27,12 @@ from catalog.access.identity import Identity, unauthenticated
 from catalog.access.issuerkeys import Begin, IssuerKeys
 from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
-from catalog.config import Settings
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate
 from catalog.model.caller import node_caller
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
 from catalog.model.roles import Grant, RoleRule, grants_from
+from catalog.settings import Settings
 from catalog.store.database import Database, SharedDatabase
 
 # The types of access tokens: RFC 9068, and the types that older providers write.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from catalog.config.settings import Settings
-from catalog.config.settingvalues import is_loopback
 from catalog.model.roles import ISSUER, Who
+from catalog.settings.settings import Settings
+from catalog.settings.settingvalues import is_loopback
 from catalog.store.accessrules import read_known_rules
 from catalog.store.accesstokens import count_tokens
 from catalog.store.database import Database

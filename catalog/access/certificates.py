@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.access.identity import Identity
-from catalog.config import Settings
 from catalog.model.roles import RoleRule, grants_from
+from catalog.settings import Settings
 
 _SUBJECT = {"commonName": "cn", "organizationName": "o", "organizationalUnitName": "ou"}
 _ALTERNATIVE = {"DNS": "dns", "URI": "uri", "email": "email"}

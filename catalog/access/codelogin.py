@@ -20,11 +20,11 @@ from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION, TokenInvalid
 from catalog.access.issuerdocuments import IssuerUnusable, object_in, read_discovery
-from catalog.config import Settings
-from catalog.config.settingvalues import is_loopback
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.masking import described
+from catalog.settings import Settings
+from catalog.settings.settingvalues import is_loopback
 
 _SECONDS = 5.0
 _LONGEST_TOKEN = 8000

@@ -9,8 +9,8 @@ from aiohttp import web
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
 from catalog.access.knownrules import KnownRules
-from catalog.config import Settings
 from catalog.model.roles import Creator, Grant, RoleRule, grants_from
+from catalog.settings import Settings
 
 
 def creator_of(request: web.Request) -> Creator | None:

@@ -14,12 +14,12 @@ from aiohttp import web
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.delegation import who_of
 from catalog.access.identity import Identity, identity_of
-from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.http.route import Route
 from catalog.model.errors import NotFound
 from catalog.model.roles import ANONYMOUS, ROLES, WHOLE_CATALOG, Permission, Role, RoleRule
 from catalog.operations.accessrequests import LIST_HOLDERS, GroupHolders, HoldersQuery, RoleHolder
+from catalog.settings import Settings
 from catalog.store import entities as store
 from catalog.store.accesstokens import AccessToken, list_tokens
 from catalog.store.rolerequests import HoldingRule, rules_holding

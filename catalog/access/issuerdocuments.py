@@ -10,8 +10,8 @@ import orjson
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
-from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.settings import Settings
 
 _DISCOVERY = "/.well-known/openid-configuration"
 _LARGEST_ANSWER = 256 * 1024

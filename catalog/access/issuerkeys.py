@@ -14,10 +14,10 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
 from catalog.access.issuerdocuments import IssuerUnusable, read_discovery, read_document
-from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import IssuerAway
 from catalog.model.masking import described
+from catalog.settings import Settings
 
 _log = structlog.get_logger()
 

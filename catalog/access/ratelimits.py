@@ -12,9 +12,9 @@ from typing import NamedTuple
 from aiohttp import web
 
 from catalog.access.identity import Identity
-from catalog.config import Settings
 from catalog.load.limiter import Rate
 from catalog.model.concorderrors import RateExceeded
+from catalog.settings import Settings
 
 _PER_IDENTITY = 500.0
 _PER_ADDRESS = 100.0

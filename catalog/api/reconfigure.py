@@ -13,8 +13,6 @@ import structlog
 from aiohttp import web
 
 from catalog.client.connection import read_limited
-from catalog.config import Settings
-from catalog.configuring.configure import ConfigurationChange, check_model_size
 from catalog.context import CONTEXT, Context
 from catalog.http.body import parse_json
 from catalog.http.outbound import open_session
@@ -31,6 +29,8 @@ from catalog.model.errors import (
 from catalog.model.includes import resolve_includes
 from catalog.model.interaction import Interaction, RegistryUpsert
 from catalog.model.masking import described, masked_url
+from catalog.reconfiguration.reconfiguration import ConfigurationChange, check_model_size
+from catalog.settings import Settings
 from catalog.writing.outcome import Outcome
 
 _log = structlog.get_logger()

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from catalog.access.identity import identity_of
-from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.route import Route, model_response
@@ -23,6 +22,7 @@ from catalog.model.roles import Permission
 from catalog.model.timestamps import format_time
 from catalog.model.xid import group_path
 from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditEntry, AuditQuery
+from catalog.settings import Settings
 from catalog.store.auditnotes import place_above
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.clockpoints import aged

@@ -29,8 +29,8 @@ from catalog.model.masking import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catalog.config import Settings
     from catalog.monitoring.diagnosis import Check, Diagnosis
+    from catalog.settings import Settings
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -95,7 +95,7 @@ def _ask(url: str, *, outside: bool) -> list[Diagnosis]:
 
 def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
     """The settings of the command line, else of the environment, else of the node's last start."""
-    from catalog.config.settingsrecord import recorded_settings
+    from catalog.settings.settingsfile import recorded_settings
 
     given = {"data_dir": data_dir, "database_url": database_url}
     settings = read_settings(given)

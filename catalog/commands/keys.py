@@ -30,7 +30,7 @@ from catalog.commands.nodedatabase import (
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
+    from catalog.settings import Settings
     from catalog.store.database import Connection
     from catalog.store.keyrotation import Rotation
 
@@ -130,8 +130,8 @@ def rotate(
 
 
 async def _rotate(settings: Settings) -> Rotation:
-    from catalog.config.keyfile import KeyFile, key_ring
     from catalog.keys.keyring import EncryptionKey
+    from catalog.settings.keyfile import KeyFile, key_ring
     from catalog.store.auditnotes import note_author
     from catalog.store.keyrotation import RotationUnderWay, encrypt_anew
 
@@ -161,7 +161,7 @@ async def _rotate(settings: Settings) -> Rotation:
 
 def _keys_of(settings: Settings) -> list[str]:
     """The ids of the keys of a node."""
-    from catalog.config.keyfile import KeyFile, KeysUnusable
+    from catalog.settings.keyfile import KeyFile, KeysUnusable
 
     try:
         return [key.id for key in settings.encryption_keys or KeyFile.of(settings).read()]

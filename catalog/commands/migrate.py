@@ -11,7 +11,7 @@ from catalog.commands.nodedatabase import DatabaseUrl, DataDir
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
+    from catalog.settings import Settings
 
 app = typer.Typer()
 
@@ -45,8 +45,8 @@ def migrate(
 
 
 async def _migrate(settings: Settings) -> str:
-    from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node.noderuntime import open_database
+    from catalog.reconfiguration.initialmodel import InitialModelUnusable
     from catalog.store.connections import DatabaseUnusable
 
     try:

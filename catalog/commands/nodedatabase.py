@@ -15,8 +15,8 @@ from catalog.commands.console import CommandError, fail
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
     from catalog.model.caller import Author
+    from catalog.settings import Settings
     from catalog.store.database import Connection
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ NodeUrl = Annotated[
 
 def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
     """The settings of a node; the command ends if the node has never been started."""
-    from catalog.config.keyfile import KeyFile
+    from catalog.settings.keyfile import KeyFile
 
     settings = read_settings({"data_dir": data_dir, "database_url": database_url})
     file = KeyFile.of(settings).path
@@ -77,8 +77,8 @@ def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
 
 async def in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
     """Call a function with a connection to the database of a node, whether the node runs or not."""
-    from catalog.config.keyfile import KeysUnusable
     from catalog.node.noderuntime import open_database
+    from catalog.settings.keyfile import KeysUnusable
     from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
 
     try:

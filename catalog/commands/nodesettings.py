@@ -9,7 +9,7 @@ import typer
 from catalog.commands.console import AsJson, cell, err, fail, on_node, out, print_json, table
 
 if TYPE_CHECKING:
-    from catalog.config import Settings
+    from catalog.settings import Settings
 
 app = typer.Typer()
 
@@ -19,7 +19,7 @@ def read_settings(values: dict[str, Any]) -> Settings:
 
     Invalid settings end the command with a sentence about each setting.
     """
-    from catalog.config import Settings
+    from catalog.settings import Settings
 
     try:
         return Settings(**{name: value for name, value in values.items() if value is not None})

@@ -144,7 +144,7 @@ def warn_of_misspelt_variables() -> None:
     given = {name.upper() for name in os.environ if name.upper().startswith("CONCORD_")}
     if given <= _OF_CLIENTS:
         return
-    from catalog.config import Settings
+    from catalog.settings import Settings
 
     known = {f"CONCORD_{name.upper()}" for name in Settings.model_fields} | _OF_CLIENTS
     for name in sorted(given - known):

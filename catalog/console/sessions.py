@@ -20,10 +20,10 @@ from aiohttp import hdrs, web
 from yarl import URL
 
 from catalog.access.codelogin import CodeLogin, LoginFailed, ProviderTokens
-from catalog.config.settingvalues import is_loopback
 from catalog.context import CONTEXT
 from catalog.keys.keyring import EncryptionKey, KeyRing, SecretPlace
 from catalog.model.concorderrors import OriginRefused
+from catalog.settings.settingvalues import is_loopback
 from catalog.store.consolesessions import (
     LONGEST,
     add_session,

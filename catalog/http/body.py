@@ -9,8 +9,6 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.config import Settings
-from catalog.config.limits import Limits
 from catalog.context import CLIENT, CONTEXT
 from catalog.documents import serialization
 from catalog.http.requestchecks import check_json_texts
@@ -24,6 +22,8 @@ from catalog.model.concorderrors import (
     UnsupportedMediaType,
 )
 from catalog.model.errors import MissingBody, ParsingData
+from catalog.settings import Settings
+from catalog.settings.limits import Limits
 
 # The deepest nesting of JSON; the parser that finds repeated keys reads at most 200 levels.
 MOST_DEPTH = 64

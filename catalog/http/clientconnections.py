@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
-from catalog.config import Settings
 from catalog.context import SHARED
 from catalog.http.problems import (
     answer_unexpected,
@@ -25,6 +24,7 @@ from catalog.http.problems import (
 )
 from catalog.model.concorderrors import ExpectationFailed, LimitExceeded, TooManyAtOnce
 from catalog.model.errors import ApiNotFound, ParsingData, ServerBusy, XRegistryError
+from catalog.settings import Settings
 
 # The bytes that a kernel hands over at a time; a connection buffers two or three times as many.
 _READ_BYTES = 64 * 1024

@@ -14,9 +14,9 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from catalog.config import Settings
 from catalog.http.clientconnections import ClientConnection, ClientConnections, refusal
 from catalog.model.errors import XRegistryError
+from catalog.settings import Settings
 
 # More descriptors than a node needs.
 _MOST = 65_536

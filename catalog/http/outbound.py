@@ -16,11 +16,11 @@ from typing import Any, TypeAlias, cast
 import aiohttp
 from aiohttp.abc import ResolveResult
 
-from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outboundaddress import why_address_refused
 from catalog.load.limiter import Share
 from catalog.model.connectionfailure import AddressRefused, names_hidden
+from catalog.settings import Settings
 
 AddressInfo: TypeAlias = tuple[
     socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]

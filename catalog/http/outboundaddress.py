@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from catalog.config import Settings
+from catalog.settings import Settings
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -11,7 +11,6 @@ from aiohttp import hdrs, web
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from catalog.config import Settings
 from catalog.http.body import read_body, read_json
 from catalog.http.problems import problem_of
 from catalog.http.responses import JSON_TYPE
@@ -26,6 +25,7 @@ from catalog.model.errors import (
 )
 from catalog.model.roles import Permission
 from catalog.operations.operation import Operation
+from catalog.settings import Settings
 
 Handler = Callable[..., Awaitable[web.StreamResponse | BaseModel | None]]
 Model = TypeVar("Model", bound=BaseModel)

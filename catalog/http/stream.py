@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from aiohttp import hdrs, web
 
-from catalog.config import Settings
 from catalog.context import CLIENT, CONTEXT, Context
 from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
 from catalog.load.limiter import Share, Things
@@ -23,6 +22,7 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.errors import ServerBusy, TooLarge, XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.settings import Settings
 from catalog.store.accessrules import digest_paths
 
 STREAMS: web.AppKey[Share] = web.AppKey("streams", Share)

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from catalog.config import Settings
 from catalog.model.masking import described
+from catalog.settings import Settings
 from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection, DatabaseUnusable
 from catalog.store.schemamigration import OfAnotherVersion, check_version

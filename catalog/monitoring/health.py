@@ -17,7 +17,6 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import json_response
 from catalog.http.route import Route
@@ -28,6 +27,7 @@ from catalog.monitoring.nodechecks import certificate_ends
 from catalog.monitoring.settingsinforce import read_settings_in_force
 from catalog.operations.nodestate import READ_SETTINGS
 from catalog.operations.operation import Anyone, Operation
+from catalog.settings import Settings
 from catalog.store.monitoring import Row, StoredFigures, ping, read_figures
 
 _DELAY_EVERY_SECONDS = 0.5

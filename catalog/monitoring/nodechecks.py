@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from catalog.config.keyfile import KeyFile, KeysUnusable
-from catalog.config.settings import FEED_CONNECTIONS, Settings
-from catalog.config.settingvalues import is_loopback
 from catalog.http.outbound import probe_endpoint
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.confluentattribute import CONFLICTS_ADVICE
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
+from catalog.settings.keyfile import KeyFile, KeysUnusable
+from catalog.settings.settings import FEED_CONNECTIONS, Settings
+from catalog.settings.settingvalues import is_loopback
 from catalog.store import healthfacts, schemaids
 from catalog.store.clockpoints import read_jumps
 from catalog.store.healthfacts import Facts

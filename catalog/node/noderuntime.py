@@ -22,9 +22,6 @@ from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
 from catalog.audit.auditlog import run_audit_retention
 from catalog.audit.audittrail import run_refusal_notes
-from catalog.config.settings import FEED_CONNECTIONS, Settings
-from catalog.config.settingsrecord import record_settings
-from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import (
     Context,
     EventDialect,
@@ -45,6 +42,9 @@ from catalog.http.listener import (
 from catalog.http.route import Route
 from catalog.model.caller import node_caller
 from catalog.model.errors import ServerBusy
+from catalog.reconfiguration.initialmodel import ensure_registry, initial_model
+from catalog.settings.settings import FEED_CONNECTIONS, Settings
+from catalog.settings.settingsfile import record_settings
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone

@@ -18,10 +18,10 @@ from typing import Any
 import structlog
 from prometheus_client.multiprocess import mark_process_dead
 
-from catalog.config import Settings
 from catalog.http.listener import Listening
 from catalog.model.backoff import Backoff
 from catalog.node.noderuntime import ProcessMember, start_listening
+from catalog.settings import Settings
 
 _log = structlog.get_logger()
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from catalog.config.keyfile import KEY_FILE
+from catalog.settings.keyfile import KEY_FILE
 from catalog.store.postgresaccount import Account, name_of
 
 _LOCKS = ("start.lock", "users.lock")

@@ -28,7 +28,7 @@ from typing import IO
 
 import structlog
 
-from catalog.config.settings import SYSTEM_DATA_DIR
+from catalog.settings.settings import SYSTEM_DATA_DIR
 from catalog.store.connections import EmbeddedPostgresError
 from catalog.store.postgresaccount import Account, account_of, hand_over
 from catalog.store.postgresprograms import executables_for

@@ -13,7 +13,6 @@ from functools import partial
 from aiohttp import web
 
 from catalog.audit.audittrail import author_of
-from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate, rate_in_a_minute
@@ -22,6 +21,7 @@ from catalog.model.errors import BadRequest, NotFound
 from catalog.model.sinkterms import SinkConsent, origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
+from catalog.settings import Settings
 from catalog.store.database import Connection
 from catalog.subscriptions.delivery.sinkvalidation import (
     UnreadableRate,

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 import structlog
 
 from catalog.client import ClientError
-from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.operations.links import LinkQuestion, LostEntity
+from catalog.settings import Settings
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link

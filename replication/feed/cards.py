@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.route import Route
 from catalog.operations.authoritycards import (
@@ -19,6 +18,7 @@ from catalog.operations.authoritycards import (
 )
 from catalog.operations.followers import FollowerName
 from catalog.operations.peers import Handshake
+from catalog.settings import Settings
 from catalog.store.database import Connection
 from replication.store import peerauthorities
 from replication.store.peerauthorities import PeerAuthority

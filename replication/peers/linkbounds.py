@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from catalog.client import ClientError
-from catalog.config.limits import Limits
 from catalog.context import Context
 from catalog.load.limiter import Share
+from catalog.settings.limits import Limits
 from replication.deciding.provenance import Policy
 from replication.store.copies import count_replicas
 

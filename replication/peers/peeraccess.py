@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from catalog.client import CredentialUnusable
-from catalog.config import Settings
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
@@ -38,6 +37,7 @@ from catalog.model.errors import InvalidAttribute
 from catalog.model.timestamps import format_time, parse_time
 from catalog.operations.links import LinkTerms
 from catalog.operations.peercredentials import GivenCredential
+from catalog.settings import Settings
 from catalog.store.links import Link, LinkDefinition
 from catalog.store.peercredentials import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token

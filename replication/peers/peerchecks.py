@@ -17,7 +17,6 @@ import aiohttp
 import orjson
 
 from catalog.client import CredentialUnusable
-from catalog.config.keyfile import key_ring
 from catalog.http.outbound import open_session, probe_endpoint
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.connectionfailure import why_unreachable
@@ -25,6 +24,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import counted, described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.monitoring.nodechecks import expiry
+from catalog.settings.keyfile import key_ring
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
 from catalog.store.links import Link

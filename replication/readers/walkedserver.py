@@ -24,8 +24,8 @@ from catalog.client import (
     Refused,
 )
 from catalog.client.errors import ResponseTooLarge
-from catalog.config import Settings
 from catalog.http.body import most_values_of
+from catalog.settings import Settings
 from catalog.supervisor import LoopTiming, backoff_from
 
 GONE = frozenset({404, 410})

@@ -12,7 +12,6 @@ import structlog
 from aiohttp import web
 
 from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
-from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
 from catalog.http.route import Route
@@ -20,6 +19,7 @@ from catalog.model.concorderrors import CONCORD
 from catalog.model.errors import XRegistryError
 from catalog.model.masking import masked_url
 from catalog.operations.feed import GRANT_NOTIFICATIONS, NOTIFY, NotificationQuery
+from catalog.settings import Settings
 from catalog.store import links
 from catalog.store.links import Link
 from replication.peers.linkerrors import may_pass

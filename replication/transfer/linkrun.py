@@ -14,7 +14,6 @@ import aiohttp
 import structlog
 
 from catalog.client import ClientError, Refused
-from catalog.config import Settings
 from catalog.context import Context
 from catalog.http.listener import most_outbound_connections
 from catalog.load.limiter import Share
@@ -22,6 +21,7 @@ from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
 from catalog.model.masking import counted
 from catalog.operations.peers import Handshake
+from catalog.settings import Settings
 from catalog.store import links
 from catalog.store.database import Database
 from catalog.store.links import Link

@@ -16,8 +16,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord
 
 from catalog.client import ClientError
-from catalog.config import Settings
 from catalog.model.connectionfailure import why_unreachable
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkaconnection import (
     BATCH_BYTES,
     ConnectionGuard,

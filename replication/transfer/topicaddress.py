@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from catalog import install_command
 from catalog.client import ClientError
-from catalog.config import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.credentials import PlainCredential
 from catalog.model.linkterms import TOPIC_SCHEMES
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkasettings import KafkaCluster, servers_of
 from replication.transfer.linkrun import BeginAgain
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic.fields import FieldInfo
 
-from catalog.config import Settings
-from catalog.config.limits import Limits
+from catalog.settings import Settings
+from catalog.settings.limits import Limits
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 PREFIX = "| `CONCORD_"

@@ -9,8 +9,8 @@ from typing import Any
 from typer.main import get_command
 
 from catalog.cli import app
-from catalog.config import Settings
 from catalog.monitoring.health import routes
+from catalog.settings import Settings
 from tests.deploy.chart import CHART, TEMPLATES
 from tests.deploy.files import DEPLOY, ROOT, read_yaml
 

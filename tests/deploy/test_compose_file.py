@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from catalog.config import Settings
 from catalog.model.roles import RoleRule
+from catalog.settings import Settings
 from tests.deploy.composed import COMPOSE, NODES, copy_of_secrets, secrets, services
 from tests.deploy.files import DEPLOY, MONITORING, ROOT, read_yaml
 

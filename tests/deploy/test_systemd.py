@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from catalog.cli import app
-from catalog.config import Settings
+from catalog.settings import Settings
 from tests.deploy.files import DEPLOY
 
 UNITS = sorted((DEPLOY / "systemd").glob("concord*.[st]*"))

@@ -16,8 +16,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from catalog.config import Settings
 from catalog.operations.subscriptions import NewSubscription
+from catalog.settings import Settings
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.webhooksink import WebHookSink
 

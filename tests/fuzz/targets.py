@@ -19,7 +19,6 @@ from multidict import CIMultiDict
 from catalog import cesql
 from catalog.api.metadataheaders import metadata_from
 from catalog.api.requesttarget import parse_path
-from catalog.config import Settings
 from catalog.documents.downgrade import downgrade
 from catalog.documents.losses import find_losses
 from catalog.documents.migration import EDITIONS, migrate, root_of
@@ -37,6 +36,7 @@ from catalog.model.interaction import Interaction
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
 from catalog.operations.subscriptions import NewSubscription
+from catalog.settings import Settings
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters
 from catalog.subscriptions.requests import credential_in, definition_of, unmasked
 from catalog.subscriptions.sinks.protocols import PROTOCOLS

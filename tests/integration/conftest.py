@@ -20,8 +20,6 @@ from yarl import URL
 from catalog import dialects
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.app import create_app
-from catalog.config import Settings
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.background import BACKGROUND_TASKS
 from catalog.http.listener import listen
@@ -30,6 +28,8 @@ from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model, load_model
 from catalog.node.noderuntime import open_database, serve
 from catalog.operations.operation import Need
+from catalog.reconfiguration.initialmodel import ensure_registry
+from catalog.settings import Settings
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
 from replication.feed.feed import cursor_at

@@ -16,11 +16,11 @@ import asyncpg
 import orjson
 
 from catalog.api.app import create_app
-from catalog.config import Settings
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import SharedState, read_configuration
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
+from catalog.reconfiguration.initialmodel import ensure_registry
+from catalog.settings import Settings
 from catalog.store.changes import Retention
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.dispatcher import run_deliveries

@@ -15,12 +15,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from catalog.access.certificates import TlsUnusable, caller_of, server_tls
 from catalog.access.owntokens import make_token
 from catalog.api.app import create_app
-from catalog.config import Settings
 from catalog.context import Context, SharedState, read_configuration
 from catalog.http.route import Route
 from catalog.model.roles import Grant, RoleRule
 from catalog.monitoring.health import routes as monitoring_routes
 from catalog.node.noderuntime import open_database, serve, start_listening
+from catalog.settings import Settings
 from tests.brokers.certificates import CertificateAuthority
 
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH

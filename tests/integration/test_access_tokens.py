@@ -17,8 +17,8 @@ from catalog.access.owntokens import make_token
 from catalog.cli import app
 from catalog.commands.console import CommandError
 from catalog.commands.nodetokens import FILE_VARIABLE, give_token, token_for
-from catalog.config import Settings
 from catalog.model.roles import Grant
+from catalog.settings import Settings
 from catalog.store.accesstokens import MOST_TOKENS, AccessToken, list_tokens, note_use
 from tests.integration.conftest import Node, start_node
 

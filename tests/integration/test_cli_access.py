@@ -7,8 +7,8 @@ import pytest
 
 from catalog.access.callercheck import NoCallerKnown, check_callers
 from catalog.access.owntokens import make_token
-from catalog.config import Settings
 from catalog.model.roles import Grant
+from catalog.settings import Settings
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_access_tokens import bearer, concord
 

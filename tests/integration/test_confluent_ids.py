@@ -12,10 +12,10 @@ import asyncpg
 import orjson
 import pytest
 
-from catalog.config.settings import Settings
 from catalog.dialects.confluent.nativeversions import run_native_versions
 from catalog.monitoring.diagnosis import CheckedNode
 from catalog.monitoring.nodechecks import check_schema_ids
+from catalog.settings.settings import Settings
 from replication.reconcile.inputs.databaseinput import DatabaseInput
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.job import run_reconcile

@@ -16,8 +16,8 @@ pytest.importorskip("playwright", reason="playwright is missing: pip install pla
 from playwright.async_api import Browser, BrowserContext, Page, expect
 from pydantic import ValidationError
 
-from catalog.config import Settings
 from catalog.console import routes as console_routes
+from catalog.settings import Settings
 from replication.routes import routes as replication_routes
 from tests.brokers.oidcprovider import AUDIENCE, OidcProvider, run_providers
 from tests.integration.chromium import open_tab, picture, run_chromium, violations_in

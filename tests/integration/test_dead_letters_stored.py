@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from catalog.config import Settings
 from catalog.model.caller import node_caller
 from catalog.operations.subscriptions import DeadLetterCounts
+from catalog.settings import Settings
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.retention import KeptAttempts, trim_once
 from catalog.subscriptions.stored.deadletters import (

@@ -18,7 +18,6 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
 from catalog.context import Context, SharedState
 from catalog.model.caller import Author, node_caller
 from catalog.model.change import Change
@@ -27,6 +26,7 @@ from catalog.model.credentials import PlainCredential, SinkCredential, TokenCred
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
 from catalog.operations.subscriptions import RetryLimits, SubscriptionConfig
+from catalog.settings import Settings
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
 from catalog.store.writes import Write, write

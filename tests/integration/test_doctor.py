@@ -19,11 +19,11 @@ from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
-from catalog.config import Settings
-from catalog.config.settingsrecord import record_settings
 from catalog.monitoring import nodechecks
 from catalog.monitoring.diagnosis import CheckedNode, Diagnosis, examine
 from catalog.monitoring.nodechecks import DATABASE_CHECKS, expiry
+from catalog.settings import Settings
+from catalog.settings.settingsfile import record_settings
 from catalog.subscriptions.delivery.retention import drop_once, passed_time_for
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, execute, link, start_member

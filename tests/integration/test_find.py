@@ -10,13 +10,13 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
 from catalog.model.xid import Xid
 from catalog.reading.find import FoundPage, find_page, find_visible
+from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.store.database import Connection, Database
 from tests.integration.searching import MODEL, clear, entity, plant, resource
 

@@ -13,13 +13,13 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadFilter, BadSort
 from catalog.model.filter import parse_filters, parse_sort
 from catalog.model.xid import Xid
 from catalog.reading.find import find_page, find_visible
+from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.store.database import Connection, Database
 from tests.integration.searching import (
     ELSEWHERE,

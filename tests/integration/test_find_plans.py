@@ -10,11 +10,11 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.caller import node_caller
 from catalog.model.filter import parse_filters
 from catalog.model.xid import Xid
 from catalog.reading.find import find_page, find_visible
+from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.store.database import Database
 from catalog.store.filterjsonpath import any_of, condition_of, within
 from catalog.store.queries import Queries

@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from catalog.client import BadAnswer, Client, ClientError, CursorExpired, Refused, Unreachable
-from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.model.connectionfailure import UNREACHABLE
+from catalog.settings import Settings
 from replication.peers.handshake import shake_hands
 from replication.peers.linkerrors import cause_of, describe, may_pass
 from replication.peers.pacedclient import PacedClient

@@ -25,10 +25,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from catalog.config import Settings
 from catalog.model.connectionfailure import NO_TLS, UNREACHABLE
 from catalog.model.credentials import SinkCredential, TokenCredential
 from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
+from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.httpconnection import HttpConnection, IdleConnections
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent

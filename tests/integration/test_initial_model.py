@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.config import Settings
-from catalog.configuring.initialmodel import InitialModelUnusable
 from catalog.context import read_configuration
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.node.noderuntime import open_database
+from catalog.reconfiguration.initialmodel import InitialModelUnusable
+from catalog.settings import Settings
 from catalog.store.entities import load
 from tests.integration.conftest import start_fresh_node
 

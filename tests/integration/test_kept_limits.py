@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.config import Settings
+from catalog.settings import Settings
 from tests.integration.auditing import as_role
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.federation import start_member

@@ -17,11 +17,11 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from catalog.config import Settings
-from catalog.config.keyfile import KEY_FILE, KeyFile, key_ring
 from catalog.keys.keyring import EncryptionKey, KeyRing
 from catalog.model.caller import node_caller
 from catalog.model.credentials import PlainCredential
+from catalog.settings import Settings
+from catalog.settings.keyfile import KEY_FILE, KeyFile, key_ring
 from catalog.store.database import Database
 from catalog.store.keyrotation import COLUMNS, RotationUnderWay, count_secrets, encrypt_anew
 from catalog.store.leadership import take_over

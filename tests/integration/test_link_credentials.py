@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from catalog.client import ONCE, Client, CredentialUnusable
-from catalog.config import Settings
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.credentials import OAuthClient, PeerCredential
+from catalog.reconfiguration.initialmodel import ensure_registry
+from catalog.settings import Settings
 from replication.peers.peeraccess import PeerAccess, read_certificate
 from replication.routes import routes
 from tests.brokers.certificates import CertificateAuthority

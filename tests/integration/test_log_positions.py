@@ -13,9 +13,9 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
+from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from catalog.store.logpositions import ENTRY_SINCE, MOST_DISORDER, LogName, find_position

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from catalog.config import Settings
 from catalog.model.caller import node_caller
+from catalog.settings import Settings
 from catalog.store.changes import Head, Retention, read_head
 from catalog.store.database import Database
 from catalog.subscriptions.delivery import retention

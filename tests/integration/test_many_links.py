@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catalog.config import Settings
+from catalog.settings import Settings
 from replication.transfer.linkrun import LinkConnections
 from tests.integration.conftest import Node
 from tests.integration.federation import (

@@ -12,9 +12,9 @@ from aiohttp.test_utils import TestServer
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
-from catalog.config import Settings
 from catalog.http.outbound import RedirectRefused, open_session
 from catalog.http.outboundaddress import why_address_refused, why_refused
+from catalog.settings import Settings
 
 GUARDED = Settings(allow_private_addresses=False)
 OPEN = Settings(allow_private_addresses=True)

@@ -11,9 +11,9 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
+from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.store.database import Database
 from catalog.store.queries import Queries
 

@@ -13,12 +13,12 @@ from cloudevents.core.v1.event import CloudEvent
 from yarl import URL
 
 from catalog.api.app import create_app
-from catalog.config import Settings
 from catalog.context import Context, SharedState
 from catalog.dialects import event_dialects
 from catalog.model.caller import node_caller
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
+from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent

@@ -14,8 +14,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from catalog.config import Settings
 from catalog.model.timestamps import format_time
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkaconnection import KafkaProducer
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from replication.transfer.topic import Topic

@@ -8,8 +8,8 @@ from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
 from catalog.model.credentials import SinkCredential
+from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, Sinks

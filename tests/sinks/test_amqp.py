@@ -25,10 +25,10 @@ from proton import Delivery, Message, Receiver, Terminus, Timeout
 from proton.reactor import LinkOption
 from proton.utils import BlockingConnection
 
-from catalog.config import Settings
 from catalog.http.outboundaddress import NOT_PUBLIC
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.model.credentials import PlainCredential
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.protocols import Sinks
 from catalog.subscriptions.sinks.sink import Delivered, SinkRefused
 from tests.brokers.amqppeer import receive_as_peer

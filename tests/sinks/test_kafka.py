@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
+from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from catalog.config import Settings
 from catalog.model.credentials import PlainCredential
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.mosquitto import PASSWORD, USER, Mosquitto, run_mosquitto
 from tests.brokers.mqttreader import MqttBroker, parse_message, read_topics

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from catalog.config import Settings
 from catalog.model.credentials import PlainCredential, TokenCredential
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.natsreader import STREAM, NatsBroker, connected, parse_message
 from tests.brokers.natsserver import NatsServerProgram, run_nats, tls_options

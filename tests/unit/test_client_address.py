@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from catalog.config import Settings
 from catalog.context import SHARED
 from catalog.http.clientconnections import client_address
+from catalog.settings import Settings
 
 PROXY = "10.0.0.1"
 

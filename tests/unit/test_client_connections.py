@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from catalog.config import Settings
 from catalog.http.clientconnections import ClientConnection, ClientConnections, source_of
+from catalog.settings import Settings
 
 
 class Clients:

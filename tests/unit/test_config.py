@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from catalog.config import Settings
+from catalog.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from catalog.access.creatorrights import CreatorRights
 from catalog.access.knownrules import KnownRules
-from catalog.config import Settings
 from catalog.model.roles import Creator, Permission, token_principal
+from catalog.settings import Settings
 
 
 class NoRules:

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from catalog.config import Settings
 from catalog.http.stream import DEADLINE, Deadline
 from catalog.model.concorderrors import ReadTooSlowly
+from catalog.settings import Settings
 
 
 async def test_a_stream_ends_after_the_longest_time_however_quickly_it_is_read() -> None:

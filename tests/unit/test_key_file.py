@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from catalog.config import Settings
-from catalog.config.keyfile import KEY_FILE, KeyFile, KeysUnusable, key_ring
 from catalog.keys.keyring import EncryptionKey, SecretPlace
+from catalog.settings import Settings
+from catalog.settings.keyfile import KEY_FILE, KeyFile, KeysUnusable, key_ring
 
 PLACE = SecretPlace("subscriptions", "a", "sinkcredential")
 

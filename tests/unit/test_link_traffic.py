@@ -9,9 +9,9 @@ import pytest
 
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
-from catalog.config.limits import Limits
 from catalog.model.linkterms import Mode
 from catalog.operations.feed import Verdict
+from catalog.settings.limits import Limits
 from catalog.store.links import LinkDefinition, unsaved
 from catalog.store.linktraffic import CopyProgress, LinkTraffic
 from replication.deciding.decide import CONFLICTS

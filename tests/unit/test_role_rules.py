@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from catalog.config import Settings
 from catalog.model.roles import PERMISSIONS, ROLES, Permission, RoleRule, grants_from, roles_with
+from catalog.settings import Settings
 
 ONE = {"oidc_issuers": ("https://id.example",), "oidc_audiences": ("a",)}
 TWO = {"oidc_issuers": ("https://a.example", "https://b.example"), "oidc_audiences": ("a",)}

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from catalog.config import Settings
 from catalog.model.credentials import PlainCredential
 from catalog.model.entity import Origin, Tombstone
+from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.store.logpositions import LogCursor
 from replication.deciding.copychecks import MalformedCopy

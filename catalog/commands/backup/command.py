@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog.commands.backup.archive import BackupManifest
-    from catalog.config import Settings
+    from catalog.settings import Settings
     from catalog.store.backups import CatalogContents, DumpedCatalog
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
@@ -243,7 +243,7 @@ def _progress() -> Progress:
 
 
 def _where_keys_are(settings: Settings) -> str:
-    from catalog.config.keyfile import KeyFile
+    from catalog.settings.keyfile import KeyFile
 
     if settings.encryption_keys:
         return "CONCORD_ENCRYPTION_KEY"
@@ -252,7 +252,7 @@ def _where_keys_are(settings: Settings) -> str:
 
 def _lacking_keys(settings: Settings, catalog: DumpedCatalog) -> list[str]:
     """The keys that the secrets of a catalog need and the node lacks."""
-    from catalog.config.keyfile import KeyFile, KeysUnusable
+    from catalog.settings.keyfile import KeyFile, KeysUnusable
 
     file, keys = KeyFile.of(settings), settings.encryption_keys
     if not keys and file.path.exists():

@@ -195,11 +195,11 @@ async def _lint(
         configuration_of,
         users_at,
     )
-    from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
     from catalog.documents.serialization import STDIN
     from catalog.formats.checker import Checker
     from catalog.lint.lintedcatalog import CAPABILITIES
     from catalog.lint.linter import LintBase, Linter
+    from catalog.reconfiguration.initialmodel import InitialModelUnusable, initial_model
 
     paths = document_paths(arguments)
     for path in paths:

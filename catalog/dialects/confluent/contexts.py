@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from catalog.config import Settings
 from catalog.dialects.confluent.subjectnames import (
     ANY_CONTEXT,
     DEFAULT_CONTEXT,
@@ -24,6 +23,7 @@ from catalog.dialects.confluent.subjectnames import (
 from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS, derived_id, possible_ids
 from catalog.model.xid import Xid, is_valid_id
 from catalog.operations.schemacontracts import Config
+from catalog.settings import Settings
 from catalog.store import schemaids
 from catalog.store.database import Connection
 

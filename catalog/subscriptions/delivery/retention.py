@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import structlog
 
-from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
+from catalog.settings import Settings
 from catalog.store.changes import Retention, drop_oldest
 from catalog.store.clockpoints import HOUR, PassedTime, aged
 from catalog.store.database import Database

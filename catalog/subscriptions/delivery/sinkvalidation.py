@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import aiohttp
 import structlog
 
-from catalog.config.settings import Settings
-from catalog.config.settingvalues import is_loopback
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.model.masking import described
 from catalog.model.sinkterms import SinkConsent
+from catalog.settings.settings import Settings
+from catalog.settings.settingvalues import is_loopback
 from catalog.store.database import wait_for
 from catalog.subscriptions.sinks.tokenendpoint import why_unanswered
 from catalog.subscriptions.stored import sinkconsents

@@ -12,11 +12,11 @@ from typing import cast
 
 import proton
 
-from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential
 from catalog.model.masking import described
 from catalog.operations.cacertificate import tls_context
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.amqpsettings import AmqpSettings
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused, connect_failure
 

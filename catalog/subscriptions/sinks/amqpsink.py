@@ -19,10 +19,10 @@ from cloudevents.core.bindings.amqp import (
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.credentials import PlainCredential
 from catalog.model.timestamps import format_time
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.amqpconnection import (
     AmqpConnection,
     AmqpFailed,

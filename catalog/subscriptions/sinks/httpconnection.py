@@ -22,11 +22,11 @@ import aiohappyeyeballs
 import httptools
 from yarl import URL
 
-from catalog.config import Settings
 from catalog.http.listener import most_idle_sink_connections
 from catalog.http.outbound import NameLookup, open_allowed_socket
 from catalog.model.connectionfailure import names_hidden, why_unreachable
 from catalog.model.masking import described
+from catalog.settings import Settings
 
 _MOST_HEAD_BYTES = 16 * 1024
 _MOST_BODY_BYTES = 64 * 1024

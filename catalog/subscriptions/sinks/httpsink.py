@@ -15,12 +15,12 @@ from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.config import Settings
 from catalog.model.backoff import parse_retry_after
 from catalog.model.credentials import PlainCredential, SinkCredential
 from catalog.model.masking import described
 from catalog.model.tracecontext import trace_headers
 from catalog.operations.subscriptions import BatchLimits
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.httpconnection import (
     HttpAnswer,
     HttpClient,

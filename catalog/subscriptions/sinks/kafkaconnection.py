@@ -20,10 +20,10 @@ from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, ScramAuthentic
 from aiokafka.partitioner import murmur2
 from aiokafka.protocol.metadata import MetadataRequest
 
-from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential
 from catalog.operations.cacertificate import tls_context
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
 from catalog.subscriptions.sinks.kafkasettings import KafkaCluster
 

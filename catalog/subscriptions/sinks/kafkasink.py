@@ -9,10 +9,10 @@ from functools import partial
 
 from aiokafka import errors
 
-from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkaconnection import BATCH_BYTES, KafkaProducer, partition_of
 from catalog.subscriptions.sinks.kafkarecords import (
     KafkaRecord,

@@ -16,10 +16,10 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential
 from catalog.operations.cacertificate import tls_context
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.sink import ConnectionRefusedByServer
 
 # The server's answers to this client are short.

@@ -13,9 +13,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.credentials import PlainCredential
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.mqttconnection import (
     MqttConnection,
     MqttLimits,

@@ -17,11 +17,11 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 from nats.js.api import PubAck
 
-from catalog.config import Settings
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.masking import described
 from catalog.operations.cacertificate import tls_context
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.sink import ConnectionRefusedByServer
 
 # The server's answers to this client are short.

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlsplit
 import nats.errors
 import nats.js.errors
 
-from catalog.config import Settings
 from catalog.http.listener import most_outbound_connections
 from catalog.model.masking import described
+from catalog.settings import Settings
 from catalog.subscriptions.sinks.natsconnection import (
     ConnectionEnded,
     NatsConnection,

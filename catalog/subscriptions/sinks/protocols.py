@@ -10,9 +10,9 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from catalog import install_command
-from catalog.config import Settings
-from catalog.config.keyfile import key_ring
 from catalog.keys.keyring import KeyRing, SecretUnreadable
+from catalog.settings import Settings
+from catalog.settings.keyfile import key_ring
 from catalog.store.signingkeys import open_key
 from catalog.subscriptions.sinks.amqpsettings import AMQP
 from catalog.subscriptions.sinks.httpsettings import HTTP

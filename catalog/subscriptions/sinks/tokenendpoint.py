@@ -18,12 +18,12 @@ from aiohttp import hdrs
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ClientError
-from catalog.config import Settings
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.backoff import parse_retry_after
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.credentials import OAuthClient, RefreshGrant
 from catalog.model.masking import described
+from catalog.settings import Settings
 
 _LARGEST_ANSWER = 64 * 1024
 # The lifetime if the endpoint states none: an early refresh does less harm than a late one.

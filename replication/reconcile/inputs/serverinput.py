@@ -11,10 +11,10 @@ from pathlib import Path
 
 from catalog.client import ClientError
 from catalog.client.credential import BearerToken
-from catalog.config import Settings
 from catalog.http.outbound import open_session
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
+from catalog.settings import Settings
 from catalog.supervisor import LoopTiming
 from replication.peers.linkbounds import Allowance
 from replication.readers.reader import Reading, WalkedCatalog, WalkReader

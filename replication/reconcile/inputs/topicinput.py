@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catalog.client import ClientError
-from catalog.config import Settings
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.settings import Settings
 from replication.deciding.batch import origin_of
 from replication.reconcile.catalogs import ReportedLink
 from replication.reconcile.errors import CatalogUnread

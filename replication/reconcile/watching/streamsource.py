@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from catalog.client import Client, CursorExpired
-from catalog.config import Settings
 from catalog.model.entity import Entity, Tombstone
+from catalog.settings import Settings
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.inputs.topicinput import TopicInput

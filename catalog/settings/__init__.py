@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from catalog.config.settings import Settings
+from catalog.settings.settings import Settings
 
 __all__ = ["Settings"]

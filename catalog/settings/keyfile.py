@@ -10,8 +10,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from catalog.config.settings import Settings
 from catalog.keys.keyring import EncryptionKey, KeyRing, parse_keys
+from catalog.settings.settings import Settings
 
 KEY_FILE = "encryption.key"
 _LARGEST = 64 * 1024

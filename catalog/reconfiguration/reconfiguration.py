@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from catalog.configuring.revalidation import Revalidation
 from catalog.keys.entitysignature import EntitySigner
 from catalog.model.caller import Author
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.configuration import Configuration
+from catalog.reconfiguration.revalidation import Revalidation
 from catalog.store import configuration as store
 from catalog.store.configuration import StoredConfiguration
 from catalog.store.database import Connection

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from catalog.config.settings import Settings
+from catalog.settings.settings import Settings
 
 _FILE = "settings.json"
 # The text in place of a secret.

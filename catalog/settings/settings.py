@@ -21,8 +21,10 @@ from pydantic import (
 from pydantic_settings import SettingsConfigDict
 from yarl import URL
 
-from catalog.config.limits import Limits
-from catalog.config.settingvalues import (
+from catalog.keys.keyring import EncryptionKey, parse_keys
+from catalog.model.roles import RoleRule
+from catalog.settings.limits import Limits
+from catalog.settings.settingvalues import (
     Algorithms,
     HostNames,
     Issuers,
@@ -37,8 +39,6 @@ from catalog.config.settingvalues import (
     is_loopback,
     key_texts,
 )
-from catalog.keys.keyring import EncryptionKey, parse_keys
-from catalog.model.roles import RoleRule
 
 # Processes that share an embedded database notify each other at once; the bound covers a process
 # that failed to notify.

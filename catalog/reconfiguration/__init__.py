@@ -1,0 +1,1 @@
+"""Changes of the configuration (model and capabilities), and the configuration of a fresh node."""
