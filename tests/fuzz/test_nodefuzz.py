@@ -24,8 +24,7 @@ async def test_no_request_meets_an_error_of_the_server(tmp_path: Path, database_
     # The requests reach the handlers, and build something.
     assert result.statuses[201] > REQUESTS * 0.02
     assert result.statuses[200] > REQUESTS * 0.1
-    one = "/subscriptions/{id}"
-    for name in ("test", "deadletters/redeliver"):
-        assert result.done[f"POST {one}/{name}"], name
-    for method in ("PUT", "PATCH"):
-        assert result.done[f"{method} {one}"], method
+    assert len(result.done) > 150, "of about 300 operations, so many do something"
+    # What takes several steps is reached, too: a subscription, a delivery that failed, its letters.
+    for part in ("PUT /subscriptions/{id}", "POST /subscriptions/{id}/test", "/deadletters"):
+        assert any(part in route for route in result.done), part

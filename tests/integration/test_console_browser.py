@@ -89,8 +89,8 @@ async def test_a_definition_is_found_and_opened_by_keyboard(
         await tab.keyboard.type("weather alert")
         await tab.keyboard.press("Enter")
         await tab.wait_for_url("**/console/search?q=weather+alert")
-        # As one types: the hits change without a new page.
-        await tab.keyboard.press("End")
+        # As one types on, behind the text: the hits change without a new page.
+        await tab.wait_for_function("document.activeElement.id === 'q'")
         await tab.keyboard.type(" extreme mqtt")
         await tab.wait_for_url("**/console/search?q=weather+alert+extreme+mqtt")
         hit = tab.get_by_role("link", name="NWS.WeatherAlert.Extreme.mqtt")

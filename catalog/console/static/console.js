@@ -24,6 +24,9 @@ for (const here of document.querySelectorAll(".places [aria-current], .tabs [ari
 
 const search = document.querySelector("input[type=search]");
 
+// Once the browser focuses the search, typing goes on behind its text, not before.
+if (search) search.setSelectionRange(search.value.length, search.value.length);
+
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, select, textarea");
   if (event.key === "/" && search && !isTyping && !event.ctrlKey && !event.metaKey) {
