@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from catalog.http.route import Route
 from catalog.operations import links as declared
-from replication import modes
-from replication.federation import federation, freshness
+from replication import federation, modes
 from replication.feed import cards, digests, feed, followers
 from replication.handover import adoption, handoverrequests
 from replication.links import linkfigures, links
-from replication.peers import examination, handshake, keyhistories
+from replication.peers import handshake, keyhistories, peerchecks
 from replication.recovery import comparisonreports, recovery, repair
 from replication.signing import signing
 from replication.sinks import receive
@@ -19,7 +18,7 @@ from replication.sources import notifications
 
 routes: Sequence[Route] = (
     *handshake.routes,
-    *examination.routes,
+    *peerchecks.routes,
     *feed.routes,
     *digests.routes,
     *followers.routes,
@@ -38,7 +37,6 @@ routes: Sequence[Route] = (
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
     *linkfigures.routes,
     *federation.routes,
-    *freshness.routes,
     *receive.routes,
     *recovery.routes,
     *handoverrequests.routes,

@@ -17,7 +17,7 @@ from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
 from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
-from replication.federation.gathering import run_gathering
+from replication.federation import run_gathering
 from replication.handover.handoverrunner import HandoverRunner
 from replication.links.linkfigures import run_figures
 from replication.links.linkrunner import LinkRunner

@@ -37,7 +37,6 @@ from catalog.telemetry.tracing import TraceSpans
 from catalog.writing.permission import check_writes
 from replication.applying.conflictcontent import side_of
 from replication.applying.deletionlimit import asking, count_losses
-from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.deciding.batch import (
     BatchDecision,
     CopyFinding,
@@ -48,16 +47,18 @@ from replication.deciding.batch import (
 )
 from replication.deciding.copychecks import Copy, Incoming, MalformedCopy, check_copies
 from replication.deciding.decide import NOT_BROUGHT, SETTLED
-from replication.deciding.pinning import policy_within
 from replication.deciding.placement import (
+    NO_RULES,
     UNMAPPED,
+    AddressRules,
     GroupMapping,
     PlacesChanged,
     check_places,
     groups_of,
     place_copies,
+    rewrite_copies,
 )
-from replication.deciding.provenance import Policy
+from replication.deciding.provenance import Policy, policy_within
 from replication.signing.signaturechecks import read_trust, verify_ahead
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies, linkconflicts

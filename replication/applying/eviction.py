@@ -25,8 +25,14 @@ from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.applying.deletionlimit import check_losses
 from replication.deciding.batch import BatchDecision, changes_of, end_of, raised_registry
-from replication.deciding.pinning import filter_of, policy_of, policy_within
-from replication.deciding.provenance import CopyFilter, Policy, may_bring
+from replication.deciding.provenance import (
+    CopyFilter,
+    Policy,
+    filter_of,
+    may_bring,
+    policy_of,
+    policy_within,
+)
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies
 

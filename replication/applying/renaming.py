@@ -20,16 +20,14 @@ from catalog.store.locks import Touched, lock_and_load
 from catalog.store.searchindex import index_again
 from catalog.store.writes import Write, write
 from replication.applying.eviction import announce, write_local_changes
-from replication.deciding.addresses import ENDPOINTS, AddressRules, rules_of
 from replication.deciding.batch import (
     BatchDecision,
     change_of,
     end_of,
     origin_of,
 )
-from replication.deciding.pinning import policy_within
-from replication.deciding.placement import NoPlace, mapping_of
-from replication.deciding.provenance import Policy, may_bring
+from replication.deciding.placement import ENDPOINTS, AddressRules, NoPlace, mapping_of, rules_of
+from replication.deciding.provenance import Policy, may_bring, policy_within
 from replication.store import copies as stored_copies
 from replication.store.copies import HeldName
 from replication.store.handovers import read_reservations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.store.links import Link
 from catalog.store.logpositions import MOST_DISORDER, LogCursor, find_position
-from replication.deciding.provenance import CopyFilter
+from replication.deciding.provenance import CopyFilter, admitted
 from replication.feed.cards import read_cards
 from replication.store import followers
 from replication.store.followers import FollowerReport
@@ -69,7 +70,11 @@ class FollowerReports:
             authority=name.authority,
             identity=_in_words(identity_of(request)),
             card=None if name.card is None else name.card.model_dump(exclude_defaults=True),
-            selection=_selection(selection),
+            selection=FollowedSelection(
+                authorities=sorted(selection.authorities or ()),
+                scope=sorted(selection.scope),
+                types=sorted(selection.types),
+            ),
             position=position,
             seenat=datetime.now(UTC),
         )
@@ -107,48 +112,59 @@ async def list_followers(request: web.Request) -> Followers:
     """List the catalogs that have copies from this node, and how far each of them is."""
     context = request[CONTEXT]
     async with context.database.acquire() as connection:
-        reports = await followers.load(connection, with_lag=True)
-        sending = await linkauthorities.sending(connection)
-        cards = await read_cards(connection, {link.authority or "" for link in sending})
-    found = [_reported(context, report) for report in reports]
-    found += [_sent_to(link, cards, context.database.node.authority) for link in sending]
-    found.sort(key=lambda each: -(each.lag or 0.0))
-    return Followers(followers=found)
+        places = await _places(context, connection, with_lag=True)
+    return Followers(followers=sorted((each for each, _ in places), key=lambda e: -(e.lag or 0.0)))
 
 
-def _reported(context: Context, report: FollowerReport) -> Follower:
+async def _places(
+    context: Context, connection: Connection, *, with_lag: bool = False
+) -> list[tuple[Follower, Position]]:
+    """The followers that report, and the catalogs that links send to, each with its position."""
+    node = context.database.node
+    reports = await followers.load(connection, with_lag=with_lag)
+    sending = await linkauthorities.sending(connection)
+    cards = await read_cards(connection, {link.authority or "" for link in sending})
+    reported = [(_reported(node.instance, each), each.position) for each in reports]
+    return reported + [_sent_to(link, cards, node.authority) for link in sending]
+
+
+def _reported(instance: uuid.UUID, report: FollowerReport) -> Follower:
     return Follower(
         authority=report.authority,
         card=report.card,
         identity=report.identity,
         selection=report.selection,
-        position=str(LogCursor.at(context.database.node.instance, report.position)),
+        position=str(LogCursor.at(instance, report.position)),
         lag=round(report.lag, 1),
         seenat=report.seenat,
     )
 
 
-def _sent_to(link: Link, cards: dict[str, Card], own: str) -> Follower:
-    """The catalog that a link sends to, as a follower.
+def _sent_to(link: Link, cards: dict[str, Card], own: str) -> tuple[Follower, Position]:
+    """The catalog that a link sends to; by default, a link sends entities of this node alone.
 
     Args:
         own: the authority of this node.
     """
     assert link.authority is not None, "the link has met its target"
-    cursor = _cursor_of(link)
-    lag = None
+    definition, cursor, lag = link.definition, _cursor_of(link), None
     if link.currentat is not None:
         age = (datetime.now(UTC) - link.currentat).total_seconds()
         lag = 0.0 if link.state == "current" else round(age, 1)
-    return Follower(
+    follower = Follower(
         authority=link.authority,
         card=cards.get(link.authority),
         link=link.id,
-        selection=_selection(_selection_of(link, own)),
+        selection=FollowedSelection(
+            authorities=sorted(admitted(definition, own) or ()),
+            scope=sorted(definition.scope),
+            types=sorted(definition.types),
+        ),
         position=None if cursor is None else f"{cursor.instance}.{cursor.position}",
         lag=lag,
         seenat=link.currentat,
     )
+    return follower, Position(0, 0) if cursor is None else cursor.position
 
 
 def _cursor_of(link: Link) -> LogCursor | None:
@@ -161,29 +177,6 @@ def _cursor_of(link: Link) -> LogCursor | None:
         return None
 
 
-def _selection_of(link: Link, own: str) -> CopyFilter:
-    """The entities that a link sends; by default, those of this node's own authority."""
-    definition = link.definition
-    named = frozenset(definition.authorities or (own,))
-    return CopyFilter(
-        authorities=None if "*" in named else named, scope=definition.scope, types=definition.types
-    )
-
-
-def _selection(of: CopyFilter) -> FollowedSelection:
-    return FollowedSelection(
-        authorities=sorted(of.authorities or ()), scope=sorted(of.scope), types=sorted(of.types)
-    )
-
-
-def _filter_of(selection: FollowedSelection) -> CopyFilter:
-    return CopyFilter(
-        authorities=frozenset(selection.authorities) or None,
-        scope=tuple(selection.scope),
-        types=tuple(selection.types),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AskedChange:
     """The change that a request is about; `entity` is the changed one, `None` for a position."""
@@ -191,21 +184,6 @@ class _AskedChange:
     position: Position
     entity: Entity | None = None
     epoch: int | None = None
-
-    def is_selected_by(self, selection: CopyFilter) -> bool:
-        entity = self.entity
-        return entity is None or selection.admits(Origin(entity.authority, entity.origin))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """A follower, what it selects, and the position that it has confirmed."""
-
-    authority: str
-    card: Card | None
-    selection: CopyFilter
-    position: Position
-    seenat: datetime | None
 
 
 async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
@@ -220,7 +198,7 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
             else:
                 asked = await _change_of(request, connection, query)
         async with context.shared.for_node().database.acquire() as connection:
-            places = await _places(connection, context.database.node.authority)
+            places = await _places(context, connection)
             found = await _arrivals_at(connection, places, asked)
     # The position of an entity's change would tell how much is written that is hidden.
     return Arrivals(
@@ -231,45 +209,15 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
     )
 
 
-async def _places(connection: Connection, own: str) -> list[_Place]:
-    """The followers that report, and the catalogs that links of this node send to."""
-    reports = await followers.load(connection)
-    sending = await linkauthorities.sending(connection)
-    cards = await read_cards(connection, {link.authority or "" for link in sending})
-    found = [
-        _Place(
-            authority=report.authority,
-            card=None if report.card is None else Card.model_validate(report.card),
-            selection=_filter_of(report.selection),
-            position=report.position,
-            seenat=report.seenat,
-        )
-        for report in reports
-    ]
-    for link in sending:
-        assert link.authority is not None, "the link has met its target"
-        cursor = _cursor_of(link)
-        found.append(
-            _Place(
-                authority=link.authority,
-                card=cards.get(link.authority),
-                selection=_selection_of(link, own),
-                position=Position(0, 0) if cursor is None else cursor.position,
-                seenat=link.currentat,
-            )
-        )
-    return found
-
-
 async def _arrivals_at(
-    connection: Connection, places: Sequence[_Place], asked: _AskedChange
+    connection: Connection, places: Sequence[tuple[Follower, Position]], asked: _AskedChange
 ) -> list[Arrival]:
     """The arrival of a change at each place."""
-    found = [_arrival(place, asked) for place in places]
+    found = [_arrival(*place, asked) for place in places]
     awaiting = [number for number, each in enumerate(found) if each.state == "awaited"]
     if asked.entity is None or not awaiting:
         return found
-    positions = [places[number].position for number in awaiting]
+    positions = [places[number][1] for number in awaiting]
     missing = await followers.first_missing(connection, asked.entity.xid, positions)
     for number, lack in zip(awaiting, missing, strict=True):
         if lack is not None:
@@ -277,15 +225,21 @@ async def _arrivals_at(
     return found
 
 
-def _arrival(place: _Place, asked: _AskedChange) -> Arrival:
-    has_come = place.position >= asked.position
-    is_selected = asked.is_selected_by(place.selection)
+def _arrival(follower: Follower, confirmed: Position, asked: _AskedChange) -> Arrival:
+    entity, selection = asked.entity, follower.selection
+    selected = CopyFilter(
+        authorities=frozenset(selection.authorities) or None,
+        scope=tuple(selection.scope),
+        types=tuple(selection.types),
+    )
+    has_come = confirmed >= asked.position
+    is_selected = entity is None or selected.admits(Origin(entity.authority, entity.origin))
     return Arrival(
-        authority=place.authority,
-        card=place.card,
+        authority=follower.authority,
+        card=follower.card,
         state="unselected" if not is_selected else "arrived" if has_come else "awaited",
         epoch=asked.epoch if is_selected and has_come else None,
-        seenat=place.seenat,
+        seenat=follower.seenat,
     )
 
 

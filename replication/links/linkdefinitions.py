@@ -17,9 +17,8 @@ from catalog.operations.links import LinkSelection, LinkTerms, NewLink
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
-from replication.deciding.addresses import why_no_rules
-from replication.deciding.pinning import why_not_pinned
-from replication.deciding.placement import why_no_names, write_names
+from replication.deciding.placement import why_no_names, why_no_rules, write_names
+from replication.deciding.provenance import why_not_pinned
 from replication.transfer.topicaddress import why_no_topic
 
 _OTHERS = ("source", "target", "authority", "authorities", "dialect", "trust", "eventtopic")

@@ -18,7 +18,7 @@ from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
 from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import TooManyDeletions
-from replication.deciding.pinning import met
+from replication.deciding.provenance import met
 from replication.links.periodiccomparison import compared_periodically
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, cause_of, class_of, describe, state_of

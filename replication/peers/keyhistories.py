@@ -41,7 +41,7 @@ from catalog.store.database import Connection, Database
 from catalog.store.links import LinkDefinition
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.trust import Trust, is_consistent, key_changes
-from replication.peers.pushers import accepting_link
+from replication.peers.handshake import accepting_link
 from replication.store import trustedkeys as store
 from replication.store.trustedkeys import MOST_HISTORIES, TrustedKey
 

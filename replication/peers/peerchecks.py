@@ -1,4 +1,4 @@
-"""Checks of a node's public URL and of the catalogs that its links lead to."""
+"""Checks of a node's public URL and of the catalogs that its links lead to; `GET /-/doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -15,19 +15,30 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
+from aiohttp import web
 
 from catalog.client import CredentialUnusable
+from catalog.context import CONTEXT
 from catalog.http.outbound import open_session, probe_endpoint
+from catalog.http.route import Route
 from catalog.keys.keyring import SecretUnreadable
+from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import counted, described
-from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
-from catalog.monitoring.nodechecks import expiry
+from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level, examine
+from catalog.monitoring.nodechecks import DATABASE_CHECKS, MACHINE_CHECKS, SINK_CHECKS, expiry
+from catalog.operations.nodestate import (
+    EXAMINE_NODE,
+    CheckResult,
+    Examination,
+    ExaminationQuery,
+)
 from catalog.settings.keyfile import key_ring
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
 from catalog.store.links import Link
+from replication.peers.handshake import BETWEEN_NODES
 from replication.peers.linkerrors import another_credential
 from replication.peers.peeraccess import PeerAccess
 from replication.store.linkcredentials import credential_of
@@ -40,8 +51,6 @@ _AT_A_TIME = 10
 # The header Date has whole seconds.
 _MOST_SKEW_SECONDS = 5.0
 _REFUSED = (401, 403)
-# The modes between Concord nodes; the remaining modes use topics or servers of other software.
-_NODES = frozenset({"pull", "events", "push"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +143,7 @@ async def _ask(
     subject, url = f"link {link.id}", link.definition.peer
     if link.definition.terms.is_topic:
         return [*_state_of(link)]
-    path = "/replication" if link.definition.mode in _NODES else ""
+    path = "/replication" if link.definition.mode in BETWEEN_NODES else ""
     try:
         async with turns:
             credential = credential_of(link, key_ring(checked.settings))
@@ -174,7 +183,7 @@ def _faults_of(link: Link, answer: _Answer, own: _OwnIdentity) -> Iterator[Diagn
         yield fault(f"{url} refuses {kind} ({answer.status})", advice)
     elif answer.status >= 400:
         yield fault(f"{url} answers {answer.status}", "See what is wrong there.")
-    elif link.definition.mode in _NODES and isinstance(answer.body, dict):
+    elif link.definition.mode in BETWEEN_NODES and isinstance(answer.body, dict):
         known, said = link.instance, answer.member("instance")
         if who := own.describe(answer):
             advice = f"Name the other catalog: `concord link set {link.id} --source URL`."
@@ -237,3 +246,27 @@ def _skew(date: str | None, began: float, ended: float) -> float | None:
 
 
 PEER_CHECKS: Sequence[Check] = (check_public_url, check_peers)
+
+
+class _Turn(asyncio.Lock):
+    """The turn of one examination in a process: the checks open connections of their own."""
+
+
+async def examine_node(request: web.Request, query: ExaminationQuery) -> Examination:
+    """Check the node for common problems; nothing outside of it is asked without being wanted."""
+    context = request[CONTEXT]
+    database = context.database.shared
+    outside = [*PEER_CHECKS, *SINK_CHECKS] if query.outside else []
+    turn = database.part(_Turn, _Turn)
+    if turn.locked():
+        raise TooManyAtOnce(
+            request.path, limit="1", things="examinations of the node", setting="fixed"
+        )
+    async with turn:
+        # A node has no token of a user; links show their own credentials.
+        node = CheckedNode(context.settings, database.dsn, lambda _: None)
+        found = await examine(node, [*DATABASE_CHECKS, *MACHINE_CHECKS, *outside])
+    return Examination(checks=[CheckResult(**asdict(each)) for each in found])
+
+
+routes: Sequence[Route] = (Route(EXAMINE_NODE, examine_node),)

@@ -31,8 +31,17 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.operations.schemacontracts import AVRO
 from replication.readers.draftreaders import DraftReader
-from replication.readers.reader import NoCatalog, Reading, WalkedCatalog, WalkedItem, WalkPart
-from replication.readers.walkedentities import NO_TIME, WalkedEntity, entity_at, with_document
+from replication.readers.reader import (
+    NO_TIME,
+    NoCatalog,
+    Reading,
+    WalkedCatalog,
+    WalkedEntity,
+    WalkedItem,
+    WalkPart,
+    entity_at,
+    with_document,
+)
 from replication.readers.walkedserver import GONE, AnswerMalformed, AnswerTooLarge, WalkedServer
 from replication.readers.walkedsubjects import (
     WalkedSubjects,

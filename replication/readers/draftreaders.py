@@ -30,16 +30,14 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from replication.readers.reader import (
     NO_ENTITY,
+    NO_TIME,
     NoCatalog,
     Reading,
     WalkedCatalog,
+    WalkedEntity,
     WalkedItem,
     WalkPart,
     WalkReader,
-)
-from replication.readers.walkedentities import (
-    NO_TIME,
-    WalkedEntity,
     entity_at,
     read_time,
     with_document,

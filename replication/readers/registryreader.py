@@ -17,11 +17,14 @@ from replication.readers.reader import (
     ListingContradicts,
     Reading,
     WalkedCatalog,
+    WalkedEntity,
     WalkedItem,
     WalkPart,
     WalkReader,
+    read_group,
+    read_resource,
+    read_version,
 )
-from replication.readers.walkedentities import WalkedEntity, read_group, read_resource, read_version
 from replication.readers.walkedregistry import WalkedRegistry, describe_registry
 from replication.readers.walkedserver import GONE, AnswerTooLarge, WalkedPage, WalkedServer
 

@@ -21,10 +21,9 @@ from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link
 from replication.applying.apply import Batch, apply_batch
-from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
-from replication.deciding.pinning import check_claim, policy_of
-from replication.deciding.placement import mapping_of
+from replication.deciding.placement import mapping_of, rules_of
+from replication.deciding.provenance import check_claim, policy_of
 from replication.peers.handshake import shake_hands
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import describe

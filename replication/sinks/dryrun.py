@@ -20,9 +20,8 @@ from replication.applying.apply import load_local
 from replication.applying.deletionlimit import find_question
 from replication.deciding.batch import BatchDecision, decide_batch, order_of, origin_of
 from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
-from replication.deciding.pinning import meet_claim, met
 from replication.deciding.placement import groups_of, mapping_of, place_copies
-from replication.deciding.provenance import Policy
+from replication.deciding.provenance import Policy, meet_claim, met
 from replication.peers.handshake import shake_hands, why_lost
 from replication.sources.copypages import without_content
 from replication.sources.sourcecomparison import SourceComparison, compare, losses_in

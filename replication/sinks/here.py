@@ -16,9 +16,8 @@ from replication.applying.eviction import (
     evict,
 )
 from replication.applying.renaming import rename_groups, rewrite_endpoints
-from replication.deciding.addresses import rules_of
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.placement import mapping_of
+from replication.deciding.placement import mapping_of, rules_of
 from replication.peers.keyhistories import ensure_keys
 from replication.peers.linkbounds import MEASURED_AGAIN, check_held
 from replication.sources.copypages import CopyPage

@@ -37,16 +37,14 @@ from catalog.store.links import Link, LinkReplaced
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.applying.eviction import doubt_copies, drop_doubted
-from replication.deciding.addresses import rules_of
 from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Incoming
-from replication.deciding.pinning import policy_of
-from replication.deciding.placement import mapping_of
-from replication.deciding.provenance import Policy
+from replication.deciding.placement import mapping_of, rules_of
+from replication.deciding.provenance import Policy, policy_of
 from replication.deciding.selection import check_acceptance
 from replication.feed.feedlines import FeedEnd, read_line
+from replication.peers.handshake import accepting_link
 from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held, most_pushed_bytes
-from replication.peers.pushers import accepting_link
 from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies, linkconflicts
 from replication.transfer.linkrun import SAVE_SECONDS, Start

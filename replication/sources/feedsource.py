@@ -15,7 +15,7 @@ from catalog.operations.peers import MOST_ORIGINS, Handshake
 from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
-from replication.deciding.pinning import admitted, meet_claim, policy_within
+from replication.deciding.provenance import admitted, meet_claim, policy_within
 from replication.feed.cards import follower_name, note_card
 from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
 from replication.peers.keyhistories import ask_for_keys, trust_first

@@ -11,8 +11,7 @@ from catalog.model.entity import Origin
 from catalog.model.xid import group_path
 from catalog.operations.peers import MOST_NAMED, Handshake
 from catalog.store.links import Link
-from replication.deciding.pinning import policy_within
-from replication.deciding.provenance import Policy, may_bring
+from replication.deciding.provenance import Policy, may_bring, policy_within
 from replication.peers.linkerrors import may_pass
 from replication.store import handovers
 from replication.store.digests import DigestSelection

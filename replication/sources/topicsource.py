@@ -27,7 +27,7 @@ from catalog.store.links import Link, LinkDefinition
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
-from replication.deciding.pinning import meet_claim
+from replication.deciding.provenance import meet_claim
 from replication.peers.handshake import why_lost, why_own
 from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies

@@ -24,11 +24,11 @@ from replication.readers.reader import (
     ListingContradicts,
     Reading,
     WalkedCatalog,
+    WalkedEntity,
     WalkedItem,
     WalkPart,
     WalkReader,
 )
-from replication.readers.walkedentities import WalkedEntity
 from replication.readers.walkedserver import (
     AnswerMalformed,
     AnswerTooLarge,

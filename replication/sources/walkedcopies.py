@@ -18,8 +18,7 @@ from catalog.store.database import Connection, Database
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.provenance import MOST_LEAP
 from replication.peers.linkerrors import may_pass
-from replication.readers.reader import WalkPart, WalkReader
-from replication.readers.walkedentities import WalkedEntity, with_document
+from replication.readers.reader import WalkedEntity, WalkPart, WalkReader, with_document
 from replication.readers.walkedserver import AnswerMalformed, AnswerTooLarge, RequestLog
 from replication.store import copies as stored_copies
 from replication.store import handovers

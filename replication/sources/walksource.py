@@ -20,7 +20,7 @@ from catalog.operations.peers import Handshake
 from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link, LinkDefinition
 from catalog.supervisor import LoopTiming
-from replication.deciding.pinning import meet_claim
+from replication.deciding.provenance import meet_claim
 from replication.peers.handshake import FORCE, PROBE_SECONDS, probe, shake_hands, why_own
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
 from replication.peers.pacedclient import PacedClient

@@ -20,7 +20,7 @@ from catalog.operations.feed import (
     BucketDigests,
     DigestAuthorities,
 )
-from replication.feed.sharedfingerprints import shared_fingerprints
+from replication.feed.digests import shared_fingerprints
 from replication.peers.linkbounds import Allowance
 from replication.store import digests
 from replication.store.digests import SHARED_BITS, DigestSelection

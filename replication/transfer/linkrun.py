@@ -26,8 +26,7 @@ from catalog.store import links
 from catalog.store.database import Database
 from catalog.store.links import Link
 from catalog.supervisor import LoopTiming
-from replication.deciding.pinning import policy_of
-from replication.deciding.provenance import Policy
+from replication.deciding.provenance import Policy, policy_of
 from replication.peers.linkbounds import LinkGate
 from replication.peers.linkerrors import ErrorClass
 from replication.peers.pacedclient import PacedClient, PeerHosts

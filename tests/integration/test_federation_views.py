@@ -15,7 +15,7 @@ from catalog.access.owntokens import make_token
 from catalog.audit.audittrail import note_refused
 from catalog.http.outbound import open_session
 from catalog.model.roles import Grant
-from replication.federation.gathering import gather_once
+from replication.federation import gather_once
 from replication.routes import routes
 from replication.store import linkfigures
 from replication.transfer.linkrun import LinkResources

@@ -11,7 +11,7 @@ import aiohttp
 
 from catalog.http.outbound import open_session
 from catalog.store import links
-from replication.deciding.pinning import met
+from replication.deciding.provenance import met
 from replication.sinks.here import Here
 from replication.sources.walk import Walked
 from replication.sources.walksource import WalkSource

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
-from replication.deciding.addresses import NO_RULES, AddressRules, rewrite_copies, why_no_rules
-from replication.deciding.placement import read_names, write_names
+from replication.deciding.placement import (
+    NO_RULES,
+    AddressRules,
+    read_names,
+    rewrite_copies,
+    why_no_rules,
+    write_names,
+)
 from replication.feed.feedlines import read_line, write_copy
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

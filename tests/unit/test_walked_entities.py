@@ -15,7 +15,7 @@ from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from replication.deciding.decide import LocalState, decide
 from replication.deciding.provenance import MOST_LEAP, Policy
-from replication.readers.walkedentities import read_group, read_resource, read_version
+from replication.readers.reader import read_group, read_resource, read_version
 from replication.sources.walkedcopies import end_of, sealed_copy
 
 AUTHORITY = "https://registry.example.com"

@@ -17,9 +17,14 @@ from catalog.model.modelsource import default_model
 from catalog.settings import Settings
 from catalog.supervisor import LoopTiming
 from replication.peers.linkbounds import Allowance
-from replication.readers.reader import Reading, WalkedCatalog, WalkReader
+from replication.readers.reader import (
+    Reading,
+    WalkedCatalog,
+    WalkedEntity,
+    WalkReader,
+    with_document,
+)
 from replication.readers.walkedcatalogs import find_catalog
-from replication.readers.walkedentities import WalkedEntity, with_document
 from replication.readers.walkedserver import WalkedServer
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.capture import capture
