@@ -22,7 +22,7 @@ from replication.deciding.copychecks import MalformedCopy
 from replication.deciding.selection import is_of_types, is_selected
 from replication.feed.feedlines import check_storable
 from replication.peers.linkbounds import Allowance
-from replication.readers.walkedserver import AnswerMalformed, WalkedPage, WalkedServer
+from replication.readers.walkedserver import AnswerMalformed, WalkedServer
 
 _OF_ALL = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "$schema"})
 _OF_META = frozenset({"readonly", "defaultversionurl"})
@@ -262,9 +262,6 @@ class WalkReader(ABC):
         plurals: the types of groups that can be read.
     """
 
-    has_export = False
-    """Whether the server may export the whole catalog in one document."""
-
     def __init__(self, reading: Reading, plurals: Sequence[str]) -> None:
         self.reading = reading
         self.server = reading.server
@@ -304,21 +301,8 @@ class WalkReader(ABC):
         self.count_bytes()
         return document
 
-    async def export(self) -> WalkedPage[JsonObject]:
-        """The document with the whole catalog, if the reader `has_export`."""
-        raise NotImplementedError
-
-    def read_exported(
-        self, part: WalkPart, document: JsonObject
-    ) -> AsyncIterator[list[WalkedItem]]:
-        """The entities of a part as by `read_part`, from the document with the whole catalog."""
-        raise NotImplementedError
-
-    def state_of(self, part: WalkPart | None) -> Hashable | None:
-        """A value that changes with the set of groups of a part, or of the whole catalog.
-
-        `None` if the server gives no such value.
-        """
+    def state_of(self, part: WalkPart) -> Hashable | None:
+        """A value that changes with the set of groups of a part; `None` if there is no such value."""
         return None
 
     def is_unreadable(self, xid: str) -> bool:

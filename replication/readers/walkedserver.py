@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -57,12 +56,11 @@ _Members = TypeVar("_Members", JsonObject, list[Any])
 class WalkedPage(Generic[_Members]):
     """A JSON object or array in an answer of the server.
 
-    `digest` is the SHA-256 of the text. `next` is the path of the next page, empty on the last
-    page. `total` is the number of members on all pages, if the server states the number.
+    `next` is the path of the next page, empty on the last page. `total` is the number of members on
+    all pages, if the server states the number.
     """
 
     members: _Members
-    digest: bytes
     next: str
     total: int | None
 
@@ -232,8 +230,7 @@ class WalkedServer:
             raise AnswerMalformed(f"{self._at(target)} answered with JSON that is not {wanted}.")
         following, total = self._next_page(target, answer)
         self.log.tags.append((target, answer.headers.get("ETag", "")))
-        digest = hashlib.sha256(body).digest()
-        return WalkedPage(members=members, digest=digest, next=following, total=total)
+        return WalkedPage(members=members, next=following, total=total)
 
     def _next_page(self, target: str, answer: Answer) -> tuple[str, int | None]:
         """The path of the next page, always at this server's own origin, and the stated total.

@@ -13,13 +13,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from catalog.client import ClientError, JsonObject, Refused
+from catalog.client import ClientError
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
 from replication.peers.linkbounds import Allowance
-from replication.peers.linkerrors import may_pass
 from replication.readers.reader import (
     ListingContradicts,
     Reading,
@@ -30,8 +29,6 @@ from replication.readers.reader import (
     WalkReader,
 )
 from replication.readers.walkedserver import (
-    AnswerMalformed,
-    AnswerTooLarge,
     RequestLog,
     WalkedServer,
 )
@@ -58,15 +55,6 @@ class WalkIncomplete(ClientError):
     """The server's own counts show that a listing is incomplete: nothing was deleted."""
 
     is_retryable = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Export:
-    """The export of a server; without members, the export has not changed."""
-
-    members: JsonObject | None = None
-    log: RequestLog = field(default_factory=RequestLog)
-    digest: bytes = b""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,7 +90,7 @@ class Walk:
     _maker: CopyMaker = field(init=False)
     _conflicting: set[Origin] = field(default_factory=set)
     _unchanged: list[WalkPart] = field(default_factory=list)
-    _read_parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
+    _read_parts: dict[WalkPart, ReadPart] = field(default_factory=dict)
     _ends: float = 0.0
 
     def __post_init__(self) -> None:
@@ -171,23 +159,12 @@ class Walk:
         return copies, await self._find_gone()
 
     async def _read(self) -> AsyncGenerator[CopyPage]:
-        policy = self.run.policy
         if faults := self._faults():
             page = self._page(faults)
             yield page
             self._note(page)
-        export = None if policy.scope or policy.types else await self._export()
-        if export is None:
-            async for page in self._read_each():
-                yield page
-            return
-        if export.members is None:
-            return
-        conflicts = len(self._conflicting)
-        for part in self._reader.parts:
-            async for page in self._bring(self._reader.read_exported(part, export.members)):
-                yield page
-        self._remember(None, export.log, conflicts, export.digest)
+        async for page in self._read_each():
+            yield page
 
     def _check_complete(self) -> None:
         """Check that the listings agreed with the counts of the server."""
@@ -208,27 +185,6 @@ class Walk:
             if self._reader.reading.selects(fault.path)
         ]
 
-    async def _export(self) -> _Export | None:
-        """Everything in one document; `None` if the server offers no export."""
-        if not (self.memory.exports and self._reader.has_export):
-            return None
-        if await self._is_unchanged(None):
-            return _Export()
-        self.server.log = RequestLog()
-        try:
-            page = await self._reader.export()
-        except (AnswerTooLarge, AnswerMalformed, Refused) as error:
-            if may_pass(error):
-                raise
-            self.memory.exports = False
-            return None
-        self._reader.count_bytes()
-        last = self.memory.parts.get(None)
-        if last is not None and last.digest == page.digest:
-            self._keep(None, last)
-            return _Export()
-        return _Export(page.members, self.server.log, page.digest)
-
     async def _read_each(self) -> AsyncGenerator[CopyPage]:
         while True:
             try:
@@ -245,34 +201,27 @@ class Walk:
                 continue
             return
 
-    async def _is_unchanged(self, part: WalkPart | None) -> bool:
-        """Whether the server states that a part, or its export, is unchanged since the last read.
+    async def _is_unchanged(self, part: WalkPart) -> bool:
+        """Whether the server states that a part is unchanged since the last read.
 
         The requests of a part show the epochs of every group and resource, which rise if members
         come or go. For the set of groups, the epoch of the registry is compared.
         """
         last = self.memory.parts.get(part)
-        if last is None or not last.log.is_tagged or last.state != self._reader.state_of(part):
+        if last is None or last.state != self._reader.state_of(part):
             return False
         if not await self.server.is_unchanged(last.log):
             return False
-        self._keep(part, last)
+        self._read_parts[part] = last
+        self._unchanged.append(part)
+        self.walked.unchanged += 1
         return True
 
-    def _keep(self, part: WalkPart | None, last: ReadPart) -> None:
-        """Keep a part, or the export, that has not changed since the last read."""
-        self._read_parts[part] = last
-        self._unchanged += self._reader.parts if part is None else [part]
-        self.walked.unchanged += 1
-
-    def _remember(
-        self, part: WalkPart | None, log: RequestLog, conflicts: int, digest: bytes = b""
-    ) -> None:
+    def _remember(self, part: WalkPart, log: RequestLog, conflicts: int) -> None:
         """Remember a part after its read; `conflicts` is the number of earlier conflicts."""
         state = self._reader.state_of(part)
-        is_known = digest or (log.is_tagged and state is not None)
-        if is_known and len(self._conflicting) == conflicts:
-            self._read_parts[part] = ReadPart(log, digest, state)
+        if log.is_tagged and state is not None and len(self._conflicting) == conflicts:
+            self._read_parts[part] = ReadPart(log, state)
 
     async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> AsyncGenerator[CopyPage]:
         """The read entities in pages; a resource and its versions stay together."""

@@ -30,14 +30,10 @@ _AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReadPart:
-    """A part that was read by the requests of `log`, while the server showed the `state`.
-
-    `digest` is the digest of the export; empty for a listed part.
-    """
+    """A part that was read by the requests of `log`, while the server showed the `state`."""
 
     log: RequestLog
-    digest: bytes
-    state: Hashable | None
+    state: Hashable
 
 
 @dataclass(slots=True)
@@ -49,7 +45,6 @@ class WalkMemory:
         epochs: the server's epochs of versions whose copies have different epochs, by xid.
         reads_all: the next walk reads every document again.
         parts: the parts that a walk has read to the end without a conflict.
-        exports: the server may offer an export.
         arrived: the xids of new entities since the last successful walk.
         known, settings: as in `Reading`.
     """
@@ -57,8 +52,7 @@ class WalkMemory:
     levels: dict[str, int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     reads_all: bool = False
-    parts: dict[WalkPart | None, ReadPart] = field(default_factory=dict)
-    exports: bool = True
+    parts: dict[WalkPart, ReadPart] = field(default_factory=dict)
     arrived: set[str] = field(default_factory=set)
     known: dict[str, bytes] = field(default_factory=dict)
     settings: dict[str, JsonObject] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from catalog.client import BadAnswer, Client, JsonObject, Params, Refused
+from catalog.client import Client, JsonObject, Params, Refused
 from catalog.context import Context
 from catalog.load.longwork import aside
 from catalog.model.entity import Entity
@@ -15,7 +15,7 @@ from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from replication.deciding.copychecks import Copy
-from replication.readers.walkedregistry import ServerGroupType, ServerResourceType
+from replication.readers.registryreader import ServerGroupType, ServerResourceType, read_types
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (
     MARK,
@@ -64,7 +64,7 @@ class XRegistryTarget(Target):
         root = await client.get("/")
         if not (str(root.get("specversion", "")).startswith("1.") and "registryid" in root):
             return None
-        return cls(client, root, await _read_model(client), mark)
+        return cls(client, root, read_types(await client.get("/model")), mark)
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
         return await aside(len(copies), self._plan, copies)
@@ -241,27 +241,6 @@ class XRegistryTarget(Target):
             elif f"{kind.singular}url" not in content:
                 body[kind.singular] = None
         return body
-
-
-async def _read_model(client: Client) -> ServerModel:
-    """Read the model of a server."""
-    data = await client.get("/model")
-    try:
-        return {
-            str(plural): ServerGroupType(
-                singular=str(group["singular"]),
-                resources={
-                    str(name): ServerResourceType(
-                        singular=str(kind["singular"]),
-                        has_document=kind.get("hasdocument", True) is not False,
-                    )
-                    for name, kind in (group.get("resources") or {}).items()
-                },
-            )
-            for plural, group in (data.get("groups") or {}).items()
-        }
-    except (AttributeError, KeyError, TypeError) as error:
-        raise BadAnswer(f"{client.url}/model", "something else than a model") from error
 
 
 def _content_of(entity: Entity, kind: ServerResourceType | None) -> JsonObject:

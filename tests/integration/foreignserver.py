@@ -45,7 +45,7 @@ class ForeignServer:
     plurals: tuple[str, ...] = ("schemagroups", "messagegroups")
     capabilities: Json | None = field(
         default_factory=lambda: {
-            "available": {"entities": {}, "model": {}, "export": {}},
+            "available": {"entities": {}, "model": {}},
             "flags": ["inline", "doc", "binary"],
             "pagination": True,
             "specversions": ["1.0-rc4"],
@@ -205,14 +205,6 @@ class ForeignServer:
                 return self.capabilities
             case ["model"]:
                 return {"groups": {plural: self._type(plural) for plural in self.plurals}}
-            case ["export"] if "export" in (self.capabilities or {}).get("available", {}):
-                shown = self._root({"doc"})
-                for plural in self.plurals:
-                    shown[plural] = {
-                        gid: self._group(plural, gid, {"*", "doc", *flags})
-                        for gid in self.groups.get(plural, {})
-                    }
-                return shown
         with contextlib.suppress(KeyError, ValueError):
             return self._entity(request, names, flags, headers)
         raise web.HTTPNotFound

@@ -25,8 +25,7 @@ from tests.integration.foreignserver import NO_FLAGS, ForeignServer, fill, forei
 from tests.integration.walking import LINK, assert_equal, replicas, walking
 
 WAYS: dict[str, dict[str, Any] | None] = {
-    "export": {"available": {"export": {}}, "flags": ["inline", "doc", "binary"]},
-    "export without binary": {"available": {"export": {}}, "flags": []},
+    "everything": {"flags": ["inline", "doc", "binary"]},
     "pages with everything": {"flags": ["inline", "doc", "binary"], "pagination": True},
     "pages in API view": {"flags": ["inline"], "pagination": True},
     "no flags": NO_FLAGS,
@@ -114,7 +113,7 @@ async def test_a_server_that_begins_anew_is_followed_and_epochs_go_on(node: Node
             ]
 
 
-@pytest.mark.parametrize("way", ["export", "pages with everything"])
+@pytest.mark.parametrize("way", ["everything", "pages with everything"])
 async def test_a_walk_of_an_unchanged_server_with_tags_costs_few_requests(
     node: Node, way: str
 ) -> None:
@@ -319,7 +318,9 @@ def fill_alike(foreign: ForeignServer) -> None:
             foreign.put_version(f"/messagegroups/{gid}/messages/{gid}-{number}", "1", name="n")
 
 
-@pytest.mark.parametrize("way", ["export", "pages with everything", "pages in API view"])
+@pytest.mark.parametrize(
+    "way", ["everything", "pages with everything", "pages in API view"]
+)
 @pytest.mark.parametrize("scope", [[], ["/messagegroups/m", "/messagegroups/m.mqtt"]])
 async def test_a_listing_that_contradicts_itself_is_read_group_by_group(
     node: Node, way: str, scope: list[str]

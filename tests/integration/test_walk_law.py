@@ -26,7 +26,7 @@ QUIET = settings(
 )
 FAULTS = ["404", "429", "500", "absent", "circle", "counts", "cut", "empty", "text"]
 WAYS: list[dict[str, Any]] = [
-    {"available": {"export": {}}, "flags": ["inline", "doc", "binary"]},
+    {"flags": ["inline", "doc", "binary"]},
     {"flags": ["inline", "binary"], "pagination": True},
     {"flags": []},
 ]
