@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from urllib.parse import quote
 
 import orjson
 
-from catalog.client import JsonObject, Refused
+from catalog.client import JsonObject
 from catalog.dialects.confluent.errors import ConfluentError
 from catalog.dialects.confluent.register import CONTENT_TYPES
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
@@ -30,7 +31,7 @@ from catalog.model.masking import counted, printable
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.operations.schemacontracts import AVRO
-from replication.readers.draftreaders import DraftReader
+from replication.readers.draftreaders import DraftReader, first_listed
 from replication.readers.reader import (
     NO_TIME,
     NoCatalog,
@@ -42,7 +43,13 @@ from replication.readers.reader import (
     entity_at,
     with_document,
 )
-from replication.readers.walkedserver import GONE, AnswerMalformed, AnswerTooLarge, WalkedServer
+from replication.readers.walkedserver import (
+    GONE,
+    AnswerMalformed,
+    AnswerTooLarge,
+    IgnoredRefusals,
+    WalkedServer,
+)
 from replication.readers.walkedsubjects import (
     WalkedSubjects,
     WalkedVersion,
@@ -75,17 +82,11 @@ class ConfluentReader(DraftReader):
     async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
         """The registry at a path, recognised by its list of schema types."""
         fault = f"{server.url}{root} is no registry of the Confluent API."
-        try:
-            async for page in server.lists(f"{root}/schemas/types"):
-                if AVRO not in page.members:
-                    raise NoCatalog(fault)
-                break
-        except AnswerMalformed as error:
-            raise NoCatalog(fault, error.message) from error
-        except Refused as error:
-            if error.problem.status not in _ABSENT:
-                raise
-            raise NoCatalog(fault, error.message) from error
+        types: list[Any] = []
+        with IgnoredRefusals(_ABSENT):
+            types = await first_listed(server, f"{root}/schemas/types", fault)
+        if AVRO not in types:
+            raise NoCatalog(fault)
         told = await _optional_object(server, f"{root}/v1/metadata/version")
         version = printable(str(told.get("version") or ""))
         scope = (await _optional_object(server, f"{root}/v1/metadata/id")).get("scope")
@@ -126,12 +127,10 @@ class ConfluentReader(DraftReader):
             yield [self.malformed(str(subject), "its subject has no legal name")]
         left = set(wanted)
         if left:
-            try:
+            # A server without such a list, or with a list that is of no use, is asked for each.
+            with IgnoredRefusals(_ABSENT), suppress(AnswerTooLarge, AnswerMalformed):
                 async for each in self._from_list(left):
                     yield each
-            except (Refused, AnswerTooLarge, AnswerMalformed) as error:
-                if isinstance(error, Refused) and error.problem.status not in _ABSENT:
-                    raise
         for chunk in _chunks([subject for subject in wanted if subject in left]):
             for found in await _together(chunk, self._one_by_one):
                 yield found
@@ -143,11 +142,8 @@ class ConfluentReader(DraftReader):
         async for page in self._pages("/subjects", _DELETED, _NAMED):
             names += (name for name in page if isinstance(name, str))
         contexts: list[Any] = []
-        try:
+        with IgnoredRefusals(_ABSENT):
             contexts = await self._list("/contexts")
-        except Refused as error:
-            if error.problem.status not in _ABSENT:
-                raise
         return WalkedSubjects.of(
             map(read_subject, names), (c for c in contexts if isinstance(c, str))
         )
@@ -349,16 +345,14 @@ class ConfluentReader(DraftReader):
         if guid == version.guid or self.reading.checks is None:
             return version.text, guid
         checks = SchemaChecks(self.reading.checks())
-        try:
+        unreadable = suppress(ConfluentError, AnswerMalformed, ValueError)
+        with IgnoredRefusals(_ABSENT), unreadable:
             texts: dict[str, str] = {}
             await self._add_references(version, subject.context, texts, 0)
             asked = SchemaText(version.schema_type, version.text, texts)
             text = await checks.canonical(asked, normalize=False)
-        except (ConfluentError, Refused, AnswerMalformed, ValueError) as error:
-            if isinstance(error, Refused) and error.problem.status not in _ABSENT:
-                raise
-            return version.text, guid
-        return text, version.identified_by(text)
+            return text, version.identified_by(text)
+        return version.text, guid
 
     async def _add_references(
         self, version: WalkedVersion, within: str, texts: dict[str, str], depth: int
@@ -415,12 +409,9 @@ class ConfluentReader(DraftReader):
         self, subject: SubjectName, params: Sequence[tuple[str, str]] = ()
     ) -> list[int]:
         """The numbers of a subject's versions; none if there is no such subject."""
-        try:
+        found: list[Any] = []
+        with IgnoredRefusals():
             found = await self._list(self._versions(subject).removeprefix(self._root), params)
-        except Refused as error:
-            if error.problem.status in GONE:
-                return []
-            raise
         return sorted(number for number in found if is_version_number(number))
 
     async def _shown(self, subject: SubjectName, version: object) -> JsonObject | None:
@@ -434,8 +425,8 @@ class ConfluentReader(DraftReader):
     async def _pages(
         self, path: str, params: Sequence[tuple[str, str]], limit: int
     ) -> AsyncIterator[list[Any]]:
-        """The members of a list, without repeated ones, whether the server has pages or not."""
-        seen: set[bytes] = set()
+        """The members of a list in pages, whether the server has pages or not."""
+        first: list[Any] = []
         offset = 0
         while True:
             place = [("offset", str(offset)), ("limit", str(limit))]
@@ -446,17 +437,13 @@ class ConfluentReader(DraftReader):
                     raise
                 limit = max(1, limit // _FEWER)
                 continue
-            new: list[Any] = []
-            for member in page:
-                digest = hashlib.blake2b(orjson.dumps(member), digest_size=16).digest()
-                if digest not in seen:
-                    seen.add(digest)
-                    new.append(member)
-            if not new:
+            # A server without pages answers every request with the whole list.
+            if not page or page == first:
                 return
-            yield new
+            yield page
             if len(page) > limit:
                 return
+            first = first or page
             offset += len(page)
 
     async def _list(self, path: str, params: Sequence[tuple[str, str]] = ()) -> list[Any]:
@@ -471,14 +458,9 @@ async def _optional_object(
     server: WalkedServer, path: str, params: Sequence[tuple[str, str]] = ()
 ) -> JsonObject:
     """The JSON object at a path; an empty one if the server has none there."""
-    try:
+    with IgnoredRefusals(_ABSENT), suppress(AnswerMalformed):
         return (await server.read(path, params)).members
-    except AnswerMalformed:
-        return {}
-    except Refused as error:
-        if error.problem.status in _ABSENT:
-            return {}
-        raise
+    return {}
 
 
 def _chunks(each: Sequence[_Each]) -> Iterable[Sequence[_Each]]:

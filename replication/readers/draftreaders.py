@@ -42,7 +42,12 @@ from replication.readers.reader import (
     read_time,
     with_document,
 )
-from replication.readers.walkedserver import GONE, AnswerMalformed, AnswerTooLarge, WalkedServer
+from replication.readers.walkedserver import (
+    AnswerMalformed,
+    AnswerTooLarge,
+    IgnoredRefusals,
+    WalkedServer,
+)
 
 _SERVICES = "/services"
 _ONLY_VERSION = "1"
@@ -83,21 +88,28 @@ class DraftReader(WalkReader):
             return items
 
         def read(xid: Xid) -> WalkedEntity:
-            entity = entity_at(
-                self.reading.authority,
-                xid,
-                0,
-                {
-                    **meta,
-                    "defaultversionid": versions[-1].entity.path.vid,
-                    "defaultversionsticky": False,
-                },
-                min(each.entity.createdat for each in versions),
-                max(each.entity.modifiedat for each in versions),
-            )
+            default = versions[-1].entity.path.vid
+            chosen = {**meta, "defaultversionid": default, "defaultversionsticky": False}
+            created = min(each.entity.createdat for each in versions)
+            modified = max(each.entity.modifiedat for each in versions)
+            entity = entity_at(self.reading.authority, xid, 0, chosen, created, modified)
             return WalkedEntity(entity=entity, lacks_times=any(v.lacks_times for v in versions))
 
         return [self.item(f"{xid.group}/{xid.resources}", xid.rid, read), *items]
+
+
+async def first_listed(server: WalkedServer, path: str, fault: str) -> list[Any]:
+    """The first page of a list that shows which API a server has.
+
+    Raises:
+        NoCatalog: there is no list; the message is `fault`.
+    """
+    try:
+        async for page in server.lists(path, [("limit", "1")]):
+            return page.members
+    except AnswerMalformed as error:
+        raise NoCatalog(fault, error.message) from error
+    return []
 
 
 class MessageCatalogReader(DraftReader):
@@ -106,19 +118,12 @@ class MessageCatalogReader(DraftReader):
     @classmethod
     async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
         """The Message Catalog at a path, recognised by its list of group ids."""
-        try:
-            async for page in server.lists(root or "/", [("limit", "1")]):
-                if not all(isinstance(id, str) for id in page.members[:1]):
-                    raise NoCatalog(f"{server.url}{root} lists something else than message groups.")
-                break
-        except AnswerMalformed as error:
-            raise NoCatalog(f"{server.url}{root} is no Message Catalog.", error.message) from error
-        return WalkedCatalog(
-            dialect="messagecatalog",
-            software="Message Catalog",
-            identity="Message Catalog",
-            reader=partial(cls, root=root),
-        )
+        fault, name = f"{server.url}{root} is no Message Catalog.", "Message Catalog"
+        ids = await first_listed(server, root or "/", fault)
+        if not all(isinstance(id, str) for id in ids[:1]):
+            raise NoCatalog(fault, "It lists something else than message groups.")
+        reader = partial(cls, root=root)
+        return WalkedCatalog(dialect="messagecatalog", software=name, identity=name, reader=reader)
 
     def __init__(self, reading: Reading, root: str) -> None:
         has_groups = reading.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES) is not None
@@ -201,25 +206,19 @@ class MessageCatalogReader(DraftReader):
     async def _shown(self, xid: Xid) -> JsonObject | None:
         """An entity as the server shows it; `None` if the server has deleted the entity."""
         self.count()
-        try:
+        with IgnoredRefusals():
             page = await self.server.read(self._path(xid))
-        except Refused as error:
-            if error.problem.status in GONE:
-                return None
-            raise
-        self.count_bytes()
-        return page.members
+            self.count_bytes()
+            return page.members
+        return None
 
     async def _members(self, path: str) -> list[Any]:
         """The ids or numbers in the list of a collection; none if the collection does not exist."""
         found: list[Any] = []
-        try:
+        with IgnoredRefusals():
             async for page in self.server.lists(path):
                 self.count_bytes()
                 found += page.members
-        except Refused as error:
-            if error.problem.status not in GONE:
-                raise
         return found
 
     def _path(self, xid: Xid) -> str:
@@ -232,19 +231,12 @@ class ServiceReader(DraftReader):
     @classmethod
     async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
         """The services of a Discovery endpoint."""
-        try:
-            async for page in server.lists(root + _SERVICES, [("limit", "1")]):
-                if not all(isinstance(service, dict) for service in page.members[:1]):
-                    raise NoCatalog(f"{server.url}{root}{_SERVICES} lists no services.")
-                break
-        except AnswerMalformed as error:
-            raise NoCatalog(f"{server.url} is no Discovery endpoint.", error.message) from error
-        return WalkedCatalog(
-            dialect="discovery",
-            software="Discovery",
-            identity="Discovery",
-            reader=partial(cls, root=root),
-        )
+        fault, name = f"{server.url}{root} is no Discovery endpoint.", "Discovery"
+        services = await first_listed(server, root + _SERVICES, fault)
+        if not all(isinstance(service, dict) for service in services[:1]):
+            raise NoCatalog(fault, "It lists something else than services.")
+        reader = partial(cls, root=root)
+        return WalkedCatalog(dialect="discovery", software=name, identity=name, reader=reader)
 
     def __init__(self, reading: Reading, root: str) -> None:
         has_endpoints = reading.model.group_type(ENDPOINTS) is not None
@@ -419,15 +411,12 @@ class Registry04Reader(DraftReader):
 
     async def _members(self, path: str) -> AsyncIterator[tuple[str, JsonObject]]:
         """The members of a collection; none if the collection does not exist."""
-        try:
+        with IgnoredRefusals():
             async for page in self.server.pages(self._root + path):
                 self.count_bytes()
                 for id, shown in page.members.items():
                     self.count()
                     yield id, shown if isinstance(shown, dict) else {}
-        except Refused as error:
-            if error.problem.status not in GONE:
-                raise
 
     def _path(self, xid: Xid) -> str:
         return self._root + names.path_of(xid)

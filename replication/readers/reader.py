@@ -302,7 +302,7 @@ class WalkReader(ABC):
         return document
 
     def state_of(self, part: WalkPart) -> Hashable | None:
-        """A value that changes with the set of groups of a part; `None` if there is no such value."""
+        """A value that changes with the set of groups of a part; `None` without such a value."""
         return None
 
     def is_unreadable(self, xid: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,7 +30,12 @@ from replication.readers.reader import (
     read_resource,
     read_version,
 )
-from replication.readers.walkedserver import GONE, AnswerMalformed, AnswerTooLarge, WalkedServer
+from replication.readers.walkedserver import (
+    AnswerMalformed,
+    AnswerTooLarge,
+    IgnoredRefusals,
+    WalkedServer,
+)
 
 EDITIONS = (SPECVERSION, "1.0")
 """The editions of the standard whose servers can be walked."""
@@ -132,20 +138,18 @@ class RegistryReader(WalkReader):
         self.registry = registry
 
     async def read_part(self, part: WalkPart) -> AsyncIterator[list[WalkedItem]]:
+        groups = self._one_group(part)
         if not part.gid:
             told = self.registry.counts.get(part.plural)
-            async for gid, body in self._members(part.path, told, part.plural):
-                async for items in self._tree(part.plural, gid, body):
-                    yield items
-            return
-        try:
-            body = await self._group(part)
-        except Refused as error:
-            if error.problem.status in GONE:
-                return
-            raise
-        async for items in self._tree(part.plural, part.gid, body):
-            yield items
+            groups = self._members(part.path, told, part.plural)
+        async for gid, body in groups:
+            async for items in self._tree(part.plural, gid, body):
+                yield items
+
+    async def _one_group(self, part: WalkPart) -> AsyncIterator[tuple[str, Any]]:
+        """The group of a part; nothing if the group does not exist."""
+        with IgnoredRefusals():
+            yield part.gid, await self._group(part)
 
     async def _tree(self, plural: str, gid: str, body: Any) -> AsyncIterator[list[WalkedItem]]:
         """A group and the entities below it, as far as they are in scope."""
@@ -390,14 +394,9 @@ async def _read_root(server: WalkedServer) -> JsonObject:
 
 async def _optional(server: WalkedServer, path: str) -> JsonObject | None:
     """The answer at a path that a server need not offer."""
-    try:
+    with IgnoredRefusals(_NOT_OFFERED), suppress(AnswerMalformed):
         return (await server.read(path)).members
-    except AnswerMalformed:
-        return None
-    except Refused as error:
-        if error.problem.status in _NOT_OFFERED:
-            return None
-        raise
+    return None
 
 
 def _choose_edition(server: WalkedServer, root: JsonObject, capabilities: JsonObject) -> str:
@@ -471,19 +470,16 @@ def _faults_of(types: Mapping[str, ServerGroupType], model: Model) -> Iterator[U
             has = "has no such type" if own is None else f'calls one of them "{own.singular}"'
             yield UnreadableType(path=f"/{plural}", reason=f"the model here {has}")
             continue
-        for name, resource in kind.resources.items():
-            if fault := _fault_of(resource, own.resources.get(name)):
+        for name, there in kind.resources.items():
+            here, fault = own.resources.get(name), ""
+            if here is None:
+                fault = "has no such type"
+            elif here.singular != there.singular:
+                fault = f'calls one of them "{here.singular}"'
+            elif here.hasdocument != there.has_document:
+                fault = "gives them documents" if here.hasdocument else "gives them no documents"
+            if fault:
                 yield UnreadableType(path=f"/{plural}/*/{name}", reason=f"the model here {fault}")
-
-
-def _fault_of(there: ServerResourceType, here: ResourceType | None) -> str:
-    if here is None:
-        return "has no such type"
-    if here.singular != there.singular:
-        return f'calls one of them "{here.singular}"'
-    if here.hasdocument != there.has_document:
-        return "gives them documents" if here.hasdocument else "gives them no documents"
-    return ""
 
 
 def _objects(value: Any) -> dict[str, JsonObject]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -39,6 +40,16 @@ _FIRST_PAUSE, _LEAST_PAUSE, _LONGEST_PAUSE = 0.05, 0.01, 5.0
 _LINK = re.compile(r"<([^>]*)>([^<]*)")
 _NEXT = re.compile(r';\s*rel\s*=\s*(?:"[^"]*\bnext\b[^"]*"|next\b)', re.IGNORECASE)
 _TOTAL = re.compile(r';\s*count\s*=\s*"?(\d{1,18})\b', re.IGNORECASE)
+
+
+class IgnoredRefusals(AbstractContextManager[None]):
+    """Ignores the refusals by which a server says that it has nothing at a path."""
+
+    def __init__(self, statuses: Collection[int] = GONE) -> None:
+        self._statuses = statuses
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> bool:
+        return isinstance(error, Refused) and error.problem.status in self._statuses
 
 
 class AnswerTooLarge(ClientError):
@@ -178,15 +189,11 @@ class WalkedServer:
 
     async def is_gone(self, path: str) -> bool:
         """Whether the server answers that a path does not exist."""
-        try:
-            await self._send(self._target(path, ()))
-        except Refused as error:
-            if error.problem.status in GONE:
-                return True
-            raise
-        except AnswerTooLarge:
-            pass
-        return False
+        with IgnoredRefusals():
+            with suppress(AnswerTooLarge):
+                await self._send(self._target(path, ()))
+            return False
+        return True
 
     def take_received(self) -> int:
         """The bytes of answers since the last call, for the bound of a walk."""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import orjson
 
-from catalog.client import BadAnswer, Client, JsonObject, Params, Refused
+from catalog.client import BadAnswer, Client, JsonObject, Params
 from catalog.context import Context
 from catalog.dialects.confluent.contexts import SchemaContext
 from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, SubjectName, read_subject
@@ -20,7 +20,7 @@ from catalog.operations.schemacontracts import AVRO
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from replication.deciding.copychecks import Copy
-from replication.readers.walkedserver import GONE
+from replication.readers.walkedserver import GONE, IgnoredRefusals
 from replication.readers.walkedsubjects import WalkedVersion, is_version_number
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (
@@ -56,15 +56,11 @@ class ConfluentTarget(Target):
     @classmethod
     async def open(cls, context: Context, client: Client, mark: str) -> ConfluentTarget | None:
         """Look whether a server has the types of schemas."""
-        try:
+        types = None
+        with IgnoredRefusals({400, *GONE}):
             types = await _json(client, "/schemas/types")
-        except Refused as error:
-            if error.problem.status in {400, *GONE}:
-                return None
-            raise
-        if not isinstance(types, list) or AVRO not in types:
-            return None
-        return cls(context, client, "Confluent API")
+        is_registry = isinstance(types, list) and AVRO in types
+        return cls(context, client, "Confluent API") if is_registry else None
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
         plan = Translation()
@@ -206,22 +202,16 @@ class ConfluentTarget(Target):
 
     async def _shown(self, path: str) -> JsonObject | None:
         """A version there, deleted or not; `None` if there is none."""
-        try:
+        shown = None
+        with IgnoredRefusals():
             shown = await _json(self.client, path, _DELETED)
-        except Refused as error:
-            if error.problem.status in GONE:
-                return None
-            raise
         return shown if isinstance(shown, dict) else None
 
     async def _list(self, path: str, params: Params = ()) -> list[Any]:
         """The members of a list; none if it does not exist."""
-        try:
+        found: Any = []
+        with IgnoredRefusals():
             found = await _json(self.client, path, params)
-        except Refused as error:
-            if error.problem.status in GONE:
-                return []
-            raise
         if not isinstance(found, list):
             raise BadAnswer(self.root + path, "something else than a list")
         return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from catalog.client import Answer, BadAnswer, Client, JsonObject, Refused
+from catalog.client import Answer, BadAnswer, Client, JsonObject
 from catalog.context import Context
 from catalog.dialects.discovery.load import (
     ENDPOINTS,
@@ -35,6 +35,7 @@ from catalog.model.xid import Xid
 from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
 from replication.deciding.copychecks import Copy
+from replication.readers.walkedserver import IgnoredRefusals
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (
     MARK,
@@ -142,14 +143,11 @@ class MessageCatalogTarget(Target):
     async def _ids(self, path: str) -> list[Any]:
         """The members of a list, ids or numbers; none if the list does not exist."""
         found: list[Any] = []
-        try:
+        with IgnoredRefusals():
             async for page in self.client.pages(path):
                 if not isinstance(page, list):
                     raise BadAnswer(self.root + path, "something else than a list")
                 found += page
-        except Refused as error:
-            if error.problem.status != 404:
-                raise
         return found
 
     async def write(

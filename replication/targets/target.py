@@ -18,11 +18,11 @@ from catalog.model.masking import printable
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from replication.deciding.copychecks import Copy
+from replication.readers.walkedserver import IgnoredRefusals
 from replication.store.writtenentities import WrittenEntity
 
 MARK = "concord.link"
 """The label or tag that names the link of an entity."""
-_GONE = frozenset({404, 410})
 _LONGEST_TITLE, _LONGEST_DETAIL = 300, 500
 _MOST_MEMBERS = 1_000_000
 # Statuses that concern the whole link or the moment, not a single entity.
@@ -211,12 +211,9 @@ class Target(ABC):
 
     async def get_or_none(self, path: str) -> JsonObject | None:
         """The JSON object at a path; `None` if the path does not exist."""
-        try:
+        with IgnoredRefusals():
             return await self.client.get(path)
-        except Refused as error:
-            if error.problem.status in _GONE:
-                return None
-            raise
+        return None
 
     async def members(
         self, path: str, params: Params = ()
@@ -227,25 +224,17 @@ class Target(ABC):
             BadAnswer: the collection is no map of objects, or is endless.
         """
         number = 0
-        try:
+        with IgnoredRefusals():
             async for page in self.client.pages(path, params):
-                if not isinstance(page, dict):
-                    raise BadAnswer(self.root + path, "something else than a collection")
-                for id, shown in page.items():
+                for id, shown in page.items() if isinstance(page, dict) else [("", None)]:
                     if not isinstance(shown, dict) or (number := number + 1) > _MOST_MEMBERS:
                         raise BadAnswer(self.root + path, "something else than a collection")
                     yield id, shown
-        except Refused as error:
-            if error.problem.status not in _GONE:
-                raise
 
     async def delete(self, path: str, params: Params = ()) -> None:
         """Delete the entity at a path, if it still exists."""
-        try:
+        with IgnoredRefusals():
             await self.client.request("DELETE", path, params=params)
-        except Refused as error:
-            if error.problem.status not in _GONE:
-                raise
 
     async def remove_versions(
         self,

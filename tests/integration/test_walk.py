@@ -318,9 +318,7 @@ def fill_alike(foreign: ForeignServer) -> None:
             foreign.put_version(f"/messagegroups/{gid}/messages/{gid}-{number}", "1", name="n")
 
 
-@pytest.mark.parametrize(
-    "way", ["everything", "pages with everything", "pages in API view"]
-)
+@pytest.mark.parametrize("way", ["everything", "pages with everything", "pages in API view"])
 @pytest.mark.parametrize("scope", [[], ["/messagegroups/m", "/messagegroups/m.mqtt"]])
 async def test_a_listing_that_contradicts_itself_is_read_group_by_group(
     node: Node, way: str, scope: list[str]
