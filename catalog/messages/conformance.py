@@ -15,21 +15,12 @@ from typing import Any
 from catalog.messages.definition import CLOUDEVENTS_ENVELOPE, MessageDefinition, Property
 from catalog.messages.message import CarriedEvent, Entry, Message, is_json_type, pointer
 from catalog.messages.messageprotocol import MessageProtocol, protocol_of
-from catalog.messages.values import (
-    CHARACTERS_OF_A_STEP,
-    Demand,
-    Exhausted,
-    Search,
-    Template,
-    is_now,
-    is_same,
-    media_type_fits,
-    read,
-)
+from catalog.messages.values import Template, is_now, is_same, media_type_fits, read
 
 EFFORT = 1_000_000
 MOST_VIOLATIONS = 1000
 _EFFORT_OF_A_CHECK = 16
+_CHARACTERS_OF_A_STEP = 32
 _MOST_SHOWN = 200
 _NAME = re.compile(r"[a-z0-9]+")
 _MEDIA_TYPES = frozenset({"content-encoding", "content-type", "content_type", "datacontenttype"})
@@ -84,7 +75,7 @@ class Violations:
     violations: list[RuleViolation] = field(default_factory=list)
     unchecked: list[Unchecked] = field(default_factory=list)
     _effort: int = EFFORT
-    _demands: list[tuple[str, Template, Demand]] = field(default_factory=list)
+    _templates: list[tuple[str, Template, str]] = field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
@@ -144,7 +135,12 @@ class Violations:
             return
         template = Template.parse(wanted.value) if isinstance(wanted.value, str) else None
         if template is not None and not template.is_constant:
-            self._demand(template, value if isinstance(value, str) else _text(value), pointer)
+            text = value if isinstance(value, str) else _text(value)
+            if template.fits(text):
+                self._templates.append((pointer, template, text))
+            else:
+                detail = f"{_shown(text)} does not match {_shown(template.text)}"
+                self.object(pointer, "template", detail)
         elif wanted.is_media_type and isinstance(wanted.value, str):
             if not media_type_fits(wanted.value, found):
                 self._differs(pointer, wanted.value, value)
@@ -152,32 +148,28 @@ class Violations:
             self._differs(pointer, wanted.value, value)
 
     def finish(self) -> None:
-        """Check that equal placeholders have equal texts."""
-        try:
-            if not Search().succeeds([demand for _, _, demand in self._demands]):
-                self._find_disagreeing()
-        except Exhausted:
-            pointer = self._demands[-1][0]
-            reason = "the texts of its placeholders could not be compared in bounded time"
-            self.object(pointer, "placeholder", reason)
+        """Check that equal placeholders have equal texts, wherever only one text is possible.
 
-    def _find_disagreeing(self) -> None:
-        """Add a violation for each property that disagrees with the previous properties."""
-        search, agreeing, used = Search(), list[Demand](), set[str]()
-        for at, template, demand in self._demands:
-            if search.succeeds([*agreeing, demand]):
-                agreeing.append(demand)
-                used |= template.names
-            else:
-                shared = ", ".join(sorted(template.names & (used | template.repeated)))
-                self.object(at, "placeholder", f"{shared}: it has another text elsewhere")
+        Each round puts the known texts into the templates, which makes further texts known.
 
-    def _demand(self, template: Template, text: str, pointer: str) -> None:
-        if template.fits(text):
-            self._demands.append((pointer, template, Demand(template.parts, text)))
-        else:
-            detail = f"{_shown(text)} does not match {_shown(template.text)}"
-            self.object(pointer, "template", detail)
+        Raises:
+            TooMuch: as `check`.
+        """
+        texts: dict[str, str] = {}
+        waiting, before = self._templates, -1
+        while waiting and len(texts) > before:
+            due, waiting, before = waiting, [], len(texts)
+            for at, template, text in due:
+                names = template.names
+                self.spend(_effort_for(template.text, text, *map(texts.get, names)))
+                bound = template.bound(texts)
+                found = bound.texts(text)
+                if bound.bound(found).fits(text):
+                    texts |= found
+                    waiting.append((at, template, text))
+                else:
+                    shared = ", ".join(sorted({*names} & texts.keys()) or sorted({*names}))
+                    self.object(at, "placeholder", f"{shared}: it has another text elsewhere")
 
     def _differs(self, pointer: str, wanted: Any, value: Any) -> None:
         self.object(pointer, "value", f"it must be {_shown(wanted)}, and is {_shown(value)}")
@@ -185,7 +177,7 @@ class Violations:
 
 def _effort_for(*values: Any) -> int:
     characters = sum(len(value) for value in values if isinstance(value, str))
-    return _EFFORT_OF_A_CHECK + characters // CHARACTERS_OF_A_STEP
+    return _EFFORT_OF_A_CHECK + characters // _CHARACTERS_OF_A_STEP
 
 
 def _text(value: Any) -> str:

@@ -1,8 +1,8 @@
 """Reads the values of properties by type, and compares values with the values of definitions.
 
 The value of a definition may be a URI template, in which a placeholder matches every text.
-Libraries expand templates, but no library matches a text against a template with placeholders that
-several templates share. Sources: message/spec.md, "Property Definitions" and "value"; RFC 6570.
+Libraries expand templates, but no library matches a text against a template in bounded time.
+Sources: message/spec.md, "Property Definitions" and "value"; RFC 6570.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import base64
 import binascii
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from catalog.model.scalars import SCALAR_CHECKS
@@ -40,9 +38,6 @@ _BOOLEANS = {"true": True, "false": False}
 _EXPRESSION = re.compile(r"\{([+#./;?&=,!@|]?)([^{}]*)\}")
 _NAME = re.compile(r"(?:\w|%[0-9A-Fa-f]{2})(?:[\w.]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _MODIFIED = re.compile(rf"{_NAME.pattern}(?:\*|:[1-9]\d{{0,3}})?", re.ASCII)
-BUDGET = 60_000
-CHARACTERS_OF_A_STEP = 32
-_DEEPEST = 150
 
 
 def read(type: str, value: Any, *, is_text: bool) -> Any:
@@ -219,7 +214,7 @@ class Gap:
 Part = str | Gap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Template:
     """Literal texts and gaps in turn; braces without a valid expression inside are literal text."""
 
@@ -236,15 +231,10 @@ class Template:
                 end = found.end()
         return cls(text, tuple(part for part in (*parts, text[end:]) if part != ""))
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset(part.name for part in self.parts if isinstance(part, Gap) and part.name)
-
     @property
-    def repeated(self) -> frozenset[str]:
-        """The names that occur more than once in the template."""
-        counts = Counter(part.name for part in self.parts if isinstance(part, Gap))
-        return frozenset(name for name, count in counts.items() if name and count > 1)
+    def names(self) -> list[str]:
+        """The names of the placeholders, as often as each occurs."""
+        return [part.name for part in self.parts if isinstance(part, Gap) and part.name]
 
     @property
     def is_constant(self) -> bool:
@@ -252,7 +242,36 @@ class Template:
 
     def fits(self, text: str) -> bool:
         """Whether a text matches, without a comparison of the texts of equal placeholders."""
-        return fits(self.parts, text)
+        return _starts(self.parts, text) is not None
+
+    def texts(self, text: str) -> dict[str, str]:
+        """The texts of the placeholders for which a matching text leaves no choice, by name.
+
+        The leftmost match gives the least place of each part, and the rightmost match the largest
+        place: a gap whose places are equal in both has one possible text.
+        """
+        mirrored = [p[::-1] if isinstance(p, str) else p for p in reversed(self.parts)]
+        least, most = _starts(self.parts, text), _starts(mirrored, text[::-1])
+        if least is None or most is None:
+            return {}
+        bounds = [*least, len(text)], [0, *(len(text) - start for start in reversed(most))]
+        return {
+            part.name: text[least[place] : bounds[0][place + 1]]
+            for place, part in enumerate(self.parts)
+            if isinstance(part, Gap) and part.name
+            if all(bounds[0][end] == bounds[1][end] for end in (place, place + 1))
+        }
+
+    def bound(self, texts: Mapping[str, str]) -> Template:
+        """The template with the given texts in place of placeholders."""
+        parts: list[Part] = []
+        for part in self.parts:
+            bound = texts.get(part.name, part) if isinstance(part, Gap) else part
+            if isinstance(bound, str) and parts and isinstance(last := parts[-1], str):
+                parts[-1] = last + bound
+            else:
+                parts.append(bound)
+        return Template(self.text, tuple(parts))
 
 
 def _gap(operator: str, variables: str) -> Gap | None:
@@ -262,124 +281,26 @@ def _gap(operator: str, variables: str) -> Gap | None:
     return Gap() if is_expression else None
 
 
-def fits(parts: tuple[Part, ...], text: str) -> bool:
-    """Whether a text matches parts, without a comparison of the texts of equal placeholders.
+def _starts(parts: Sequence[Part], text: str) -> list[int] | None:
+    """The start of each part in the leftmost match of a text; `None` if the text does not match.
 
     A literal is matched at the first occurrence, from the left, in one pass without backtracking.
     """
-    at, least, is_open = 0, 0, False
+    starts: list[int] = []
+    at, is_open = 0, False
     for place, part in enumerate(parts):
         if isinstance(part, Gap):
-            least, is_open = least + part.least, True
+            starts.append(at)
+            at, is_open = at + part.least, True
             continue
-        if place == len(parts) - 1 and is_open:
-            return text.endswith(part) and len(text) - len(part) >= at + least
-        found = text.find(part, at + least) if is_open else at
-        if found < 0 or not text.startswith(part, found):
-            return False
-        at, least, is_open = found + len(part), 0, False
-    return len(text) - at >= least if is_open else at == len(text)
-
-
-class Exhausted(Exception):
-    """The search spent its budget without an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """A text that has to match the parts of a template, as a constraint of the search."""
-
-    parts: tuple[Part, ...]
-    text: str
-
-
-class Search:
-    """A search for the texts of the placeholders in templates.
-
-    A placeholder must have the same text in every template of a message. Matching patterns with
-    repeated variables is NP-complete, so the search has a budget. Templates written by people use
-    little of the budget, because literals around most placeholders fix the texts of placeholders.
-    """
-
-    def __init__(self, budget: int = BUDGET) -> None:
-        self._left = budget
-
-    def succeeds(self, demands: Sequence[Demand], depth: int = 0) -> bool:
-        """Whether every demand can match with a single text for each placeholder.
-
-        Raises:
-            Exhausted: the budget is spent, or the search is too deep.
-        """
-        if not self._all_fit(demands):
-            return False
-        open_ = list(_relevant(demands))
-        if not open_:
-            return True
-        if depth > _DEEPEST:
-            raise Exhausted
-        # The demand with the fewest gaps leaves the fewest texts to try.
-        open_.sort(key=lambda demand: sum(isinstance(part, Gap) for part in demand.parts))
-        chosen, others = open_[0], open_[1:]
-        return any(
-            self.succeeds([rest, *(_bind(other, gap, value) for other in others)], depth + 1)
-            for gap, value, rest in _first_gap(chosen)
-        )
-
-    def _all_fit(self, demands: Sequence[Demand]) -> bool:
-        for demand in demands:
-            self._left -= len(demand.parts) + len(demand.text) // CHARACTERS_OF_A_STEP + 1
-            if self._left < 0:
-                raise Exhausted
-            if not fits(demand.parts, demand.text):
-                return False
-        return True
-
-
-def _relevant(demands: Iterable[Demand]) -> Iterator[Demand]:
-    """The demands with a repeated placeholder; demands without one fit already."""
-    demands = list(demands)
-    counts = Counter(name for demand in demands for name in _names(demand))
-    return (demand for demand in demands if any(counts[name] > 1 for name in _names(demand)))
-
-
-def _names(demand: Demand) -> Iterator[str]:
-    return (part.name for part in demand.parts if isinstance(part, Gap) and part.name)
-
-
-def _first_gap(demand: Demand) -> Iterator[tuple[Gap, str, Demand]]:
-    """The texts that the first gap can have, each with the rest of the demand."""
-    parts, text = demand.parts, demand.text
-    if isinstance(first := parts[0], str):
-        parts, text = parts[1:], text[len(first) :]
-    gap, *rest = parts
-    assert isinstance(gap, Gap)
-    for end in _ends(gap, rest, text):
-        value = text[:end]
-        yield gap, value, _bind(Demand(tuple(rest), text[end:]), gap, value)
-
-
-def _ends(gap: Gap, rest: Sequence[Part], text: str) -> Iterator[int]:
-    following = rest[0] if rest else ""
-    if isinstance(following, Gap):
-        yield from range(gap.least, len(text) + 1)
-    elif len(rest) < 2:
-        yield len(text) - len(following)
-    else:
-        end = text.find(following, gap.least)
-        while end >= 0:
-            yield end
-            end = text.find(following, end + 1)
-
-
-def _bind(demand: Demand, gap: Gap, value: str) -> Demand:
-    """Replace a placeholder by a text, and join adjacent literals."""
-    if not gap.name or gap not in demand.parts:
-        return demand
-    parts: list[Part] = []
-    for part in demand.parts:
-        bound = value if part == gap else part
-        if isinstance(bound, str) and parts and isinstance(last := parts[-1], str):
-            parts[-1] = last + bound
+        if not is_open:
+            found = at if text.startswith(part, at) else -1
+        elif place == len(parts) - 1:
+            found = len(text) - len(part) if text.endswith(part) else -1
         else:
-            parts.append(bound)
-    return Demand(tuple(parts), demand.text)
+            found = text.find(part, at)
+        if found < at:
+            return None
+        starts.append(found)
+        at, is_open = found + len(part), False
+    return starts if at == len(text) or (is_open and at < len(text)) else None
