@@ -19,8 +19,7 @@ from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, Malfor
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
-from catalog.writing.apply import Apply, Ownership
-from catalog.writing.applypruning import roots_of
+from catalog.writing.apply import Apply, Ownership, roots_of
 from catalog.writing.outcome import Outcome
 
 _KEEP = "$keep"

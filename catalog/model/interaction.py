@@ -26,6 +26,7 @@ from catalog.model.errors import (
 )
 from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
+from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 
 Body = Mapping[str, Any]
@@ -131,7 +132,7 @@ class Interaction:
     `violations` holds errors in single entities of a larger request, which is refused after the
     rest was checked as well. A request with more than `most_entities` entities is refused at once.
     `caller` is the writer: reads for the interaction are limited to the entities that the caller
-    sees.
+    sees. `trace` is the trace of the request, if the interaction is decided in another task.
     """
 
     caller: Caller
@@ -147,6 +148,7 @@ class Interaction:
     deletes: list[Delete] = field(default_factory=list)
     violations: FirstViolations = field(default_factory=FirstViolations)
     most_entities: int = 100_000
+    trace: TraceContext | None = None
     _entities: int = field(default=0, init=False)
 
     def _count(self, entities: int) -> None:

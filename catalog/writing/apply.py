@@ -2,23 +2,134 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from catalog.model.entity import Entity
-from catalog.model.errors import FirstViolations
-from catalog.model.interaction import Delete, Interaction
+from catalog.model.errors import FirstViolations, UnknownId, XRegistryError
+from catalog.model.interaction import Body, Delete, Interaction, ResourceUpsert
 from catalog.model.schema import Model
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, group_path
 from catalog.store import applysets
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.locks import MustBeginAgain, Touched
-from catalog.writing.applypruning import Pruned, Wanted, lost_references, prune
+from catalog.writing import versionorder
 from catalog.writing.outcome import Outcome
-from catalog.writing.transaction import touched_by
+from catalog.writing.transaction import Composer, touched_by
 
 _MOST_GROUPS = 100
 _MANY_ENTITIES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The xids of the entities in documents.
+
+    `listing` has the resources whose versions the documents list; only versions of resources in
+    `listing` are pruned.
+    """
+
+    xids: frozenset[str]
+    listing: frozenset[str]
+
+    @classmethod
+    def of(cls, interaction: Interaction, also: Iterable[Xid]) -> Wanted:
+        """The entities that an interaction writes, and the entities in `also`."""
+        xids = {*map(str, also)}
+        listing = {str(xid.resource) for xid in also if xid.vid}
+        for group in interaction.groups:
+            xids.add(str(group.xid))
+        for upsert in interaction.resources:
+            xids.add(str(upsert.xid))
+            listing |= {str(upsert.xid)} if upsert.versions else set()
+            default = (upsert.default or {}).get("versionid")
+            vids = [version.vid for version in upsert.versions]
+            vids += [default] if isinstance(default, str) else []
+            xids |= {str(upsert.xid.version(vid)) for vid in vids}
+        return cls(xids=frozenset(xids), listing=frozenset(listing))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """The entities to delete, and the entities that stay although no document has them.
+
+    Args:
+        left_alone: the xids of entities of a different authority.
+        kept: the xids of groups with resources that stay.
+    """
+
+    deletes: tuple[Xid, ...] = ()
+    left_alone: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def prune(
+    stored: Mapping[str, Entity], wanted: Wanted, *, authority: str, is_owned: Callable[[str], bool]
+) -> Pruned:
+    """Find the entities to delete.
+
+    Args:
+        stored: the groups with every entity below, by xid.
+        authority: the node's authority.
+        is_owned: whether the apply owns the entity at an xid, so that it may be deleted.
+    """
+    due = [
+        entity
+        for xid, entity in stored.items()
+        if is_owned(xid) and xid not in wanted.xids and entity.kind != "registry"
+        if entity.kind != "version" or str(entity.path.resource) in wanted.listing
+    ]
+    foreign = {entity.xid: entity.path for entity in due if entity.authority != authority}
+    doomed = {entity.xid: entity.path for entity in due if entity.xid not in foreign}
+    staying = {
+        str(entity.path.group)
+        for entity in stored.values()
+        if entity.kind == "resource" and entity.xid not in doomed
+    }
+    kept = [xid for xid, path in doomed.items() if path.kind == "group" and xid in staying]
+    for xid in kept:
+        del doomed[xid]
+    return Pruned(
+        deletes=tuple(roots_of(doomed.values())),
+        left_alone=tuple(map(str, roots_of(foreign.values()))),
+        kept=tuple(kept),
+    )
+
+
+def roots_of(xids: Iterable[Xid]) -> list[Xid]:
+    """The given xids without those below a given group, in order."""
+    given = {*xids}
+    return sorted((xid for xid in given if not xid.rid or xid.group not in given), key=str)
+
+
+def lost_references(
+    interaction: Interaction, deletes: Iterable[Xid], model: Model
+) -> list[XRegistryError]:
+    """The errors of documents that name deleted versions as ancestors or as default version."""
+    gone = {str(xid) for xid in deletes if xid.vid}
+    found: list[XRegistryError] = []
+    for upsert in interaction.resources if gone else ():
+        kind = model.groups[upsert.xid.groups].resources[upsert.xid.resources]
+        if kind.versionmode == versionorder.MANUAL:
+            bodies = ((upsert.xid.version(each.vid), each.body) for each in upsert.versions)
+            found += [
+                _unknown(str(xid), body["ancestorid"])
+                for xid, body in bodies
+                if _names(upsert, body, "ancestorid", gone)
+            ]
+        meta = upsert.meta or {}
+        if meta.get(versionorder.STICKY) is True and _names(upsert, meta, versionorder.ID, gone):
+            found.append(_unknown(f"{upsert.xid}/meta", meta[versionorder.ID]))
+    return found
+
+
+def _names(upsert: ResourceUpsert, body: Body, name: str, gone: set[str]) -> bool:
+    return str(upsert.xid.version(str(body.get(name, "")))) in gone
+
+
+def _unknown(subject: str, vid: str) -> XRegistryError:
+    return UnknownId(subject, singular="version", id=vid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +151,7 @@ class Ownership:
     also: tuple[Xid, ...] = ()
 
 
-class Apply:
+class Apply(Composer):
     """The composer of an interaction that writes only changes, with the deletes of pruning.
 
     After `compose`, `pruned` has the entities to delete and to keep.
@@ -123,8 +234,8 @@ class Apply:
         owned: set[str] = set()
         if name:
             owned = self._pruned_from = await self._read_owned(connection)
-        roots = sorted(owned) if name else self._roots()
-        rows = await store.load_subtrees(connection, roots)
+        scopes = [*map(str, self.ownership.scopes)] or map(group_path, self._wanted.xids)
+        rows = await store.load_subtrees(connection, sorted(owned if name else {*scopes}))
         return prune(
             {row.xid: row for row in rows},
             self._wanted,
@@ -137,9 +248,3 @@ class Apply:
         name = self.ownership.set
         due = {*await applysets.members_of(connection, name)} - self._wanted.xids
         return due - await applysets.claimed_by_others(connection, name, due)
-
-    def _roots(self) -> list[str]:
-        """The xids at and below which entities are owned."""
-        if self.ownership.scopes:
-            return sorted({str(xid) for xid in self.ownership.scopes})
-        return sorted({str(Xid.parse(xid).group) for xid in self._wanted.xids})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from catalog.formats.checker import CheckedDocument
 from catalog.model.caller import Caller
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import group_path, resource_of
 from catalog.store import crossreferences, entities
 from catalog.store.connections import seen_by
 from catalog.store.crossreferences import CrossReference
@@ -42,27 +43,42 @@ class CatalogContent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """The content of a database as visible to a caller, read in one transaction."""
+    """The content of a database as visible to a caller, read in one transaction.
+
+    `read` has the xids of the groups and resources that were read, `read_whole` the xids of groups
+    whose whole content was read.
+    """
 
     connection: Connection
     caller: Caller
+    read: set[str] = field(default_factory=set)
+    read_whole: set[str] = field(default_factory=set)
+
+    def _noted(self, xids: Iterable[str]) -> list[str]:
+        noted = list(xids)
+        self.read.update(map(group_path, noted), map(resource_of, noted))
+        return noted
 
     async def load(self, xids: Iterable[str]) -> dict[str, Entity]:
         async with seen_by(self.connection, self.caller):
-            return await entities.load(self.connection, xids)
+            return await entities.load(self.connection, self._noted(xids))
 
     async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
+        roots = self._noted(xids)
+        self.read_whole.update(xid for xid in roots if xid == group_path(xid))
         async with seen_by(self.connection, self.caller):
-            return await entities.load_subtrees(self.connection, xids)
+            return await entities.load_subtrees(self.connection, roots)
 
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
-        return await entities.load_documents(self.connection, xids)
+        return await entities.load_documents(self.connection, self._noted(xids))
 
     async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
         # A group's rules also apply to resources shown by cross reference. The rules must not bind
         # a writer of the target who does not see the group: a refusal would reveal the group.
         async with seen_by(self.connection, self.caller):
-            return await crossreferences.load_sources(self.connection, targets)
+            sources = await crossreferences.load_sources(self.connection, targets)
+        self._noted(source.xid for source in sources)
+        return sources
 
     async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:
         return await entities.load_tombstones(self.connection, origins)

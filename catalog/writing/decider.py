@@ -11,10 +11,11 @@ from catalog.load.longwork import aside, check_wanted
 from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
 from catalog.model.confluentattribute import CONFLUENT, kept_names
-from catalog.model.entity import Entity
+from catalog.model.entity import Entity, Origin
 from catalog.model.errors import BadFlag, NotFound, XRegistryError
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert
 from catalog.model.record import record
+from catalog.model.tracecontext import current_trace
 from catalog.model.xid import Xid
 from catalog.writing.checks import run_checks
 from catalog.writing.content import CatalogContent
@@ -22,7 +23,7 @@ from catalog.writing.crossreferences import without_repeated
 from catalog.writing.documentupdate import compared_documents
 from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.formatcheck import DocumentChecker
-from catalog.writing.outcome import Outcome, created_origins, outcome_of
+from catalog.writing.outcome import Outcome, outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 
 
@@ -87,13 +88,18 @@ class Decider:
             is_exclusive=self.is_exclusive,
             is_referred=self.is_referred,
         )
-        created = await aside(entities, created_origins, drafts) if self.has_lived else []
+        created = [
+            Origin(self.authority, xid)
+            for xid, draft in drafts.by_xid.items()
+            if self.has_lived and draft.is_new and not draft.is_deleted
+        ]
         return await aside(
             entities,
             outcome_of,
             drafts,
             uuid.uuid4().hex,
             interaction.caller.author,
+            trace=interaction.trace or current_trace.get(),
             tombstones=await self.content.load_tombstones(created) if created else {},
             left_alone=plan.left_alone,
         )

@@ -97,6 +97,7 @@ class GroupCommit:
         Raises:
             XRegistryError: the interaction is refused.
         """
+        composed.interaction.trace = current_trace.get()
         outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(configuration, composed, outcome))
         if len(self._running) < _MOST_TRANSACTIONS:

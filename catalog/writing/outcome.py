@@ -9,6 +9,7 @@ from catalog.model.change import changes_between
 from catalog.model.digest import digest_entity
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
+from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import Xid
 from catalog.store.logpositions import LogCursor
 from catalog.store.writes import Write
@@ -37,20 +38,12 @@ class Outcome(Write):
         return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)
 
 
-def created_origins(drafts: Drafts) -> list[Origin]:
-    """The origins of new entities; each entity may have existed before."""
-    return [
-        Origin(drafts.authority, xid)
-        for xid, draft in drafts.by_xid.items()
-        if draft.is_new and not draft.is_deleted
-    ]
-
-
 def outcome_of(
     drafts: Drafts,
     interaction: str,
     author: Author,
     *,
+    trace: TraceContext | None = None,
     tombstones: Mapping[Origin, Tombstone] | None = None,
     left_alone: Iterable[str] = (),
 ) -> Outcome:
@@ -59,12 +52,23 @@ def outcome_of(
     Args:
         interaction: the id of the interaction.
         author: the author of the interaction.
+        trace: the trace of the changes.
         tombstones: the tombstones of new entities that existed before; the epochs of the new
             entities continue from the tombstones.
     """
     revived = tombstones or {}
-    deleted = [d.before for d in drafts.by_xid.values() if d.is_deleted and d.before is not None]
-    buried = [_tombstone(entity, drafts) for entity in deleted]
+    buried = [
+        Tombstone(
+            xid=draft.before.xid,
+            kind=draft.before.kind,
+            authority=draft.before.authority,
+            origin=draft.before.origin,
+            epoch=draft.before.epoch + 1,
+            deletedat=drafts.now,
+        )
+        for draft in drafts.by_xid.values()
+        if draft.is_deleted and draft.before is not None
+    ]
     written = [d for d in drafts.by_xid.values() if d.is_written and not d.is_deleted]
     entities = [_sealed(draft, drafts, revived) for draft in written]
     sealed = zip(written, entities, strict=True)
@@ -73,6 +77,7 @@ def outcome_of(
     after |= {each.xid: each for each in buried}
     return Outcome(
         author=author,
+        trace=trace,
         interaction=interaction,
         at=drafts.now,
         entities=entities,
@@ -113,15 +118,4 @@ def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]
         ),
         document_sha256=document_sha256,
         document=draft.document,
-    )
-
-
-def _tombstone(entity: Entity, drafts: Drafts) -> Tombstone:
-    return Tombstone(
-        xid=entity.xid,
-        kind=entity.kind,
-        authority=entity.authority,
-        origin=entity.origin,
-        epoch=entity.epoch + 1,
-        deletedat=drafts.now,
     )

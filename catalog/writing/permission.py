@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from catalog.model.caller import EVERYTHING, Visibility, WriteScope
+from catalog.model.caller import EVERYTHING, Everything, Visibility, WriteScope
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.xid import group_path
@@ -50,9 +50,15 @@ async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable
 
 
 async def seen_among(
-    connection: Connection, visible: Visibility, entities: Mapping[str, Entity]
+    connection: Connection, visible: Visibility | Everything, entities: dict[str, Entity]
 ) -> dict[str, Entity]:
-    """The given entities that a client may see, by xid."""
+    """The given entities that a client may see, by xid.
+
+    For the target of a cross reference: a target hidden from the client must look like a target
+    that does not exist.
+    """
+    if visible is EVERYTHING:
+        return entities
     groups = {xid: group_path(xid) for xid in entities}
     covered = await covered_groups(connection, visible.rules, {*groups.values()})
     return {

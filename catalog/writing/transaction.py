@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -9,13 +10,12 @@ from typing import Protocol, TypeAlias
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.load.longwork import aside
-from catalog.model.caller import EVERYTHING, Author, Caller
+from catalog.model.caller import Author, Caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
-from catalog.model.tracecontext import TraceContext, current_trace
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import read_newest
 from catalog.store.connections import seen_by
@@ -41,7 +41,7 @@ CLOSED_TO_CLIENTS: frozenset[Refusal] = frozenset({"closed", "model", "reserved"
 Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 
-class Composer(Protocol):
+class Composer(ABC):
     """Composes an interaction that depends on more entities than the interaction writes.
 
     The composer runs in the task of the client, and reads only entities that the client may see.
@@ -54,50 +54,41 @@ class Composer(Protocol):
         Then `compose` reads the snapshot. By the time of `confirm`, entities that `compose` read
         and the interaction does not touch may have changed.
         """
-        ...
+        return False
 
+    @abstractmethod
     def locks(self) -> Touched:
         """The locks that `compose` and the interaction need, as far as known.
 
         Called again after `compose` if the locks did not suffice. Asks for the whole catalog
         instead of too many groups.
         """
-        ...
 
+    @abstractmethod
     async def compose(self, connection: Connection) -> Interaction:
         """Compose the interaction under the locks of `locks`.
 
         A composer that needs further locks takes them before reading; the transaction waits for no
         lock after `compose`.
         """
-        ...
 
-    async def confirm(self, connection: Connection) -> None:
+    async def confirm(self, connection: Connection) -> None:  # noqa: B027
         """Verify under locks that an interaction composed without locks is still right.
 
         Raises:
             MustBeginAgain: the interaction has to be composed again.
         """
-        ...
 
-    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:  # noqa: B027
         """Take part in the transaction between the last write and the commit."""
-        ...
 
 
-@dataclass(slots=True)
-class Composed:
-    """The composer of an interaction that depends only on the entities that it touches.
-
-    If the locks did not suffice, `locks` asks for the whole catalog. The object is created in the
-    task of the caller, and may be written in a different task.
-    """
+@dataclass(frozen=True, slots=True)
+class Composed(Composer):
+    """The composer of an interaction that depends only on the entities that it touches."""
 
     interaction: Interaction
     touched: Touched
-    # Kept here, since the task of a group commit belongs to no request.
-    trace: TraceContext | None = field(default_factory=current_trace.get)
-    _was_asked: bool = False
 
     @property
     def is_large(self) -> bool:
@@ -107,20 +98,10 @@ class Composed:
         )
 
     def locks(self) -> Touched:
-        touched = self.touched
-        if self._was_asked:
-            touched = replace(touched, catalog_exclusive=True)
-        self._was_asked = True
-        return touched
+        return self.touched
 
     async def compose(self, connection: Connection) -> Interaction:
         return self.interaction
-
-    async def confirm(self, connection: Connection) -> None:
-        """Accept the interaction, which depends on no further entities."""
-
-    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
-        """Do nothing."""
 
 
 class Reconfiguration(Protocol):
@@ -239,33 +220,23 @@ class WriteTransaction:
             replace(each, cursor=cursor) if isinstance(each, Outcome) else each for each in results
         ]
         for composer, each in zip(batch, results, strict=True):
-            if isinstance(each, Outcome):
-                await self._conclude(composer, each)
+            if isinstance(each, Outcome) and not isinstance(composer, Composed):
+                async with seen_by(self.connection, self.caller):
+                    await composer.conclude(self.connection, each)
         return results
-
-    async def _conclude(self, composer: Composer, outcome: Outcome) -> None:
-        if isinstance(composer, Composed):
-            return
-        async with seen_by(self.connection, self.caller):
-            await composer.conclude(self.connection, outcome)
 
     async def _load(self, locks: Touched, patience_seconds: float = 0) -> None:
         self._locks = locks
+        # A change of the model alone is admitted at the position `model` of the gate.
+        is_of_model = self.reconfiguration is not None and not (locks.groups or locks.resources)
+        refused_at = frozenset[Refusal]({"closed"}) if is_of_model else CLOSED_TO_CLIENTS
         self._locked = await lock_and_load(
             self.connection,
-            replace(locks, refused_at=self._refused_at(locks)),
+            replace(locks, refused_at=refused_at),
             patience_seconds=patience_seconds,
         )
         entities = self._locked.entities.values()
         await aside(len(entities), self._file, entities)
-
-    def _refused_at(self, locks: Touched) -> frozenset[Refusal]:
-        """The positions of the gate, and the reservations, at which clients may not write.
-
-        A change of the model alone is admitted at the position `model`.
-        """
-        is_of_model = self.reconfiguration is not None and not (locks.groups or locks.resources)
-        return frozenset({"closed"}) if is_of_model else CLOSED_TO_CLIENTS
 
     def _file(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
@@ -281,9 +252,8 @@ class WriteTransaction:
         interaction = await self._compose(composer)
         await check_interaction(self.connection, interaction)
         if isinstance(composer, Composed):
-            touched, trace = composer.touched, composer.trace
+            touched = composer.touched
         else:
-            trace = current_trace.get()
             revision = self.configuration.revision
             touched = await aside(interaction.size, touched_by, interaction, revision)
         if not self._locks.suffice_for(touched):
@@ -304,27 +274,8 @@ class WriteTransaction:
             )
         count = len(self._locked.entities) + len(touched.groups) + len(touched.resources)
         stored = await aside(count, self._held, touched)
-        visible = interaction.caller.sees
-        if visible is not EVERYTHING:
-            # A cross reference to an entity hidden from the client must look like a reference to
-            # an entity that does not exist.
-            stored = await seen_among(self.connection, visible, stored)
-        outcome = await self._decider(interaction).decide(interaction, stored, datetime.now(UTC))
-        if trace is not None:
-            outcome = replace(outcome, trace=trace)
-        if self.reconfiguration is None:
-            return outcome
-        changes = self.reconfiguration.noted_in(outcome.changes)
-        return replace(outcome, changes=changes)
-
-    async def _compose(self, composer: Composer) -> Interaction:
-        if isinstance(composer, Composed):
-            return composer.interaction
-        async with seen_by(self.connection, self.caller):
-            return await composer.compose(self.connection)
-
-    def _decider(self, interaction: Interaction) -> Decider:
-        return Decider(
+        stored = await seen_among(self.connection, interaction.caller.sees, stored)
+        decider = Decider(
             content=StoredContent(self.connection, interaction.caller),
             configuration=(self.reconfiguration or self).configuration,
             authority=self.node.authority,
@@ -333,6 +284,16 @@ class WriteTransaction:
             is_referred=self._locked.is_referred,
             has_lived=self._locked.has_lived,
         )
+        outcome = await decider.decide(interaction, stored, datetime.now(UTC))
+        if self.reconfiguration is None:
+            return outcome
+        return replace(outcome, changes=self.reconfiguration.noted_in(outcome.changes))
+
+    async def _compose(self, composer: Composer) -> Interaction:
+        if isinstance(composer, Composed):
+            return composer.interaction
+        async with seen_by(self.connection, self.caller):
+            return await composer.compose(self.connection)
 
     def _keep(self, outcome: Outcome) -> None:
         """Let the next interaction, which touches different resources, begin with the outcome."""

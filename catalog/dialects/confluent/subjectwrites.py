@@ -32,6 +32,7 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.store.schemaids import RegistrationRow
 from catalog.writing.outcome import Outcome
+from catalog.writing.transaction import Composer
 
 # As entities have, with room for their other attributes.
 MOST_BYTES = 192 * 1024
@@ -47,8 +48,8 @@ _LEAP = 2**16
 
 
 @dataclass(slots=True, kw_only=True)
-class SubjectWrite:
-    """The composer of a write of one group and one of its subjects, as `Composer` says.
+class SubjectWrite(Composer):
+    """The composer of a write of one group and one of its subjects.
 
     Args:
         make: composes the interaction under the locks.
@@ -58,22 +59,12 @@ class SubjectWrite:
     make: Callable[[Connection], Awaitable[Interaction]]
     interaction: Interaction | None = field(default=None, init=False)
 
-    @property
-    def is_large(self) -> bool:
-        return False
-
     def locks(self) -> Touched:
         return self.touched
 
     async def compose(self, connection: Connection) -> Interaction:
         self.interaction = await self.make(connection)
         return self.interaction
-
-    async def confirm(self, connection: Connection) -> None:
-        """Nothing to confirm: the interaction is composed under the locks."""
-
-    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
-        """Do nothing."""
 
 
 async def apply(

@@ -32,6 +32,7 @@ from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
+from catalog.writing.transaction import Composer
 
 # Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
 # a service takes two locks.
@@ -53,7 +54,7 @@ AnswerMaker: TypeAlias = Callable[[Sequence[Json], frozenset[str]], ServiceAnswe
 
 
 @dataclass(slots=True, kw_only=True)
-class ServiceWrite:
+class ServiceWrite(Composer):
     """A request to write services; `interaction` and `answer` are set when it is applied.
 
     Args:
@@ -74,14 +75,9 @@ class ServiceWrite:
     _held: dict[str, StoredService] = field(default_factory=dict)
     _xids: dict[str, Xid] = field(default_factory=dict)
 
-    @property
-    def is_large(self) -> bool:
-        """Always false: the names of services are unique across groups, so locks are needed."""
-        return False
-
     def locks(self) -> Touched:
         """Locks of the endpoints that `compose` found; before, of endpoints with the given ids."""
-        if self._is_large:
+        if self._locks_catalog:
             return Touched(catalog_exclusive=True)
         xids = [
             self._xids.get(each.id.lower(), Xid(ENDPOINTS, each.id)) for each in self.operations
@@ -93,7 +89,7 @@ class ServiceWrite:
         )
 
     @property
-    def _is_large(self) -> bool:
+    def _locks_catalog(self) -> bool:
         return len(self.operations) > _MOST_LOCKED
 
     async def compose(self, connection: Connection) -> Interaction:
@@ -107,7 +103,7 @@ class ServiceWrite:
         folded = await discoveryservices.fold(connection, names)
         # Two requests must not give the same name to two services. A large request excludes every
         # concurrent write.
-        if names and not self._is_large:
+        if names and not self._locks_catalog:
             await discoveryservices.lock_names(connection, folded.values())
         ids = [operation.id for operation in self.operations]
         authority = self.catalog.authority
@@ -168,9 +164,6 @@ class ServiceWrite:
             interaction.put_resource(model, xid.child(ENDPOINT_MESSAGES, id), message, patch=True)
         for id in patch.deleted:
             interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
-
-    async def confirm(self, connection: Connection) -> None:
-        """Nothing to confirm: the interaction is composed under the locks."""
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
         """Make the answer, and store the answer if no client waits.
