@@ -12,15 +12,7 @@ from typing import Any
 
 import orjson
 
-from catalog.model.errors import (
-    CapabilityError,
-    CapabilityMissingValue,
-    CapabilityUnknown,
-    CapabilityValue,
-    CapabilityWildcard,
-    XRegistryError,
-    with_violations,
-)
+from catalog.model import errors
 
 SPECVERSION = "1.0-rc4"
 _SUBJECT = "/capabilities"
@@ -240,22 +232,22 @@ def update_capabilities(
             CapabilityWildcard: with all violations found.
     """
     values: dict[str, Any] = {}
-    violations: list[XRegistryError] = []
+    violations: list[errors.XRegistryError] = []
     for name, value in given.items():
         if name == "$schema":
             continue
         try:
             values[name] = _read(name, value, offered)
-        except XRegistryError as violation:
+        except errors.XRegistryError as violation:
             violations.append(violation)
     if violations:
-        raise with_violations(violations)
+        raise errors.with_violations(violations)
     updated = replace(current if patch else DEFAULTS, **values)
     for key in updated.compatibilities:
         # Versions of a format are compared only where documents of the format are checked.
         if not _is_listed(key, updated.formats):
             detail = f'"compatibilities" has "{key}", but "formats" does not'
-            raise CapabilityError(_SUBJECT, error_detail=detail)
+            raise errors.CapabilityError(_SUBJECT, error_detail=detail)
     return updated
 
 
@@ -286,7 +278,7 @@ def stored_capabilities(stored: Mapping[str, Any], offered: Capabilities) -> Cap
 
 def _read(name: str, value: Any, offered: Capabilities) -> Any:
     if name not in _READERS:
-        raise CapabilityUnknown(_SUBJECT, field=name)
+        raise errors.CapabilityUnknown(_SUBJECT, field=name)
     return getattr(DEFAULTS, name) if value is None else _READERS[name](name, value, offered)
 
 
@@ -294,7 +286,7 @@ def _listed(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
     chosen = _chosen(name, value, getattr(offered, name))
     mandatory = _MANDATORY.get(name)
     if mandatory is not None and mandatory not in chosen:
-        raise CapabilityMissingValue(_SUBJECT, name=name, value=mandatory)
+        raise errors.CapabilityMissingValue(_SUBJECT, name=name, value=mandatory)
     return chosen
 
 
@@ -305,7 +297,7 @@ def _chosen(field: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]
     wanted = {item.lower() for item in value}
     if "*" in wanted:
         if len(wanted) > 1:
-            raise CapabilityWildcard(_SUBJECT, field=field)
+            raise errors.CapabilityWildcard(_SUBJECT, field=field)
         return allowed
     if unknown := wanted - {item.lower() for item in allowed}:
         raise _refused(field, min(unknown), ",".join(allowed))
@@ -315,7 +307,7 @@ def _chosen(field: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]
 def _formats(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
     try:
         return _chosen(name, value, offered.formats)
-    except CapabilityValue as refusal:
+    except errors.CapabilityValue as refusal:
         raise _as_capability_error(refusal) from refusal
 
 
@@ -327,7 +319,7 @@ def _compatibilities(name: str, value: Any, offered: Capabilities) -> Mapping[st
             key.lower(): _chosen(f"{name}.{key}", rules, _rules_offered(key, offered))
             for key, rules in value.items()
         }
-    except CapabilityValue as refusal:
+    except errors.CapabilityValue as refusal:
         raise _as_capability_error(refusal) from refusal
 
 
@@ -340,8 +332,8 @@ def _rules_offered(key: str, offered: Capabilities) -> tuple[str, ...]:
     return tuple(rule for rule in dict.fromkeys(listed) if rule in shared)
 
 
-def _as_capability_error(refusal: CapabilityValue) -> CapabilityError:
-    return CapabilityError(_SUBJECT, error_detail=refusal.title.rstrip("."))
+def _as_capability_error(refusal: errors.CapabilityValue) -> errors.CapabilityError:
+    return errors.CapabilityError(_SUBJECT, error_detail=refusal.title.rstrip("."))
 
 
 def _boolean(name: str, value: Any, offered: Capabilities) -> bool:
@@ -357,9 +349,9 @@ def _available(name: str, value: Any, offered: Capabilities) -> Mapping[str, boo
     given = {kind.lower(): _mutable(kind, item, offered) for kind, item in value.items()}
     for mandatory in _MANDATORY_AVAILABLE:
         if mandatory not in given:
-            raise CapabilityMissingValue(_SUBJECT, name=name, value=mandatory)
+            raise errors.CapabilityMissingValue(_SUBJECT, name=name, value=mandatory)
     if not given["capabilities"]:
-        raise CapabilityError(
+        raise errors.CapabilityError(
             _SUBJECT,
             error_detail='"available.capabilities.mutable" must stay true',
             detail="Nobody could change the capabilities back.",
@@ -384,8 +376,8 @@ def _is_listed(key: str, formats: tuple[str, ...]) -> bool:
     return any(matches(key, format) or matches(format, key) for format in formats)
 
 
-def _refused(field: str, value: Any, allowed: str) -> CapabilityValue:
-    return CapabilityValue(_SUBJECT, value=_text(value), field=field, list=allowed)
+def _refused(field: str, value: Any, allowed: str) -> errors.CapabilityValue:
+    return errors.CapabilityValue(_SUBJECT, value=_text(value), field=field, list=allowed)
 
 
 def _text(value: Any) -> str:

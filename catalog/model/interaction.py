@@ -7,23 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.model import errors
 from catalog.model.caller import Caller
 from catalog.model.concorderrors import LimitExceeded
-from catalog.model.errors import (
-    BadFlag,
-    BadRequest,
-    FirstViolations,
-    GroupsOnly,
-    InvalidAttribute,
-    MalformedId,
-    MismatchedId,
-    MisplacedEpoch,
-    ResourcesOnly,
-    TooManyVersions,
-    UnknownAttribute,
-    UnknownResourceType,
-    XRegistryError,
-)
 from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
 from catalog.model.tracecontext import TraceContext
@@ -146,7 +132,7 @@ class Interaction:
     groups: list[GroupUpsert] = field(default_factory=list)
     resources: list[ResourceUpsert] = field(default_factory=list)
     deletes: list[Delete] = field(default_factory=list)
-    violations: FirstViolations = field(default_factory=FirstViolations)
+    violations: errors.FirstViolations = field(default_factory=errors.FirstViolations)
     most_entities: int = 100_000
     trace: TraceContext | None = None
     _entities: int = field(default=0, init=False)
@@ -175,7 +161,7 @@ class Interaction:
         # Collecting further violations would do the work that the limit bounds.
         except LimitExceeded:
             raise
-        except XRegistryError as violation:
+        except errors.XRegistryError as violation:
             self.violations.append(violation)
 
     def _taken(self, body: Body, xid: Xid, *ids: str, ignorable: frozenset[str] = _OF_ANY) -> Body:
@@ -196,8 +182,8 @@ class Interaction:
         """
         if version == THE_NEW_ONE and not creates_one:
             if any(len(upsert.versions) > 1 for upsert in self.resources):
-                raise TooManyVersions(self.path)
-            raise BadFlag(self.path, flag="setdefaultversionid")
+                raise errors.TooManyVersions(self.path)
+            raise errors.BadFlag(self.path, flag="setdefaultversionid")
         self.default = version
 
     def put_registry(self, model: Model, body: Body, *, patch: bool) -> None:
@@ -210,7 +196,7 @@ class Interaction:
     def post_registry(self, model: Model, body: Body) -> None:
         """Groups of several types (`core/http.md, "POST /"`); further members are violations."""
         own = (name for name in body if name not in model.groups and name != "$schema")
-        self.violations += (GroupsOnly("/", name=name) for name in own)
+        self.violations += (errors.GroupsOnly("/", name=name) for name in own)
         self._put_groups_by_type(model, body, patch=False)
 
     def _put_groups_by_type(self, model: Model, body: Body, *, patch: bool) -> None:
@@ -243,7 +229,7 @@ class Interaction:
         """
         kind = model.groups[xid.groups]
         own = (name for name in body if name not in kind.resources and name != "$schema")
-        self.violations += (ResourcesOnly(str(xid), name=name) for name in own)
+        self.violations += (errors.ResourcesOnly(str(xid), name=name) for name in own)
         for name, collection in body.items():
             if name in kind.resources:
                 self.put_resources(model, xid, name, collection, patch=False)
@@ -306,7 +292,7 @@ class Interaction:
             check_version_id(xid, vid)
         for name in _COLLECTIONS_OF_RESOURCES:
             if body.get(name) is not None:
-                raise UnknownAttribute(str(xid), name=name)
+                raise errors.UnknownAttribute(str(xid), name=name)
         body = {name: value for name, value in body.items() if name not in _LINKS_OF_RESOURCES}
         self.put_version(model, xid, vid or "", body, patch=document is not None, document=document)
 
@@ -365,7 +351,7 @@ class Interaction:
             singular = "version" if xid.vid else model.singular_of(xid)
             given = body.get(f"{singular}id")
             if given not in (None, id):
-                raise MismatchedId(
+                raise errors.MismatchedId(
                     str(xid), singular=singular, invalid_id=str(given), expected_id=id
                 )
             epoch = None if "epoch" in self.ignore else _epoch_to_delete(xid, body)
@@ -373,12 +359,14 @@ class Interaction:
 
     def _entries(self, subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
         if not isinstance(collection, dict):
-            raise BadRequest(subject, error_detail=f"{subject} needs to be a map of entities")
+            raise errors.BadRequest(
+                subject, error_detail=f"{subject} needs to be a map of entities"
+            )
         self._count(len(collection))
         for key, body in collection.items():
             if not isinstance(body, dict):
                 path = f"{subject}/{key}"
-                raise BadRequest(path, error_detail=f"{path} needs to be an entity")
+                raise errors.BadRequest(path, error_detail=f"{path} needs to be an entity")
             yield key, body
 
     def _imply_group(self, xid: Xid) -> None:
@@ -395,14 +383,14 @@ def _refuse_parts_of_resources(xid: Xid, body: Body, kind: ResourceType) -> None
             raise _invalid(xid, name, "it is the resource's, not a version's")
 
 
-def _invalid(xid: Xid | str, name: str, detail: str) -> InvalidAttribute:
-    return InvalidAttribute(str(xid), name=name, error_detail=detail)
+def _invalid(xid: Xid | str, name: str, detail: str) -> errors.InvalidAttribute:
+    return errors.InvalidAttribute(str(xid), name=name, error_detail=detail)
 
 
 def _check_id(xid: Xid, id: str) -> None:
     if not is_valid_id(id):
         wanted = "1 to 128 of A-Z a-z 0-9 - . _ ~ : @ and a letter, digit or _ at its start"
-        raise MalformedId(str(xid), id=id, error_detail=f"it needs {wanted}")
+        raise errors.MalformedId(str(xid), id=id, error_detail=f"it needs {wanted}")
 
 
 def check_version_id(resource: Xid, vid: Any) -> None:
@@ -415,13 +403,13 @@ def check_version_id(resource: Xid, vid: Any) -> None:
         raise _invalid(resource, "versionid", "it needs to be a string")
     _check_id(resource.version(vid), vid)
     if vid in RESERVED_VERSION_IDS:
-        raise MalformedId(str(resource), id=vid, error_detail="the word is reserved")
+        raise errors.MalformedId(str(resource), id=vid, error_detail="the word is reserved")
 
 
 def _resource_type(model: Model, xid: Xid) -> ResourceType:
     kind = model.resource_type(xid.groups, xid.resources)
     if kind is None:
-        raise UnknownResourceType(str(xid), group=xid.groups, name=xid.resources)
+        raise errors.UnknownResourceType(str(xid), group=xid.groups, name=xid.resources)
     return kind
 
 
@@ -432,7 +420,7 @@ def _epoch_to_delete(xid: Xid, body: Body) -> int | None:
     if isinstance(meta, dict) and meta.get("epoch") is not None:
         return read_epoch(xid, meta)
     if body.get("epoch") is not None:
-        raise MisplacedEpoch(str(xid))
+        raise errors.MisplacedEpoch(str(xid))
     return None
 
 

@@ -10,18 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from catalog.model import errors
 from catalog.model.confluentattribute import CONFLUENT, kept_names, schema_id_of
 from catalog.model.dotpath import dotted, value_at
-from catalog.model.errors import (
-    BadDefaultVersionId,
-    BadRequest,
-    InvalidAttribute,
-    MismatchedVersionAttribute,
-    MissingVersions,
-    NotFound,
-    Readonly,
-    VersionIdNotAllowed,
-)
 from catalog.model.interaction import (
     NEWEST,
     THE_NEW_ONE,
@@ -78,7 +69,7 @@ class ResourcePlan:
         referred = crossreferences.xref_after(self.drafts.live(self._key), upsert)
         if self.is_new:
             if upsert.default is None and upsert.meta is None and not upsert.versions:
-                raise MissingVersions(f"{self.xid}/versions")
+                raise errors.MissingVersions(f"{self.xid}/versions")
             self.drafts.create(self.xid)
         if referred is not None:
             crossreferences.refer(self.drafts, self.draft, upsert, referred, self.default)
@@ -113,7 +104,7 @@ class ResourcePlan:
             return
         if not self.versions:
             if self.default not in (None, NEWEST):
-                raise BadDefaultVersionId(
+                raise errors.BadDefaultVersionId(
                     str(self.xid), value=str(self.default), error_detail="no version is left"
                 )
             self.drafts.delete(Delete(xid=self.xid))
@@ -125,9 +116,9 @@ class ResourcePlan:
         """Refuse to delete versions of a cross reference, which shows versions of the target."""
         for delete in deletes:
             if f"{xref}/versions/{delete.xid.vid}" in self.drafts.referred:
-                raise Readonly(str(delete.xid), detail=_SHOWN_THROUGH_REFERENCE)
+                raise errors.Readonly(str(delete.xid), detail=_SHOWN_THROUGH_REFERENCE)
             if delete.must_exist:
-                raise NotFound(str(delete.xid))
+                raise errors.NotFound(str(delete.xid))
 
     def _without(self, gone: set[str]) -> None:
         if self.kind.versionmode == versionorder.MANUAL:
@@ -187,7 +178,7 @@ class ResourcePlan:
         draft = self.drafts.live(xid)
         if draft is None:
             if upsert.vid and not self.kind.setversionid:
-                raise VersionIdNotAllowed(str(self.xid), plural=self.kind.plural)
+                raise errors.VersionIdNotAllowed(str(self.xid), plural=self.kind.plural)
             versionorder.check_new_id(xid, self.kind)
             draft = self.drafts.create(xid)
         self.drafts.check_id(xid, "version", xid.vid, upsert.body)
@@ -232,11 +223,13 @@ class ResourcePlan:
             return
         detail = f"messages name its text by the schema id {id}; create a version instead"
         name = self.kind.singular
-        self.drafts.violations.append(InvalidAttribute(draft.key, name=name, error_detail=detail))
+        self.drafts.violations.append(
+            errors.InvalidAttribute(draft.key, name=name, error_detail=detail)
+        )
 
     def _set_ancestor(self, draft: Draft, ancestor: object) -> None:
         if not isinstance(ancestor, str):
-            raise InvalidAttribute(
+            raise errors.InvalidAttribute(
                 str(draft.xid), name="ancestorid", error_detail="it needs to be a string"
             )
         is_root = ancestor == versionorder.ITSELF
@@ -286,7 +279,7 @@ class ResourcePlan:
             if path[0] in CASELESS:
                 values = [value and value.lower() for value in values]
             if any(value != values[0] for value in values):
-                raise MismatchedVersionAttribute(str(self.xid), name=dotted(path))
+                raise errors.MismatchedVersionAttribute(str(self.xid), name=dotted(path))
 
     def prune(self) -> None:
         """Delete the oldest versions beyond `maxversions` (step 10)."""
@@ -297,7 +290,7 @@ class ResourcePlan:
         )
         lost = next((draft for draft in gone if any(draft is each for each in self._needed)), None)
         if lost is not None:
-            raise BadRequest(
+            raise errors.BadRequest(
                 str(lost.xid),
                 error_detail=f"{lost.xid} would be deleted at once: it is the oldest, and "
                 f"{self.kind.plural} keep {self.kind.maxversions} versions only",

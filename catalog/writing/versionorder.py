@@ -14,16 +14,7 @@ from typing import Any
 
 import semver
 
-from catalog.model.errors import (
-    AncestorCircularReference,
-    DefaultVersionIdRequest,
-    InvalidAttribute,
-    MalformedId,
-    MissingVersions,
-    MultipleRoots,
-    SetDefaultVersionStickyFalse,
-    UnknownId,
-)
+from catalog.model import errors
 from catalog.model.interaction import NEWEST, THE_NEW_ONE, Body
 from catalog.model.schema import ResourceType
 from catalog.model.versions import Lineage, assign_ancestors, circle, is_semantic, newest
@@ -61,7 +52,7 @@ def check_new_id(xid: Xid, kind: ResourceType) -> None:
         MalformedId: versions are ordered as semantic versions, and the id is no semantic version.
     """
     if kind.versionmode == SEMVER and not is_semantic(xid.vid):
-        raise MalformedId(
+        raise errors.MalformedId(
             str(xid), id=xid.vid, error_detail="its versionmode needs semantic versions"
         )
 
@@ -125,7 +116,7 @@ def check_ancestors_exist(versions: Sequence[Draft]) -> None:
     for draft in versions:
         ancestor = draft.attributes.get("ancestorid", draft.xid.vid)
         if ancestor not in vids:
-            raise UnknownId(str(draft.xid), singular="version", id=str(ancestor))
+            raise errors.UnknownId(str(draft.xid), singular="version", id=str(ancestor))
 
 
 def check_lineage(resource: Xid, versions: Sequence[Draft], kind: ResourceType) -> None:
@@ -136,10 +127,10 @@ def check_lineage(resource: Xid, versions: Sequence[Draft], kind: ResourceType) 
     """
     ancestors = {draft.xid.vid: draft.attributes["ancestorid"] for draft in versions}
     if vids := circle(ancestors):
-        raise AncestorCircularReference(str(resource), list=",".join(vids))
+        raise errors.AncestorCircularReference(str(resource), list=",".join(vids))
     roots = [vid for vid, ancestor in ancestors.items() if vid == ancestor]
     if kind.singleversionroot and len(roots) > 1:
-        raise MultipleRoots(str(resource), plural=kind.plural)
+        raise errors.MultipleRoots(str(resource), plural=kind.plural)
 
 
 def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
@@ -267,7 +258,9 @@ def choose_default(draft: Draft, meta: Body, kind: ResourceType, *, patch: bool)
     attributes = draft.attributes
     chosen, sticky = meta.get(ID), meta.get(STICKY)
     if chosen is not None and not isinstance(chosen, str):
-        raise InvalidAttribute(f"{draft.xid}/meta", name=ID, error_detail="it needs to be a string")
+        raise errors.InvalidAttribute(
+            f"{draft.xid}/meta", name=ID, error_detail="it needs to be a string"
+        )
     was_sticky = attributes[STICKY]
     if not patch or STICKY in meta:
         _stick(draft, kind, sticky)
@@ -283,7 +276,7 @@ def _stick(draft: Draft, kind: ResourceType, sticky: Any) -> None:
     if sticky is None:
         sticky = initial_stickiness(kind)
     elif not isinstance(sticky, bool):
-        raise InvalidAttribute(
+        raise errors.InvalidAttribute(
             f"{draft.xid}/meta", name=STICKY, error_detail="it needs to be a boolean"
         )
     draft.attributes[STICKY] = sticky
@@ -305,7 +298,7 @@ def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: Res
     if wanted == THE_NEW_ONE:
         new = [version.xid.vid for version in written if version.is_new]
         if not new:
-            raise DefaultVersionIdRequest(str(draft.xid))
+            raise errors.DefaultVersionIdRequest(str(draft.xid))
         wanted = new[0]
     _stick(draft, kind, True)
     draft.attributes[ID] = wanted
@@ -327,14 +320,14 @@ def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) 
     """
     attributes = draft.attributes
     if attributes[STICKY] and kind.maxversions == 1:
-        raise SetDefaultVersionStickyFalse(str(draft.xid))
+        raise errors.SetDefaultVersionStickyFalse(str(draft.xid))
     if not attributes[STICKY] or ID not in attributes:
         vid = newest_of(versions, kind)
         if vid is None:
-            raise MissingVersions(str(draft.xid))
+            raise errors.MissingVersions(str(draft.xid))
         attributes[ID] = vid
     if not any(version.xid.vid == attributes[ID] for version in versions):
-        raise UnknownId(str(draft.xid), singular="version", id=attributes[ID])
+        raise errors.UnknownId(str(draft.xid), singular="version", id=attributes[ID])
 
 
 def has_moved(draft: Draft) -> bool:
