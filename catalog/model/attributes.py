@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from catalog.model.dotpath import step
 from catalog.model.errors import (
@@ -59,7 +59,8 @@ _INVALID: Any = object()
 # Stands for a condition that is not met; never a key of `siblings`.
 _NO_CONDITION = "\0"
 _LONGEST_PATH = 200
-_SHAPES = {"object": (dict, "an object"), "map": (dict, "a map"), "array": (list, "an array")}
+_NAME = re.compile(rf"{STRICT_NAME.pattern}|{EXTENDED_NAME.pattern}")
+_ANYTHING = Attribute(name="*", type="any")
 
 
 def check_attributes(
@@ -91,11 +92,14 @@ def check_attributes(
 
 
 class _Check:
-    """The check of an entity, and the errors found."""
+    """The check of an entity, and the errors found.
+
+    Without a model, the check is of a copy: only the types of values are checked.
+    """
 
     __slots__ = ("errors", "missing", "model", "subject")
 
-    def __init__(self, subject: str, model: Model) -> None:
+    def __init__(self, subject: str, model: Model | None) -> None:
         self.subject = subject
         self.model = model
         self.errors = FirstViolations()
@@ -128,7 +132,7 @@ class _Check:
                 self.reject(step(path, name), "more than one condition defines it")
         stored = {}
         for name, value in values.items():
-            if value is None:
+            if value is None and self.model is not None:
                 continue
             # `*` is the wildcard among definitions, and no valid name of an attribute.
             definition = active.get(name) if name != "*" else None
@@ -138,7 +142,7 @@ class _Check:
                 definition = self.extension(name, active, charset, path)
                 if definition is None:
                     continue
-            if definition.readonly:
+            if definition.readonly and self.model is not None:
                 continue
             if definition.is_free and _is_plain(value):
                 stored[name] = value
@@ -146,7 +150,7 @@ class _Check:
             checked = self.value(value, definition, step(path, name), depth)
             if checked is not _INVALID and self.is_short(name, checked, definition, path):
                 stored[name] = checked
-        for name, definition in active.required:
+        for name, definition in active.required if self.model is not None else ():
             if definition.readonly or values.get(name) is None:
                 if definition.default is not None:
                     stored[name] = definition.default
@@ -159,7 +163,11 @@ class _Check:
     ) -> Attribute | None:
         """The definition `*` for an undefined attribute; `None` if the attribute is refused."""
         wildcard = definitions.get("*")
-        if wildcard is None:
+        if self.model is None and (not path or _NAME.fullmatch(name)):
+            return wildcard or _ANYTHING
+        if self.model is None:
+            self.reject(step(path, name), f"its name must match {_NAME.pattern}")
+        elif wildcard is None:
             self.errors.append(UnknownAttribute(self.subject, name=step(path, _shown(name))))
         elif not isinstance(name, str) or not charset.fullmatch(name):
             self.reject(step(path, _shown(name)), f"its name must match {charset.pattern}")
@@ -172,7 +180,7 @@ class _Check:
         # UTF-8 has at most 4 bytes for a character, so that few values have to be encoded.
         if type(value) is not str or len(value) * 4 + _LONGEST_NAME <= MAX_SCALAR_BYTES:
             return True
-        if definition.type not in SCALARS:
+        if definition.type not in SCALARS or self.model is None:
             return True
         if len(name) + len(value.encode()) <= MAX_SCALAR_BYTES:
             return True
@@ -185,12 +193,14 @@ class _Check:
             return _CONTAINERS[definition.type](self, value, definition, path, depth)
         try:
             checked = scalar(value)
-            if definition.type in _REFERENCES:
+            if definition.type in _REFERENCES and self.model is not None:
                 check_reference(checked, definition, self.model)
         except (ValueError, OverflowError) as fault:
-            if definition.type == "xid" and isinstance(value, str):
+            if definition.type == "xid" and isinstance(value, str) and self.model is not None:
                 return self.reject_xid(path, value, str(fault))
             return self.reject(path, str(fault))
+        if self.model is None:
+            return checked
         if definition.closed and checked not in definition.enum:
             for listed in definition.enum if path in CASELESS else ():
                 if value_text(listed) == value_text(checked):
@@ -230,7 +240,7 @@ class _Check:
         if depth >= MAX_DEPTH:
             return self.reject(path, TOO_DEEP)
         stored = []
-        closed = definition.closed
+        closed = definition.closed if self.model is not None else ()
         for index, item in enumerate(value):
             checked = self.value(item, _item(definition), f"{path}[{index}]", depth + 1)
             if checked is _INVALID:
@@ -327,86 +337,26 @@ _CONTAINERS: dict[str, Callable[[_Check, Any, Attribute, str, int], Any]] = {
 }
 
 
-class TypeFault(NamedTuple):
-    """A value of the wrong type: the path of the value, and the reason."""
-
-    path: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f'"{self.path[:_LONGEST_PATH]}": {self.reason}'
-
-    def below(self, step: str) -> TypeFault:
-        """The fault with a path that starts one level up, with a step into the container."""
-        joint = "" if self.path.startswith("[") or not self.path else "."
-        return TypeFault(f"{step}{joint}{self.path}", self.reason)
-
-
 def find_type_fault(
     values: Mapping[str, Any], definitions: Mapping[str, Attribute], besides: Collection[str] = ()
-) -> TypeFault | None:
-    """Find the first value that a client could not have written because of its type.
+) -> str:
+    """The first value that a client could not have written because of its type; "" without one.
 
     Attributes that the model does not define may have any JSON value.
 
     Args:
         values: an entity's own attributes, as they are stored.
         definitions: the definitions of the client-settable attributes of the entity's type.
-        besides: the names of stored attributes that are checked elsewhere.
+        besides: the names of stored attributes whose types are checked elsewhere.
     """
+    check = _Check("", None)
     if not isinstance(definitions, Definitions):
         definitions = Definitions(definitions)
-    return _in_members(values, definitions, 1, besides)
-
-
-def _in_members(
-    values: Mapping[str, Any],
-    definitions: Definitions,
-    depth: int,
-    besides: Collection[str] = (),
-) -> TypeFault | None:
-    active = definitions
-    if definitions.conditional:
-        active, _ = active_definitions(values, definitions)
-    wildcard = active.get("*")
-    for name, value in values.items():
-        definition = active.get(name, wildcard)
-        if definition is None or name == "*":
-            if fault := fault_in_json(value, depth):
-                return TypeFault(step("", name), fault)
-        # A shortcut, as most values are texts. Parsed JSON has no lone surrogates and no NUL.
-        elif definition.type == "string" and type(value) is str:
-            continue
-        elif name not in besides and (found := _in_value(value, definition, depth)):
-            return found.below(step("", name))
-    return None
-
-
-def _in_value(value: Any, definition: Attribute, depth: int) -> TypeFault | None:
-    if (scalar := SCALAR_CHECKS.get(definition.type)) is not None:
-        try:
-            scalar(value)
-        except (ValueError, OverflowError) as fault:
-            return TypeFault("", str(fault))
-        return None
-    if definition.type == "any":
-        reason = "it must not be null" if value is None else fault_in_json(value, depth)
-        return TypeFault("", reason) if reason else None
-    shape, what = _SHAPES[definition.type]
-    if type(value) is not shape:
-        return TypeFault("", f"it must be {what}")
-    if depth >= MAX_DEPTH:
-        return TypeFault("", TOO_DEEP)
-    is_array, is_object = definition.type == "array", definition.type == "object"
-    for name in () if is_array else value:
-        if not (EXTENDED_NAME.fullmatch(name) or (is_object and STRICT_NAME.fullmatch(name))):
-            return TypeFault("", f"a name in it must match {EXTENDED_NAME.pattern}")
-    if is_object:
-        definitions = definition.attributes
-        assert isinstance(definitions, Definitions), "an attribute has prepared its own"
-        return _in_members(value, definitions, depth + 1)
-    inner = _item(definition)
-    for key, item in enumerate(value) if is_array else value.items():
-        if found := _in_value(item, inner, depth + 1):
-            return found.below(f"[{key}]" if is_array else step("", key))
-    return None
+    for name in besides:
+        if fault := fault_in_json(values.get(name), 1):
+            check.reject(name, fault)
+    own = {name: value for name, value in values.items() if name not in besides}
+    check.members(own, definitions, STRICT_NAME, "", 1)
+    for error in check.errors[:1]:
+        return f'"{error.arguments["name"][:_LONGEST_PATH]}": {error.arguments["error_detail"]}'
+    return ""

@@ -130,7 +130,7 @@ def _fault_of(entity: Entity, path: Xid, model: Model) -> str:
         if name in _ALWAYS_THERE if value is None else not _has_type(type_, value):
             return f'its "{name}" is not {type_}'
     fault = find_type_fault(entity.attributes, settable, stored)
-    return "" if fault is None else f"it has an attribute of another type than here, {fault}"
+    return fault and f"it has an attribute of another type than here, {fault}"
 
 
 def _fault_of_reference(entity: Entity, path: Xid, model: Model) -> str:

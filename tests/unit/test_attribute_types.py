@@ -47,7 +47,7 @@ def model_with(attributes: dict[str, Any]) -> Model:
         (SCHEMA, {"contenttype": None}, '"contenttype": it must be a string'),
         (SCHEMA, {"labels": {"a": "b", "c": 5}}, '"labels.c": it must be a string'),
         (SCHEMA, {"labels": []}, '"labels": it must be a map'),
-        (SCHEMA, {"labels": {"A b": ""}}, '"labels": a name in it must match'),
+        (SCHEMA, {"labels": {"A b": ""}}, '"labels.A b": its name must match'),
         (SCHEMA, {"documentation": "a b"}, '"documentation": it must be a URI'),
         (ENDPOINT, {"usage": "producer"}, '"usage": it must be an array'),
         (ENDPOINT, {"usage": [{}]}, '"usage[0]": it must be a string'),
@@ -72,7 +72,7 @@ def model_with(attributes: dict[str, Any]) -> Model:
 def test_a_value_of_another_type_is_named_with_its_path(
     definitions: dict[str, Any], attributes: dict[str, Any], fault: str
 ) -> None:
-    assert str(find_type_fault(attributes, definitions)).startswith(fault)
+    assert find_type_fault(attributes, definitions).startswith(fault)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ def test_what_another_model_may_allow_is_no_fault(
 ) -> None:
     """Copies of a catalog whose model differs a little are whole."""
     kinds = model_with(here).groups["shelves"].own_attributes
-    assert find_type_fault(attributes, kinds) is None
+    assert find_type_fault(attributes, kinds) == ""
 
 
 def test_extensions_have_the_type_that_the_model_gives_them_but_computed_attributes_their_own() -> (
     None
 ):
     kinds = model_with({"*": {"type": "integer"}}).groups["shelves"].own_attributes
-    assert find_type_fault({"a": 5, "ancestorid": "1"}, kinds, {"ancestorid"}) is None
-    assert str(find_type_fault({"a": "5"}, kinds)) == '"a": it must be an integer'
+    assert find_type_fault({"a": 5, "ancestorid": "1"}, kinds, {"ancestorid"}) == ""
+    assert find_type_fault({"a": "5"}, kinds) == '"a": it must be an integer'
 
 
 @pytest.mark.parametrize("name", ["unknown", "labels", "messagecatalog"])
@@ -107,7 +107,7 @@ def test_no_value_is_nested_so_deep_that_it_could_not_be_written(name: str) -> N
     value: Any = "x"
     for _ in range(70):
         value = {"a": value}
-    assert find_type_fault({name: value}, SCHEMA) is not None
+    assert find_type_fault({name: value}, SCHEMA)
 
 
 @pytest.mark.parametrize("definitions", [MESSAGE, SCHEMA, ENDPOINT])
@@ -118,7 +118,7 @@ def test_what_a_client_can_write_has_its_types(definitions: dict[str, Any], data
     values = data.draw(st.dictionaries(names, VALUES, max_size=4))
     stored, errors = check_attributes(values, definitions, subject="/x", model=MODEL)
     if not errors:
-        assert find_type_fault(stored, definitions) is None
+        assert find_type_fault(stored, definitions) == ""
     # A client's null is no value.
     if None not in _leaves(values) and find_type_fault(values, definitions):
         assert errors
