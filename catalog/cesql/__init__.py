@@ -6,6 +6,6 @@ The package imports no other package of the distribution, and no library except 
 from __future__ import annotations
 
 from catalog.cesql.expression import Expression, parse
-from catalog.cesql.types import EvaluationError, ParseError
+from catalog.cesql.operators import EvaluationError, ParseError
 
 __all__ = ["EvaluationError", "Expression", "ParseError", "parse"]

@@ -12,8 +12,7 @@ from typing import Any, Final
 from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
 
 from catalog.cesql import operators
-from catalog.cesql.operators import find_function
-from catalog.cesql.types import (
+from catalog.cesql.operators import (
     LEAST_INTEGER,
     MOST_INTEGER,
     Errors,
@@ -21,6 +20,7 @@ from catalog.cesql.types import (
     EvaluationError,
     ParseError,
     Value,
+    find_function,
 )
 
 MOST_CHARACTERS: Final = 4096
@@ -134,34 +134,18 @@ class _Compiler(Transformer[Token, _Node]):
     def not_(self, _: Token, operand: _Node) -> _Node:
         return _node(operators.not_(operand.evaluate), operand)
 
-    def and_(self, left: _Node, _: Token, right: _Node) -> _Node:
-        return _node(operators.and_(left.evaluate, right.evaluate), left, right)
+    def binary(self, left: _Node, symbol: Token, right: _Node) -> _Node:
+        evaluate = operators.binary(symbol.upper(), left.evaluate, right.evaluate)
+        return _node(evaluate, left, right)
 
-    def or_(self, left: _Node, _: Token, right: _Node) -> _Node:
-        return _node(operators.or_(left.evaluate, right.evaluate), left, right)
+    def like(self, operand: _Node, not_: Token | None, _: Token, pattern: Token) -> _Node:
+        evaluate = operators.like(operand.evaluate, _unquoted(pattern), wanted=not_ is None)
+        return _node(evaluate, operand)
 
-    def xor(self, left: _Node, _: Token, right: _Node) -> _Node:
-        return _node(operators.xor(left.evaluate, right.evaluate), left, right)
-
-    def arithmetic(self, left: _Node, symbol: Token, right: _Node) -> _Node:
-        return _node(operators.arithmetic(symbol, left.evaluate, right.evaluate), left, right)
-
-    def comparison(self, left: _Node, symbol: Token, right: _Node) -> _Node:
-        return _node(operators.comparison(symbol, left.evaluate, right.evaluate), left, right)
-
-    def like(self, operand: _Node, _: Token, pattern: Token) -> _Node:
-        return _node(operators.like(operand.evaluate, _unquoted(pattern), wanted=True), operand)
-
-    def not_like(self, operand: _Node, _: Token, __: Token, pattern: Token) -> _Node:
-        return _node(operators.like(operand.evaluate, _unquoted(pattern), wanted=False), operand)
-
-    def in_(self, operand: _Node, _: Token, elements: list[_Node]) -> _Node:
+    def in_(self, operand: _Node, not_: Token | None, _: Token, elements: list[_Node]) -> _Node:
         values = [element.evaluate for element in elements]
-        return _node(operators.in_(operand.evaluate, values, wanted=True), operand, *elements)
-
-    def not_in(self, operand: _Node, _: Token, __: Token, elements: list[_Node]) -> _Node:
-        values = [element.evaluate for element in elements]
-        return _node(operators.in_(operand.evaluate, values, wanted=False), operand, *elements)
+        evaluate = operators.in_(operand.evaluate, values, wanted=not_ is None)
+        return _node(evaluate, operand, *elements)
 
     def arguments(self, *arguments: _Node) -> list[_Node]:
         return [*arguments]

@@ -132,7 +132,7 @@ def test_like_is_the_wildcards_of_file_names_with_other_signs(pattern: str, text
     parts = re.findall(r"\\[%_]|.", pattern)
     signs = {"%": "*", "_": "?", r"\%": "%", r"\_": "_"}
     wildcards = "".join(signs.get(part, part) for part in parts)
-    assert compile_pattern(pattern)(text) is fnmatch.fnmatchcase(text, wildcards)
+    assert bool(compile_pattern(pattern)(text)) is fnmatch.fnmatchcase(text, wildcards)
 
 
 def test_a_pattern_that_would_be_tried_in_every_way_takes_little_time() -> None:
