@@ -1,21 +1,21 @@
-"""A catalog as a dump: its contents at the time of the dump, and the load into a database."""
+"""A catalog as rows of tables: the contents at the time of a backup, and the load into a database.
+
+A backup has the rows of each table in the text form of COPY, and no statements.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from asyncpg.exceptions import PostgresError
 
 from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection
-from catalog.store.dumpedrows import KnownRelations, RowsUnusable, load_rows
 from catalog.store.keyrotation import count_secrets
-from catalog.store.postgrestools import PostgresTools
 from catalog.store.queries import Queries
 from catalog.store.schemamigration import (
     AppliedMigration,
@@ -48,56 +48,88 @@ class CatalogContents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DumpedCatalog:
-    """The catalog in a dump: its identity, contents and migrations.
+class BackedUpCatalog:
+    """The description of a catalog in a backup.
 
-    `server` is the major version of PostgreSQL. `keys` maps the ids of the keys that encrypt the
-    secrets to the numbers of secrets; an empty id stands for damaged secrets.
+    `keys` maps the ids of the keys that encrypt the secrets to the numbers of secrets; an empty id
+    stands for damaged secrets. `tables` has the columns of each table in the order of the rows'
+    values, and `sequences` the last values of the sequences that were used.
     """
 
     instance: UUID
     authority: str
-    server: int
     at: datetime
-    migrations: tuple[AppliedMigration, ...]
+    migrations: Sequence[AppliedMigration]
     keys: Mapping[str, int]
     contents: CatalogContents
+    tables: Mapping[str, Sequence[str]]
+    sequences: Mapping[str, int]
 
 
 class DatabaseInTheWay(Exception):
     """A backup cannot be made of or restored into a database; the text gives the reason."""
 
 
-async def dump(
-    dsn: str, take: Callable[[bytes], None], *, begin: Callable[[DumpedCatalog], None]
-) -> DumpedCatalog:
-    """Dump the current catalog, while its node runs or not; return a description of the dump.
+class RowsUnusable(Exception):
+    """A backup has contents other than the rows of a catalog; the text describes the fault."""
+
+
+async def read_catalog(
+    dsn: str,
+    take: Callable[[str, bytes], None],
+    *,
+    begin: Callable[[BackedUpCatalog], None],
+) -> BackedUpCatalog:
+    """Read all rows of a catalog at one moment, while its node runs or not.
 
     Args:
         dsn: the database.
-        take: receives the parts of the dump.
-        begin: receives the description before the first part.
+        take: receives the rows in parts, each with the name of the table; table by table.
+        begin: receives the description of the catalog before the first part.
 
     Raises:
         DatabaseInTheWay: the database has no catalog.
         OfAnotherVersion: the catalog has migrations unknown to this version.
-        DatabaseUnusable, ToolFailed
+        DatabaseUnusable
     """
-    async with connected(dsn) as connection:
-        relations = await connection.fetchrow(_queries.relations)
-        if not relations["is_catalog"]:
+    async with (
+        connected(dsn) as connection,
+        connection.transaction(isolation="repeatable_read", readonly=True),
+    ):
+        if not (await connection.fetchrow(_queries.relations))["is_catalog"]:
             raise DatabaseInTheWay("there is no catalog in the database")
-        # `pg_dump` reads the same snapshot, so the counts of the description fit the rows of the
-        # dump.
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            snapshot = await connection.fetchval(_queries.export_snapshot)
-            if not can_go_on_from(await applied_migrations(connection)):
-                raise OfAnotherVersion("another version of Concord has migrated the database")
-            found = await _describe(connection)
-            begin(found)
-            tools = PostgresTools.for_server(found.server)
-            await tools.dump(dsn, snapshot, take)
+        if not can_go_on_from(await applied_migrations(connection)):
+            raise OfAnotherVersion("another version of Concord has migrated the database")
+        # A snapshot does not protect against a migration that rewrites a table.
+        await connection.execute(_queries.keep_tables)
+        found = await _describe(connection)
+        begin(found)
+        for table, columns in found.tables.items():
+
+            async def take_rows(rows: bytes, table: str = table) -> None:
+                take(table, rows)
+
+            await connection.copy_from_table(
+                table, schema_name="public", columns=columns, output=take_rows
+            )
     return found
+
+
+async def _describe(connection: Connection) -> BackedUpCatalog:
+    node = await connection.fetchrow(_queries.describe)
+    counts = await connection.fetchrow(_queries.count, timeout=_LONG_SECONDS)
+    return BackedUpCatalog(
+        **node,
+        migrations=await applied_migrations(connection),
+        keys=await count_secrets(connection),
+        contents=CatalogContents(**counts),
+        tables=await _tables(connection),
+        sequences=dict(await connection.fetch(_queries.sequences)),
+    )
+
+
+async def _tables(connection: Connection) -> dict[str, list[str]]:
+    return dict(await connection.fetch(_queries.tables))
 
 
 async def note_backup(dsn: str, at: datetime) -> None:
@@ -114,13 +146,12 @@ async def note_backup(dsn: str, at: datetime) -> None:
             await connection.execute(_queries.note_backup, at)
 
 
-async def check_target(dsn: str, catalog: DumpedCatalog, *, replaces: bool) -> None:
-    """Refuse a database that a catalog must not, or cannot, be restored into.
+async def check_target(dsn: str, catalog: BackedUpCatalog, *, replaces: bool) -> None:
+    """Refuse a database that a catalog must not be restored into.
 
     Raises:
         DatabaseInTheWay: the database has other tables, or the catalog of another authority, or a
-            catalog that must not be replaced; or a node uses the database; or the server is older
-            than the server of the backup.
+            catalog that must not be replaced; or a node uses the database.
         DatabaseUnusable
     """
     async with connected(dsn) as connection:
@@ -135,42 +166,44 @@ async def check_target(dsn: str, catalog: DumpedCatalog, *, replaces: bool) -> N
                 raise DatabaseInTheWay("the database has a catalog, which --replace would drop")
         if await connection.fetchval(_queries.users):
             raise DatabaseInTheWay("a node uses the database: stop all its processes")
-        server = await connection.fetchval(_queries.server)
-        if server < catalog.server:
-            raise DatabaseInTheWay(
-                f"the server is PostgreSQL {server}, and the backup is of {catalog.server}"
-            )
 
 
-async def load(
-    dsn: str, chunks: Iterable[bytes], catalog: DumpedCatalog, *, awaits_recovery: bool
+async def load_catalog(
+    dsn: str,
+    catalog: BackedUpCatalog,
+    rows_of: Callable[[str], Iterable[bytes]],
+    *,
+    awaits_recovery: bool,
 ) -> None:
-    """Replace the contents of a database with the rows of a dump, in one transaction.
+    """Replace the contents of a database with the rows of a backup, in one transaction.
 
-    The migrations of the catalog create the schema, so no statement of the dump is executed: the
-    dump only supplies rows, and a role that may only add rows inserts them. The catalog gets a new
-    instance id, so that peers compare the whole catalog again. With `awaits_recovery`, the catalog
-    takes no writes until the node has recovered its own later entities.
+    The migrations of the catalog create the schema, and the backup only supplies values of the
+    columns that the migrations have made. The catalog gets a new instance id, so that peers compare
+    the whole catalog again. With `awaits_recovery`, the catalog takes no writes until the node has
+    recovered its own later entities.
+
+    Args:
+        rows_of: the rows of a table in parts.
 
     Raises:
-        RowsUnusable, ToolFailed: nothing was changed.
+        RowsUnusable: nothing was changed.
         DatabaseUnusable
     """
     async with connected(dsn) as connection, connection.transaction():
         await connection.execute(_queries.keep_nodes_out)
         await connection.execute(_queries.clear)
         await migrate(connection, only={migration.number for migration in catalog.migrations})
-        known = KnownRelations(
-            tables=frozenset(await connection.fetchval(_queries.tables)),
-            sequences=frozenset(await connection.fetchval(_queries.sequences)),
-        )
+        if await _tables(connection) != catalog.tables:
+            raise RowsUnusable("its tables are not those that the migrations of its catalog make")
         await connection.execute(_queries.set_aside)
-        server = await connection.fetchval(_queries.server)
-        tools = PostgresTools.for_server(server)
-        async with _adding_only(connection), tools.rows_of(chunks) as script:
-            await load_rows(connection, script, known)
         await connection.execute(_queries.expect, str(catalog.contents))
         try:
+            for table, columns in catalog.tables.items():
+                await connection.copy_to_table(
+                    table, schema_name="public", columns=columns, source=_each(rows_of(table))
+                )
+            names, values = [*catalog.sequences], [*catalog.sequences.values()]
+            await connection.execute(_queries.place_sequences, names, values)
             await connection.execute(_queries.put_back)
             await connection.execute(_queries.verify)
         except PostgresError as error:
@@ -183,27 +216,6 @@ async def load(
             await connection.execute(statement)
 
 
-@contextlib.asynccontextmanager
-async def _adding_only(connection: Connection) -> AsyncIterator[None]:
-    """Run a context in a role that may only add rows, if the user is a superuser."""
-    if not await connection.fetchval(_queries.is_superuser):
-        yield
-        return
-    # A failure in the context rolls back the transaction, and the role with it.
-    await connection.execute(_queries.become_adder)
-    yield
-    await connection.execute(_queries.be_oneself)
-
-
-async def _describe(connection: Connection) -> DumpedCatalog:
-    row: Mapping[str, Any] = await connection.fetchrow(_queries.describe)
-    counts = await connection.fetchrow(_queries.count, timeout=_LONG_SECONDS)
-    return DumpedCatalog(
-        instance=row["instance"],
-        authority=row["authority"],
-        server=row["server"],
-        at=row["at"],
-        migrations=tuple(await applied_migrations(connection)),
-        keys=dict(await count_secrets(connection)),
-        contents=CatalogContents(**counts),
-    )
+async def _each(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part

@@ -1,25 +1,25 @@
-"""The file of a backup: a ZIP archive with a dump, and a manifest of the content."""
+"""The file of a backup: a ZIP archive with the rows of each table, and a manifest."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
 
 import orjson
 
 from catalog.model.timestamps import format_time, parse_time
-from catalog.store.backups import CatalogContents, DumpedCatalog
+from catalog.store.backups import BackedUpCatalog, CatalogContents
 from catalog.store.schemamigration import AppliedMigration
 
-_DUMP, _MANIFEST = "database.dump", "manifest.json"
-_FORM = "concord backup 1"
+_MANIFEST = "manifest.json"
+_FORM = "concord backup 2"
 _CHUNK = 256 * 1024
 _LARGEST_MANIFEST = 1024 * 1024
 # A fixed time, since the manifest has the true time.
@@ -32,12 +32,10 @@ class ArchiveUnusable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupManifest:
-    """The description of a backup: catalog, software, and size and checksum of the dump."""
+    """The description of a backup: the catalog, and the software that made the backup."""
 
-    catalog: DumpedCatalog
+    catalog: BackedUpCatalog
     software: str
-    size: int
-    sha256: str
 
 
 class ArchiveWriter:
@@ -46,34 +44,44 @@ class ArchiveWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path.with_name(f"{path.name}.partial")
-        self._sha256 = hashlib.sha256()
-        self.size = 0
+        self._entry: IO[bytes] | None = None
+        self._table = ""
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[Callable[[bytes], None]]:
-        """Open the file for the dump; without `finish`, the end of the context deletes the file."""
-        # For the owner only: the dump has digests of tokens, and entities hidden from clients.
+    def open(self) -> Iterator[Callable[[str, bytes], None]]:
+        """Open the file for rows, which the caller gives with their table, table by table.
+
+        Without `finish`, the end of the context deletes the file.
+        """
+        # For the owner only: the rows have digests of tokens, and entities hidden from clients.
         descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
                 self._archive, self._file = archive, file
-                with archive.open(zipfile.ZipInfo(_DUMP, _NO_TIME), "w", force_zip64=True) as dump:
-                    self._dump = dump
+                try:
                     yield self._take
+                finally:
+                    self._end_entry()
         finally:
             self._partial.unlink(missing_ok=True)
 
-    def _take(self, chunk: bytes) -> None:
-        self._dump.write(chunk)
-        self._sha256.update(chunk)
-        self.size += len(chunk)
+    def _take(self, table: str, rows: bytes) -> None:
+        if self._entry is None or table != self._table:
+            self._end_entry()
+            info = zipfile.ZipInfo(_entry_of(table), _NO_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            self._entry = self._archive.open(info, "w", force_zip64=True)
+            self._table = table
+        self._entry.write(rows)
 
-    def finish(self, catalog: DumpedCatalog, software: str) -> None:
+    def _end_entry(self) -> None:
+        if self._entry is not None:
+            self._entry.close()
+            self._entry = None
+
+    def finish(self, manifest: BackupManifest) -> None:
         """Complete the file, sync it to the disk, and give it the final name."""
-        manifest = BackupManifest(
-            catalog=catalog, software=software, size=self.size, sha256=self._sha256.hexdigest()
-        )
-        self._dump.close()
+        self._end_entry()
         self._archive.writestr(zipfile.ZipInfo(_MANIFEST, _NO_TIME), manifest_json(manifest))
         self._archive.close()
         # The rename comes after the sync: a crash leaves no damaged file under the final name.
@@ -82,55 +90,56 @@ class ArchiveWriter:
         os.replace(self._partial, self._path)
 
 
+class BackupArchive:
+    """A backup that is open for reading; `size` is the number of bytes of all rows."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        self.manifest = self._read_manifest()
+        self.size = sum(self._sizes.values()) - self._sizes[_MANIFEST]
+
+    def rows_of(self, table: str) -> Iterator[bytes]:
+        """The rows of a table in chunks; the checksum is compared after the last chunk."""
+        if _entry_of(table) not in self._sizes:
+            return
+        with self._archive.open(_entry_of(table)) as entry:
+            while chunk := entry.read(_CHUNK):
+                yield chunk
+
+    def _read_manifest(self) -> BackupManifest:
+        path = self._archive.filename
+        if self._sizes.get(_MANIFEST, _LARGEST_MANIFEST + 1) > _LARGEST_MANIFEST:
+            raise ArchiveUnusable(f"{path} is not a backup of Concord")
+        try:
+            data = orjson.loads(self._archive.read(_MANIFEST))
+            if data["form"] != _FORM:
+                form = str(data["form"])[:100]
+                raise ArchiveUnusable(f"{path} has the form {form!r}, not {_FORM!r}")
+            return _from_json(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArchiveUnusable(f"{path} has a manifest that cannot be read") from error
+
+
 @contextlib.contextmanager
-def open_archive(path: Path) -> Iterator[tuple[BackupManifest, Callable[[], Iterator[bytes]]]]:
-    """Open a backup: the manifest, and a function that reads the dump in chunks.
+def open_archive(path: Path) -> Iterator[BackupArchive]:
+    """Open a backup.
 
     Raises:
-        ArchiveUnusable: the file is not a backup, or its end is missing.
+        ArchiveUnusable: the file is not a backup, or its end is missing; in the context, rows that
+            are read are damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [entry.filename for entry in archive.infolist()]
-            if sorted(names) != [_DUMP, _MANIFEST]:
-                raise ArchiveUnusable(f"{path} is not a backup of Concord")
-            manifest = _read_manifest(archive, path)
-            yield manifest, lambda: _chunks(archive, manifest)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+            yield BackupArchive(archive)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
         raise ArchiveUnusable(f"{path} is damaged, or is not a backup: {error}") from error
     except OSError as error:
         raise ArchiveUnusable(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _chunks(archive: zipfile.ZipFile, manifest: BackupManifest) -> Iterator[bytes]:
-    """The chunks of the dump; the checksum of the manifest is compared after the last chunk.
-
-    Raises:
-        ArchiveUnusable
-    """
-    seen = hashlib.sha256()
-    with archive.open(_DUMP) as dump:
-        while chunk := dump.read(_CHUNK):
-            seen.update(chunk)
-            yield chunk
-    if seen.hexdigest() != manifest.sha256:
-        raise ArchiveUnusable(f"{archive.filename} is damaged: its dump has another checksum")
-
-
-def _read_manifest(archive: zipfile.ZipFile, path: Path) -> BackupManifest:
-    entries = (archive.getinfo(_DUMP), archive.getinfo(_MANIFEST))
-    # Backups are not compressed; a compressed entry could expand without a bound.
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-        raise ArchiveUnusable(f"{path} is not a backup of Concord")
-    if entries[1].file_size > _LARGEST_MANIFEST:
-        raise ArchiveUnusable(f"{path} has a manifest of more than {_LARGEST_MANIFEST:,} bytes")
-    try:
-        data = orjson.loads(archive.read(_MANIFEST))
-        if data["form"] != _FORM:
-            raise ArchiveUnusable(f"{path} has the form {str(data['form'])[:100]!r}, not {_FORM!r}")
-        return _from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArchiveUnusable(f"{path} has a manifest that cannot be read") from error
+def _entry_of(table: str) -> str:
+    return f"{table}.rows"
 
 
 def manifest_json(manifest: BackupManifest) -> bytes:
@@ -143,14 +152,14 @@ def manifest_json(manifest: BackupManifest) -> bytes:
             "authority": catalog.authority,
             "instance": str(catalog.instance),
             "at": format_time(catalog.at),
-            "postgresql": catalog.server,
             "migrations": [
                 {"number": one.number, "name": one.name, "checksum": one.checksum.hex()}
                 for one in catalog.migrations
             ],
             "contents": asdict(catalog.contents),
             "keys": catalog.keys,
-            "dump": {"size": manifest.size, "sha256": manifest.sha256},
+            "tables": catalog.tables,
+            "sequences": catalog.sequences,
         },
         option=orjson.OPT_INDENT_2,
     )
@@ -158,26 +167,21 @@ def manifest_json(manifest: BackupManifest) -> bytes:
 
 def _from_json(data: Any) -> BackupManifest:
     contents = {name: int(data["contents"][name]) for name in CatalogContents.__slots__}
-    catalog = DumpedCatalog(
+    catalog = BackedUpCatalog(
         instance=UUID(data["instance"]),
         authority=str(data["authority"]),
-        server=int(data["postgresql"]),
         at=parse_time(data["at"]),
-        migrations=tuple(
+        migrations=[
             AppliedMigration(
                 number=int(one["number"]),
                 name=str(one["name"]),
                 checksum=bytes.fromhex(one["checksum"]),
             )
             for one in data["migrations"]
-        ),
+        ],
         keys={str(id): int(number) for id, number in data["keys"].items()},
         contents=CatalogContents(**contents),
+        tables={str(name): [*map(str, columns)] for name, columns in data["tables"].items()},
+        sequences={str(name): int(value) for name, value in data["sequences"].items()},
     )
-    dump = data["dump"]
-    return BackupManifest(
-        catalog=catalog,
-        software=str(data["software"]),
-        size=int(dump["size"]),
-        sha256=str(dump["sha256"]),
-    )
+    return BackupManifest(catalog=catalog, software=str(data["software"]))

@@ -19,11 +19,11 @@ from catalog.commands.nodesettings import read_settings
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from catalog.commands.backup.archive import BackupManifest
     from catalog.settings import Settings
-    from catalog.store.backups import CatalogContents, DumpedCatalog
+    from catalog.store.backups import BackedUpCatalog, CatalogContents
 
 _SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
 
@@ -148,73 +148,78 @@ def _delete_old(directory: Path, keep: int) -> None:
 
 
 async def _back_up(settings: Settings, file: Path) -> BackupManifest:
-    from catalog.commands.backup.archive import ArchiveWriter, open_archive
-    from catalog.store.backups import dump, note_backup
+    from catalog.commands.backup.archive import ArchiveWriter, BackupManifest
+    from catalog.store.backups import note_backup, read_catalog
 
     writer = ArchiveWriter(file)
     async with dsn_of(settings) as dsn:
         with _expected_errors(), writer.open() as write, _progress() as progress:
             task = progress.add_task("backing up", total=None)
 
-            def take(chunk: bytes) -> None:
-                write(chunk)
-                progress.advance(task, len(chunk))
+            def take(table: str, rows: bytes) -> None:
+                write(table, rows)
+                progress.advance(task, len(rows))
 
-            def begin(catalog: DumpedCatalog) -> None:
+            def begin(catalog: BackedUpCatalog) -> None:
                 progress.update(task, description=counted(catalog.contents.entities, "entities"))
 
-            dumped = await dump(dsn, take, begin=begin)
-            writer.finish(dumped, f"concord/{version(DISTRIBUTION)}")
+            catalog = await read_catalog(dsn, take, begin=begin)
+            manifest = BackupManifest(catalog=catalog, software=f"concord/{version(DISTRIBUTION)}")
+            writer.finish(manifest)
         # Only a complete file counts as a backup in the metrics.
         with _expected_errors():
-            await note_backup(dsn, dumped.at)
-    with _expected_errors(), open_archive(file) as (manifest, _):
-        return manifest
+            await note_backup(dsn, catalog.at)
+    return manifest
 
 
 async def _restore(
     settings: Settings, file: Path, *, replaces: bool, is_alone: bool
 ) -> BackupManifest:
     from catalog.commands.backup.archive import open_archive
-    from catalog.store.backups import check_target, load
+    from catalog.store.backups import check_target, load_catalog
     from catalog.store.schemamigration import can_go_on_from
 
-    with _expected_errors(), open_archive(file) as (manifest, read), _progress() as progress:
-        if not can_go_on_from(manifest.catalog.migrations):
+    with _expected_errors(), open_archive(file) as archive, _progress() as progress:
+        catalog = archive.manifest.catalog
+        if not can_go_on_from(catalog.migrations):
             raise CommandError(
-                f"{file} is of another version of Concord, {manifest.software}, whose schema this "
-                "one does not know.",
+                f"{file} is of another version of Concord, {archive.manifest.software}, whose "
+                "schema this one does not know.",
                 "Restore it with that version, or a later one.",
             )
-        # The whole file is read for the checksum before the database is touched.
-        checking = progress.add_task("checking", total=manifest.size)
-        for chunk in read():
-            progress.advance(checking, len(chunk))
+
+        def rows_of(table: str, task: TaskID) -> Iterator[bytes]:
+            for rows in archive.rows_of(table):
+                yield rows
+                progress.advance(task, len(rows))
+
+        # The whole file is read for its checksums before the database is touched.
+        checking = progress.add_task("checking", total=archive.size)
+        for table in catalog.tables:
+            for _ in rows_of(table, checking):
+                pass
         async with dsn_of(settings) as dsn:
-            await check_target(dsn, manifest.catalog, replaces=replaces)
-            loading = progress.add_task("restoring", total=manifest.size)
-
-            def chunks() -> Iterator[bytes]:
-                for chunk in read():
-                    yield chunk
-                    progress.advance(loading, len(chunk))
-
-            await load(dsn, chunks(), manifest.catalog, awaits_recovery=not is_alone)
-    return manifest
+            await check_target(dsn, catalog, replaces=replaces)
+            loading = progress.add_task("restoring", total=archive.size)
+            await load_catalog(
+                dsn,
+                catalog,
+                lambda table: rows_of(table, loading),
+                awaits_recovery=not is_alone,
+            )
+        return archive.manifest
 
 
 @contextlib.contextmanager
 def _expected_errors() -> Iterator[None]:
     from catalog.commands.backup.archive import ArchiveUnusable
-    from catalog.store.backups import DatabaseInTheWay
+    from catalog.store.backups import DatabaseInTheWay, RowsUnusable
     from catalog.store.connections import DatabaseUnusable, EmbeddedPostgresError
-    from catalog.store.dumpedrows import RowsUnusable
-    from catalog.store.postgrestools import ToolFailed
     from catalog.store.schemamigration import OfAnotherVersion
 
     try:
         yield
-    except (ArchiveUnusable, DatabaseInTheWay, RowsUnusable, ToolFailed) as error:
+    except (ArchiveUnusable, DatabaseInTheWay, RowsUnusable) as error:
         text = str(error)
         raise CommandError(f"{text[0].upper()}{text[1:]}.", "Nothing was changed.") from None
     except EmbeddedPostgresError as error:
@@ -250,7 +255,7 @@ def _where_keys_are(settings: Settings) -> str:
     return str(KeyFile.of(settings).path)
 
 
-def _lacking_keys(settings: Settings, catalog: DumpedCatalog) -> list[str]:
+def _lacking_keys(settings: Settings, catalog: BackedUpCatalog) -> list[str]:
     """The keys that the secrets of a catalog need and the node lacks."""
     from catalog.settings.keyfile import KeyFile, KeysUnusable
 
@@ -261,7 +266,7 @@ def _lacking_keys(settings: Settings, catalog: DumpedCatalog) -> list[str]:
     return sorted({*catalog.keys} - {key.id for key in keys} - {""})
 
 
-def _next_steps(settings: Settings, catalog: DumpedCatalog, *, is_alone: bool) -> Iterator[str]:
+def _next_steps(settings: Settings, catalog: BackedUpCatalog, *, is_alone: bool) -> Iterator[str]:
     if lacking := _lacking_keys(settings, catalog):
         yield (
             f"[yellow]Its secrets need the keys {cell(', '.join(lacking))}[/]: before the node "

@@ -1,16 +1,6 @@
 -- name: describe
--- The identity of the catalog in this database, and the major version of the server.
-SELECT instance, authority, current_setting('server_version_num')::integer / 10000 AS server,
-    now() AS at
-FROM node
-
--- name: server
--- The major version of the server.
-SELECT current_setting('server_version_num')::integer / 10000
-
--- name: export_snapshot
--- Let another connection see what this transaction sees, as long as it lasts.
-SELECT pg_export_snapshot()
+-- The identity of the catalog in this database, at the present time.
+SELECT instance, authority, now() AS at FROM node
 
 -- name: count
 -- What the catalog has, with the fingerprint of all its entities.
@@ -71,14 +61,39 @@ END
 $$
 
 -- name: tables
--- The names of all tables of the catalog.
-SELECT coalesce(array_agg(relname::text), '{}') FROM pg_class
-WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+-- The tables of the catalog except that of migrations, each with its columns that are stored.
+SELECT c.relname::text AS name, array_agg(a.attname::text ORDER BY a.attnum) AS columns
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> 'migrations'
+    AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+GROUP BY c.relname ORDER BY c.relname
+
+-- name: keep_tables
+-- Let no migration change a table until the transaction ends.
+DO $$
+DECLARE
+    found record;
+BEGIN
+    FOR found IN
+        SELECT oid::regclass AS name FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+    LOOP
+        EXECUTE format('LOCK TABLE %s IN ACCESS SHARE MODE', found.name);
+    END LOOP;
+END
+$$
 
 -- name: sequences
--- The names of all its sequences.
-SELECT coalesce(array_agg(relname::text), '{}') FROM pg_class
-WHERE relnamespace = 'public'::regnamespace AND relkind = 'S'
+-- The sequences of the catalog that have given out a value, each with the last one.
+SELECT sequencename::text AS name, last_value FROM pg_sequences
+WHERE schemaname = 'public' AND last_value IS NOT NULL
+
+-- name: place_sequences
+-- Let sequences of the catalog, given by their names, go on from values.
+SELECT setval(c.oid::regclass, placed.value)
+FROM unnest($1::text[], $2::bigint[]) AS placed (name, value)
+JOIN pg_class c ON c.relname = placed.name
+    AND c.relnamespace = 'public'::regnamespace AND c.relkind = 'S'
 
 -- name: set_aside
 -- Empty all tables but that of migrations, and drop what rows would have to meet one by one, in
@@ -124,40 +139,6 @@ BEGIN
     END LOOP;
 END
 $$
-
--- name: is_superuser
--- Whether the user may do everything, as that of an embedded server.
-SELECT current_setting('is_superuser')::boolean
-
--- name: become_adder
--- Make a role that may add rows and set sequences, and do nothing else, and be that role.
-DO $$
-DECLARE
-    adder CONSTANT text := 'concord_restore_' || replace(gen_random_uuid()::text, '-', '');
-BEGIN
-    EXECUTE format('CREATE ROLE %I NOLOGIN', adder);
-    EXECUTE format('GRANT USAGE ON SCHEMA public TO %I', adder);
-    EXECUTE format('GRANT INSERT ON ALL TABLES IN SCHEMA public TO %I', adder);
-    EXECUTE format('GRANT UPDATE ON ALL SEQUENCES IN SCHEMA public TO %I', adder);
-    PERFORM set_config('concord.adder', adder, true), set_config('role', adder, true);
-END
-$$
-
--- name: be_oneself
--- Be the user again, and drop that role.
-DO $$
-DECLARE
-    adder CONSTANT text := current_setting('concord.adder');
-BEGIN
-    PERFORM set_config('role', 'none', true);
-    EXECUTE format('DROP OWNED BY %I', adder);
-    EXECUTE format('DROP ROLE %I', adder);
-END
-$$
-
--- name: place_sequence
--- Let a sequence go on from a value.
-SELECT setval($1::text::regclass, $2, $3)
 
 -- name: expect
 -- Say what `verify` has to find.
