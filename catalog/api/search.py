@@ -87,7 +87,7 @@ def _answer(found: FoundEntities, wanted: WantedWords) -> SearchAnswer:
     return SearchAnswer(
         hits=[_hit(entity, wanted, found.deprecated) for entity in found.entities],
         count=found.count,
-        complete=found.is_whole and found.count < MOST_CANDIDATES,
+        complete=found.count < MOST_CANDIDATES,
         facets=Facets(**{name: _facets(counts) for name, counts in found.facets.items()}),
     )
 

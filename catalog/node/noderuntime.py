@@ -49,7 +49,6 @@ from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
-from catalog.store.searchindex import run_indexing
 from catalog.store.statistics import Statistics
 from catalog.telemetry.tracing import open_tracing
 
@@ -160,11 +159,7 @@ async def _run(
         async with shared.checker, serve(create_app(shared, routes), settings, listening):
             shared.public_base = settings.public_url or listening.url
             context = shared.for_node()
-            own = (
-                Watch(database.shared, revive).run(),
-                Statistics(database).run(),
-                run_indexing(database),
-            )
+            own = (Watch(database.shared, revive).run(), Statistics(database).run())
             auditing = (run_refusal_notes, run_audit_retention)
             bodies = (body(context) for body in (follow_configuration, *auditing, *loops))
             running = [tasks.create_task(body) for body in (*own, *bodies)]

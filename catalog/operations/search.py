@@ -103,8 +103,7 @@ class SearchAnswer(AnswerBody):
     count: int = Field(description="The number of hits on all pages, 2,000 at most.")
     complete: bool = Field(
         description="Whether there are no hits beyond `count`: false if there may be more than "
-        "2,000, of which those with the words in their ids come first, or if a node after an "
-        "upgrade has not read all of its entities yet."
+        "2,000, of which those with the words in their ids come first."
     )
     facets: Facets
 

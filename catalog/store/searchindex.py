@@ -1,18 +1,14 @@
-"""Writes and reads the search index, and indexes entities from before the index in the background.
+"""Writes and reads the search index, which finds entities by words and by keys of references.
 
-The index is written in the transaction of the entities. It finds entities by words, and by the keys
-of their references.
+The index is written in the transaction of the entities.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
-import structlog
 
 from catalog.indexing.indexrow import (
     authority_term,
@@ -27,21 +23,16 @@ from catalog.indexing.schemafields import MOST_BYTES
 from catalog.indexing.words import WantedWords, words_of
 from catalog.load.longwork import aside
 from catalog.model.entity import Entity
-from catalog.model.errors import ServerBusy
 from catalog.store.connections import Connection
-from catalog.store.database import Database
 from catalog.store.entities import entities_from, load
-from catalog.store.leadership import take_over
 from catalog.store.queries import Queries
 
 MOST_CANDIDATES = 2000
 """The number of matching entities that a search ranks and counts."""
 
-_log = structlog.get_logger(__name__)
 _queries = Queries("searchindex")
 _BATCH = 200
 _MOST_SEEN = 100
-_PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +107,14 @@ class FoundEntities:
     """The result of a search: a page of entities, and figures about all candidates.
 
     `deprecated` has the xids of the entities of the page that are deprecated; `count` is the number
-    of candidates; `facets` has the number of candidates by the name of an
-    attribute and by value, the most frequent first. The result is not whole while entities from
-    before the index are still missing there.
+    of candidates; `facets` has the number of candidates by the name of an attribute and by value,
+    the most frequent first.
     """
 
     entities: Sequence[Entity]
     deprecated: frozenset[str]
     count: int
     facets: Mapping[str, Mapping[str, int]]
-    is_whole: bool
 
 
 async def find(
@@ -157,7 +146,6 @@ async def find(
         deprecated=frozenset(row["deprecated"]),
         count=row["count"],
         facets=facets,
-        is_whole=row["is_whole"],
     )
 
 
@@ -230,65 +218,6 @@ def word_rows(entities: Iterable[Entity]) -> str:
 async def index_again(connection: Connection, entities: Sequence[Entity]) -> None:
     """Index entities under their new xids, in the transaction of a caller that holds the locks."""
     for first in range(0, len(entities), _BATCH):
-        batch = entities[first : first + _BATCH]
+        batch = await with_small_documents(connection, entities[first : first + _BATCH])
         await connection.execute(_queries.forget, [each.xid for each in batch])
-        await _index(connection, batch)
-
-
-async def _index(connection: Connection, entities: Sequence[Entity]) -> None:
-    documented = await with_small_documents(connection, entities)
-    await connection.execute(_queries.index, await aside(len(documented), word_rows, documented))
-
-
-async def run_indexing(database: Database) -> None:
-    """Index the entities that are missing in the index, in one process of the node at a time.
-
-    They are from before the index, or processes of an older version have written them during an
-    upgrade. Half of the time passes between the batches, so that requests are not held up.
-    """
-    is_done = is_checked = False
-    while not is_done:
-        try:
-            if not is_checked:
-                await look_again(database)
-                is_checked = True
-            begun = time.monotonic()
-            is_alone, is_done = await index_once(database)
-            await asyncio.sleep(time.monotonic() - begun if is_alone else _PAUSE_SECONDS)
-        except (ServerBusy, TimeoutError):
-            await database.recovered()
-
-
-async def look_again(database: Database) -> None:
-    """Have entities indexed again if any is missing in the index."""
-    async with database.acquire() as connection:
-        if await connection.fetchval(_queries.read_progress) is None and await connection.fetchval(
-            _queries.has_unindexed
-        ):
-            await connection.execute(_queries.note_progress, "")
-
-
-async def index_once(database: Database, *, size: int = _BATCH) -> tuple[bool, bool]:
-    """Index up to `size` entities that are missing in the index.
-
-    Returns:
-        whether no other process is at it, and whether no entity is missing any more.
-    """
-    async with database.acquire() as connection:
-        after = await connection.fetchval(_queries.read_progress)
-        if after is None:
-            return True, True
-        async with take_over(connection, "indexing") as is_alone:
-            if not is_alone:
-                return False, False
-            async with connection.transaction():
-                rows = await connection.fetch(_queries.lock_unindexed, after, size)
-                entities = await entities_from(rows)
-                await _index(connection, entities)
-                reached: str | None = entities[-1].xid if entities else ""
-                # Entities that were being written were left out, and are found in another pass.
-                if not entities and not await connection.fetchval(_queries.has_unindexed):
-                    reached = None
-                    _log.info("all entities are in the search index")
-                await connection.execute(_queries.note_progress, reached)
-    return True, reached is None
+        await connection.execute(_queries.index, await aside(len(batch), word_rows, batch))

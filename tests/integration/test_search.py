@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from catalog.indexing.schemafields import field_names
 from catalog.indexing.words import words_of
-from catalog.store.searchindex import index_once, look_again
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.integration.federation import databases, link, link_is, running, start_member
 from tests.integration.test_openapi_subscriptions import DescribedApi
@@ -44,16 +43,7 @@ _FIELDS = st.lists(st.sampled_from(["customerId", "paid", "unit"]), max_size=2, 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def node(shared_database_url: str) -> AsyncIterator[Node]:
     async with start_node(shared_database_url) as running:
-        await index_all(running)
         yield running
-
-
-async def index_all(node: Node) -> int:
-    """Index what is not indexed; return how many steps that took."""
-    number = 0
-    while not (await index_once(node.database, size=3))[1]:
-        number += 1
-    return number
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -285,35 +275,6 @@ def is_found(q: str, texts: list[str]) -> bool:
         if not begins(whole) and not (len(parts) > 1 and all(map(begins, parts - {whole}))):
             return False
     return True
-
-
-async def test_entities_from_before_the_index_are_found_once_they_are_indexed(empty: Node) -> None:
-    schemas = {f"s{n}": {"format": "Avro", "schema": AVRO} for n in range(7)}
-    await empty.put("/schemagroups/g", {"schemas": schemas})
-    before = await search(empty, "customer")
-    async with empty.database.transaction() as connection:
-        await connection.execute("DELETE FROM search_index")
-        await connection.execute("UPDATE node SET unindexedafter = ''")
-    await empty.put(
-        "/schemagroups/g/schemas/s3$details",
-        {"name": "customer", "format": "Avro", "schema": {"type": "int"}},
-    )
-    # A document that is not given is not known to the write.
-    await empty.send("PATCH", "/schemagroups/g/schemas/s4$details", {"name": "New"})
-    found = await search(empty, "customer")
-    assert ([hit["xid"][-2:] for hit in found["hits"]], found["complete"]) == (["s3"], False)
-
-    assert await index_all(empty) > 2
-    found = await search(empty, "customer")
-    assert (found["count"], found["complete"]) == (before["count"], True)
-    assert await xids(empty, "new customer") == ["/schemagroups/g/schemas/s4"]
-
-    # A process of an older version may have written some later.
-    async with empty.database.transaction() as connection:
-        await connection.execute("DELETE FROM search_index WHERE xid LIKE '%/s5/%'")
-    await look_again(empty.database)
-    await index_all(empty)
-    assert (await search(empty, "customer"))["count"] == before["count"]
 
 
 async def test_copies_are_found_under_their_names_here(postgres_url: str, template: str) -> None:

@@ -56,7 +56,10 @@ class ArchiveWriter:
         # For the owner only: the rows have digests of tokens, and entities hidden from clients.
         descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            with (
+                os.fdopen(descriptor, "wb") as file,
+                zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+            ):
                 self._archive, self._file = archive, file
                 try:
                     yield self._take
@@ -68,9 +71,8 @@ class ArchiveWriter:
     def _take(self, table: str, rows: bytes) -> None:
         if self._entry is None or table != self._table:
             self._end_entry()
-            info = zipfile.ZipInfo(_entry_of(table), _NO_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            self._entry = self._archive.open(info, "w", force_zip64=True)
+            # Entries that are opened by name have the compression of the archive.
+            self._entry = self._archive.open(_entry_of(table), "w", force_zip64=True)
             self._table = table
         self._entry.write(rows)
 

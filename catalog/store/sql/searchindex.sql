@@ -48,7 +48,6 @@ WITH deprecated AS MATERIALIZED (
     OFFSET $9 LIMIT $10
 )
 SELECT (SELECT count(*) FROM candidates) AS count,
-    (SELECT unindexedafter IS NULL FROM node) AS is_whole,
     (SELECT coalesce(json_agg(f ORDER BY f.count DESC, f.value), '[]') FROM facets f
         WHERE f.value IS NOT NULL) AS facets,
     ARRAY(SELECT xid FROM page) AS xids,
@@ -88,29 +87,6 @@ ORDER BY e.xid LIMIT $2
 -- name: small_documents
 -- The documents of some versions, if they are not larger than a number of bytes.
 SELECT xid, body FROM documents WHERE xid = ANY ($1::text[]) AND octet_length(body) <= $2
-
--- name: read_progress
--- The xid after which entities may be missing in the index; null if none is missing.
-SELECT unindexedafter FROM node
-
--- name: note_progress
--- Note the xid after which entities may be missing in the index.
-UPDATE node SET unindexedafter = $1
-
--- name: lock_unindexed
--- Entities after an xid that are missing in the index. Those that are being written are left out.
-SELECT e.* FROM entities e
-WHERE e.xid > $1 AND (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
-    AND NOT EXISTS (SELECT FROM search_index s WHERE s.xid = e.xid)
-ORDER BY e.xid LIMIT $2 FOR SHARE OF e SKIP LOCKED
-
--- name: has_unindexed
--- Whether any entity is missing in the index.
-SELECT EXISTS (
-    SELECT FROM entities e
-    WHERE (e.kind IN ('group', 'version') OR e.kind = 'resource' AND e.attributes ? 'xref')
-        AND NOT EXISTS (SELECT FROM search_index s WHERE s.xid = e.xid)
-)
 
 -- name: forget
 -- Forget the rows of entities.
