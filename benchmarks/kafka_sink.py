@@ -24,8 +24,7 @@ from benchmarks.size import Size
 from catalog.client import Client
 from catalog.operations.subscriptions import NewSubscription, SubscriptionConfig
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import Delivered, Sink
+from catalog.subscriptions.sinks.sink import Delivered, Sink, Sinks
 from tests.brokers.kafka import KafkaBroker, running_kafka
 from tests.sinks.opened import OPEN, subscription_to
 

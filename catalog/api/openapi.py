@@ -38,8 +38,7 @@ from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 from catalog.operations.operation import LINES, Operation
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswer
-from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
-from catalog.subscriptions.sinks.sink import DeliveryProtocol
+from catalog.subscriptions.sinks.protocols import PROTOCOLS, DeliveryProtocol, why_missing
 
 _TEMPLATE = "#/components/schemas/{model}"
 _LINES: Json = {

@@ -8,7 +8,11 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 SignatureScheme = Literal["hmac-sha256", "ed25519"]
-_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {
+    **{"http": 80, "https": 443, "kafka": 9092, "kafkas": 9092, "amqp": 5672, "amqps": 5671},
+    **{"mqtt": 1883, "mqtts": 8883, "nats": 4222, "tls": 4222},
+}
+"""The port of a sink whose URL names none, by the scheme."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,4 +59,4 @@ def origin_of(url: str) -> str:
     host = parts.hostname or ""
     # `hostname` leaves out the brackets of an IPv6 address.
     host = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme, '')}"
+    return f"{parts.scheme}://{host}:{parts.port or DEFAULT_PORTS.get(parts.scheme, '')}"

@@ -19,6 +19,7 @@ from catalog.http.outboundaddress import split_hosts
 from catalog.model.confluentattribute import CONFLICTS_ADVICE
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
+from catalog.model.sinkterms import DEFAULT_PORTS
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.settings.keyfile import KeyFile, KeysUnusable
 from catalog.settings.settings import FEED_CONNECTIONS, Settings
@@ -49,10 +50,6 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IRWXO
 _MOST_READ = 1000
 _MOST_ASKED = 50
 _AT_A_TIME = 10
-_PORTS = {
-    **{"http": 80, "https": 443, "kafka": 9092, "kafkas": 9093, "amqp": 5672, "amqps": 5671},
-    **{"mqtt": 1883, "mqtts": 8883, "nats": 4222, "nats+tls": 4222, "tls": 4222},
-}
 # With other schemes, only the subscription may know the authority of the sink's certificate.
 _KNOWN_TLS = frozenset({"https"})
 
@@ -418,7 +415,7 @@ async def check_sinks(checked: CheckedNode) -> Sequence[Diagnosis]:
 def _endpoint_of(url: str) -> _Endpoint | None:
     try:
         parts = urlsplit(url)
-        port = parts.port or _PORTS.get(parts.scheme)
+        port = parts.port or DEFAULT_PORTS.get(parts.scheme)
     except ValueError:
         return None
     if not parts.hostname or port is None:

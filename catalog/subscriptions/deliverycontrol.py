@@ -53,8 +53,7 @@ from catalog.subscriptions.answers import (
     read_addressed,
 )
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused, outcome_of
+from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused, Sinks, outcome_of
 from catalog.subscriptions.stored import deadletters as store
 from catalog.subscriptions.stored import subscriptions
 from catalog.subscriptions.stored.deliveryattempts import page_attempts

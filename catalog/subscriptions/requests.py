@@ -141,7 +141,7 @@ def _settings(wanted: NewSubscription, subject: str) -> dict[str, object]:
     if not isinstance(credential, (*protocol.credentials, type(None))):
         fault = f"{wanted.protocol} cannot use a credential of this type"
         raise InvalidAttribute(subject, name="sinkcredential.credentialtype", error_detail=fault)
-    unfit = protocol.why_unfit(wanted.sink, given.model_dump(), credential)
+    unfit = given.why_unfit(urlsplit(split_hosts(wanted.sink)[0]), credential)
     if unfit is not None:
         name, fault = unfit
         raise InvalidAttribute(subject, name=name, error_detail=fault)

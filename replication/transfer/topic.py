@@ -19,15 +19,18 @@ from catalog.client import ClientError
 from catalog.model.connectionfailure import why_unreachable
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkaconnection import (
-    BATCH_BYTES,
     ConnectionGuard,
-    KafkaProducer,
     connection_options,
     create_no_topics,
-    partition_of,
     with_global,
 )
-from catalog.subscriptions.sinks.kafkarecords import KafkaRecord, batches_of
+from catalog.subscriptions.sinks.kafkasink import (
+    BATCH_BYTES,
+    KafkaProducer,
+    KafkaRecord,
+    batches_of,
+    partition_of,
+)
 from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnusable
 from replication.transfer.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
 

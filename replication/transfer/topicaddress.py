@@ -17,7 +17,7 @@ from catalog.http.outboundaddress import split_hosts, why_refused
 from catalog.model.credentials import PlainCredential
 from catalog.model.linkterms import TOPIC_SCHEMES
 from catalog.settings import Settings
-from catalog.subscriptions.sinks.kafkasettings import KafkaCluster, servers_of
+from catalog.subscriptions.sinks.protocols import KafkaCluster, servers_of
 from replication.transfer.linkrun import BeginAgain
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def address_of(url: str, settings: Settings) -> TopicAddress:
     """
     parts = urlsplit(split_hosts(url)[0])
     if parts.netloc:
-        cluster = KafkaCluster(servers=tuple(servers_of(url)), tls=parts.scheme == "kafkas")
+        cluster = KafkaCluster(servers=servers_of(url), tls=parts.scheme == "kafkas")
     else:
         cluster = _cluster_in(settings)
     return TopicAddress(cluster=cluster, name=parts.path.removeprefix("/"))
@@ -96,7 +96,7 @@ def _cluster_in(settings: Settings) -> KafkaCluster:
     given = dict(parse_qsl(parts.query))
     credential = PlainCredential(identifier=unquote(user), secret=unquote(password))
     return KafkaCluster(
-        servers=tuple(servers_of(f"{parts.scheme}://{hosts}")),
+        servers=servers_of(f"{parts.scheme}://{hosts}"),
         tls=parts.scheme == "kafkas",
         cacertificate=_certificates_in(given.get("cafile")),
         saslmechanism=given.get("saslmechanism"),

@@ -16,7 +16,7 @@ from aiokafka.errors import SaslAuthenticationFailed
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.delivery.tokenrefresh import run_token_refresh
 from catalog.subscriptions.sinks.kafkasink import _refused
-from catalog.subscriptions.sinks.sink import ConnectionRefusedByServer, connect_failure
+from catalog.subscriptions.sinks.sink import connect_failure, connection_refused
 from catalog.supervisor import LoopTiming
 from tests.integration.conftest import Node
 from tests.integration.test_token_refresh import running, server, subscribe, subscription, url
@@ -199,8 +199,8 @@ async def test_a_client_that_stores_another_credential_may_have_it_refreshed(
     [
         (_refused(SaslAuthenticationFailed()), True),
         (_refused(TimeoutError()), False),
-        (connect_failure(ConnectionRefusedByServer("no", is_unauthorized=True)), True),
-        (connect_failure(ConnectionRefusedByServer("Server busy")), False),
+        (connect_failure(connection_refused("no", is_unauthorized=True)), True),
+        (connect_failure(connection_refused("Server busy")), False),
     ],
 )
 def test_a_broker_tells_that_it_refused_the_credential(answer: Any, is_unauthorized: bool) -> None:

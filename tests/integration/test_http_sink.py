@@ -32,8 +32,14 @@ from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.httpconnection import HttpConnection, IdleConnections
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
+from catalog.subscriptions.sinks.sink import (
+    Delivered,
+    Sink,
+    SinkAnswer,
+    SinkGone,
+    SinkRefused,
+    Sinks,
+)
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"

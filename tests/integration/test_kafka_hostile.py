@@ -15,10 +15,9 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.model.credentials import PlainCredential
 from catalog.settings import Settings
 from catalog.store.changes import Position
-from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import SinkRefused
+from catalog.subscriptions.sinks.protocols import KafkaSettings
+from catalog.subscriptions.sinks.sink import SinkRefused, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

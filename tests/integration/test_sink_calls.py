@@ -18,8 +18,7 @@ from catalog.operations.subscriptions import BatchLimits, SubscriptionConfig
 from catalog.subscriptions.delivery.progress import ProgressWriter
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import Delivered, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, SinkRefused, Sinks
 from catalog.subscriptions.stored.deliveryattempts import page_attempts
 from tests.integration.batchsink import BatchSink
 from tests.integration.test_dispatcher import AT, VirtualTime, context, subscribe

@@ -22,8 +22,7 @@ from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import SinkRefused
+from catalog.subscriptions.sinks.sink import SinkRefused, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition, get
 from tests.integration.conftest import NodeClient
 

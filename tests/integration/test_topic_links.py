@@ -16,8 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from catalog.model.timestamps import format_time
 from catalog.settings import Settings
-from catalog.subscriptions.sinks.kafkaconnection import KafkaProducer
-from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
+from catalog.subscriptions.sinks.kafkasink import KafkaProducer, KafkaRecord
 from replication.transfer.topic import Topic
 from replication.transfer.topicaddress import TopicUnusable, open_topic
 from replication.transfer.topicrecords import CHECKPOINT_KEY, newest_checkpoint, read_checkpoint

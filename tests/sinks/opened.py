@@ -12,8 +12,8 @@ from catalog.model.credentials import SinkCredential
 from catalog.settings import Settings
 from catalog.store.changes import Position
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import PROTOCOLS, Sinks
-from catalog.subscriptions.sinks.sink import Sink
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
+from catalog.subscriptions.sinks.sink import Sink, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 OPEN = Settings(allow_private_addresses=True, delivery_timeout_seconds=10)

@@ -29,8 +29,7 @@ from catalog.http.outboundaddress import NOT_PUBLIC
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.model.credentials import PlainCredential
 from catalog.settings import Settings
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import Delivered, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, SinkRefused, Sinks
 from tests.brokers.amqppeer import receive_as_peer
 from tests.brokers.rabbitmq import RabbitMq, run_rabbitmq
 from tests.integration.conftest import Node
@@ -294,7 +293,9 @@ async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
         settings = Settings(allow_private_addresses=True, delivery_timeout_seconds=0.3)
         async with open_sink(subscription, settings) as sink:
             assert await sink.send([event(1)]) == [
-                SinkRefused(reason="the sink did not answer in time")
+                SinkRefused(
+                    reason="the sink cannot be reached: no answer in time", cause="TimeoutError:"
+                )
             ]
 
 

@@ -18,10 +18,9 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.settings import Settings
 from catalog.store.changes import Position
-from catalog.subscriptions.sinks.kafkasettings import KafkaSettings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkRefused
+from catalog.subscriptions.sinks.protocols import KafkaSettings
+from catalog.subscriptions.sinks.sink import Delivered, Sink, SinkAnswer, SinkRefused, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 from tests.brokers.kafka import (
     ELSEWHERE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from catalog.commands.discover.payloads import PayloadSample
     from catalog.commands.discover.proposal import Proposal, TopicSample
-    from catalog.subscriptions.sinks.kafkasettings import KafkaCluster
+    from catalog.subscriptions.sinks.protocols import KafkaCluster
 
 app = typer.Typer()
 _KNOWN = "protocol=KAFKA"
@@ -165,11 +165,11 @@ async def _discover(
 
 def _cluster(url: str, user: str | None, password: str | None) -> KafkaCluster:
     from catalog.model.credentials import PlainCredential
-    from catalog.subscriptions.sinks.kafkasettings import KafkaCluster, servers_of
+    from catalog.subscriptions.sinks.protocols import KafkaCluster, servers_of
 
     parts = urlsplit(url)
     try:
-        servers = tuple(servers_of(url))
+        servers = servers_of(url)
     except ValueError:
         servers = ()
     if parts.scheme not in ("kafka", "kafkas") or not all(host for host, _ in servers):

@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 from catalog.commands.console import CommandError
 from catalog.commands.discover.proposal import EventKind, TopicSample
 from catalog.subscriptions.sinks.kafkaconnection import connection_options
-from catalog.subscriptions.sinks.kafkasettings import KafkaCluster
+from catalog.subscriptions.sinks.protocols import KafkaCluster
 
 if TYPE_CHECKING:
     from catalog.commands.discover.payloads import PayloadSample

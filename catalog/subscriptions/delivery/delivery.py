@@ -25,8 +25,7 @@ from catalog.subscriptions.delivery.progress import ProgressWriter
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.delivery.undelivered import UndeliveredEvents
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.protocols import Sinks
-from catalog.subscriptions.sinks.sink import Delivered, SinkGone, SinkRefused
+from catalog.subscriptions.sinks.sink import Delivered, SinkGone, SinkRefused, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription
 from catalog.supervisor import LoopTiming
 from catalog.telemetry.tracing import Tracing

@@ -35,7 +35,7 @@ from catalog.subscriptions.delivery.progress import ProgressWriter
 from catalog.subscriptions.delivery.retention import KEPT_ATTEMPTS
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots
 from catalog.subscriptions.delivery.sinkvalidation import SinkValidation
-from catalog.subscriptions.sinks.protocols import Sinks
+from catalog.subscriptions.sinks.sink import Sinks
 from catalog.subscriptions.stored import subscriptions
 from catalog.supervisor import LoopTiming, Supervisor, backoff_from, run_again
 

@@ -8,17 +8,17 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Self, cast
 
 import proton
 
 from catalog.http.outbound import connect_socket
-from catalog.model.credentials import PlainCredential
 from catalog.model.masking import described
 from catalog.operations.cacertificate import tls_context
 from catalog.settings import Settings
-from catalog.subscriptions.sinks.amqpsettings import AmqpSettings
-from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkRefused, connect_failure
+from catalog.subscriptions.sinks.protocols import AmqpSettings
+from catalog.subscriptions.sinks.sharedconnections import Server
+from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkFailed, SinkRefused
 
 _SHUTDOWN_SECONDS = 2.0
 # A server counts as dead after a silence of this length; proton announces half of the time.
@@ -37,73 +37,14 @@ _PASSING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AmqpServer:
-    """The part that the links of a connection share.
+class AmqpServer(Server):
+    """A server, by SASL PLAIN with the user and password, else by ANONYMOUS.
 
-    Args:
-        host: the name or IP address of the server.
-        port: the port of the server.
-        is_tls: whether the connection uses TLS.
-        cacertificate: the certificates to trust, as PEM; `None` for the certificates of the system.
-        credential: the credential for SASL PLAIN; ANONYMOUS without a credential.
-        owner: the subscription that does not share the connection. Link names are unique within a
-            connection, so a link whose name a subscription chooses needs a separate connection.
+    `owner` is the subscription that does not share the connection. Link names are unique within a
+    connection, so a link whose name a subscription chooses needs a separate connection.
     """
 
-    host: str
-    port: int
-    is_tls: bool
-    cacertificate: str | None
-    credential: PlainCredential | None
     owner: str | None
-
-
-class AmqpFailed(OSError):
-    """A connection or link failed; `answer` says why."""
-
-    def __init__(self, answer: SinkRefused) -> None:
-        super().__init__(answer.reason)
-        self.answer = answer
-
-
-async def connect(server: AmqpServer, settings: Settings) -> AmqpConnection:
-    """Open a connection; the caller bounds the time.
-
-    Raises:
-        AmqpFailed: the server cannot be reached, or refuses this node.
-    """
-    connection = AmqpConnection(server)
-    try:
-        await _open_transport(connection, server, settings)
-        await connection.opened()
-    except BaseException:
-        connection.abort()
-        raise
-    return connection
-
-
-async def _open_transport(
-    connection: AmqpConnection, server: AmqpServer, settings: Settings
-) -> None:
-    try:
-        opened = await connect_socket(server.host, server.port, settings)
-    except UnicodeError as error:
-        raise AmqpFailed(connect_failure(OSError(str(error)))) from error
-    except OSError as error:
-        raise AmqpFailed(connect_failure(error)) from error
-    try:
-        await asyncio.get_running_loop().create_connection(
-            lambda: connection,
-            sock=opened,
-            ssl=tls_context(server.cacertificate) if server.is_tls else None,
-            server_hostname=server.host if server.is_tls else None,
-            ssl_shutdown_timeout=_SHUTDOWN_SECONDS if server.is_tls else None,
-        )
-    except BaseException as error:
-        opened.close()
-        if isinstance(error, OSError):
-            raise AmqpFailed(connect_failure(error)) from error
-        raise
 
 
 class AmqpConnection(asyncio.Protocol):
@@ -121,11 +62,10 @@ class AmqpConnection(asyncio.Protocol):
         self._connection.hostname = server.host
         self._engine = proton.Transport()
         sasl = self._engine.sasl()
-        if server.credential is None:
+        if (login := server.login) is None:
             sasl.allowed_mechs("ANONYMOUS")
         else:
-            self._connection.user = server.credential.identifier
-            self._connection.password = server.credential.secret
+            self._connection.user, self._connection.password = login.identifier, login.secret
             sasl.allowed_mechs("PLAIN")
             # The engine does not see the TLS layer, which asyncio provides.
             sasl.allow_insecure_mechs = True
@@ -144,26 +84,45 @@ class AmqpConnection(asyncio.Protocol):
         # The links by their sessions, least recently used first.
         self._links: dict[proton.Session, AmqpLink] = {}
 
-    async def opened(self) -> None:
-        """Wait until the server has opened its side.
+    @classmethod
+    async def connect(cls, server: AmqpServer, settings: Settings) -> Self:
+        """Connect to a server, and wait until the server has opened its side.
 
         Raises:
-            AmqpFailed: the connection ended instead.
+            OSError: the server cannot be reached, or refuses this node (`SinkFailed`).
         """
-        await self._is_open.wait()
-        if self.failure is not None:
-            raise AmqpFailed(self.failure)
+        connection = cls(server)
+        opened = await connect_socket(server.host, server.port, settings)
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: connection,
+                sock=opened,
+                ssl=tls_context(server.cacertificate) if server.is_tls else None,
+                server_hostname=server.host if server.is_tls else None,
+                ssl_shutdown_timeout=_SHUTDOWN_SECONDS if server.is_tls else None,
+            )
+        except BaseException:
+            opened.close()
+            raise
+        try:
+            await connection._is_open.wait()
+            if connection.failure is not None:
+                raise SinkFailed(connection.failure)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
 
     def attach(self, name: str, address: str, settings: AmqpSettings) -> AmqpLink:
         """Begin a link in its own session, since servers end the session of a link that fails.
 
         Raises:
-            AmqpFailed: as many links as possible are in use.
+            SinkFailed: as many links as possible are in use.
         """
         if len(self._links) >= min(_MOST_LINKS, self._engine.remote_channel_max):
             idle = next((link for link in self._links.values() if link.is_idle), None)
             if idle is None:
-                raise AmqpFailed(SinkRefused(reason="too many links to the sink are in use"))
+                raise SinkFailed(SinkRefused(reason="too many links to the sink are in use"))
             idle.close()
         session = self._connection.session()
         session.open()

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from urllib.parse import urlsplit
 
 import proton
 from cloudevents.core.bindings.amqp import (
@@ -19,23 +18,18 @@ from cloudevents.core.bindings.amqp import (
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.http.listener import most_outbound_connections
-from catalog.model.credentials import PlainCredential
 from catalog.model.timestamps import format_time
 from catalog.settings import Settings
-from catalog.subscriptions.sinks.amqpconnection import (
-    AmqpConnection,
-    AmqpFailed,
-    AmqpLink,
-    AmqpServer,
-    connect,
-)
-from catalog.subscriptions.sinks.amqpsettings import AmqpSettings, address_of
+from catalog.subscriptions.sinks.amqpconnection import AmqpConnection, AmqpLink, AmqpServer
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.sharedconnections import SharedConnections
+from catalog.subscriptions.sinks.protocols import AmqpSettings
+from catalog.subscriptions.sinks.sharedconnections import (
+    BrokerSink,
+    SharedConnections,
+    broker_connections,
+)
 from catalog.subscriptions.sinks.sink import (
     Delivered,
-    Sink,
     SinkAnswer,
     SinkConnections,
     SinkRefused,
@@ -44,65 +38,44 @@ from catalog.subscriptions.sinks.sink import (
 from catalog.subscriptions.stored.subscriptions import Subscription
 
 _FORMAT = JSONFormat()
-_CONNECT_SECONDS = 10.0
 _MOST_EVENTS = 64
-_LATE = SinkRefused(reason="the sink did not answer in time")
-_PORTS = {"amqp": 5672, "amqps": 5671}
 
 
 def open_connections(settings: Settings, _: Callable[[], datetime]) -> SinkConnections:
     """The connections of one process to AMQP servers, which AMQP sinks share."""
-    shared = SharedConnections(
-        partial(connect, settings=settings),
-        connect_seconds=min(_CONNECT_SECONDS, settings.delivery_timeout_seconds),
-        most_idle=most_outbound_connections(settings) // 2,
-    )
-    return SinkConnections(open=partial(AmqpSink, shared, settings), close=shared.close)
+    return broker_connections(settings, AmqpConnection.connect, AmqpSink)
 
 
-class AmqpSink(Sink):
+class AmqpSink(BrokerSink[AmqpServer, AmqpConnection]):
     """The AMQP sink of one subscription."""
 
     most_events = _MOST_EVENTS
 
     def __init__(
         self,
-        connections: SharedConnections[AmqpServer, AmqpConnection],
+        shared: SharedConnections[AmqpServer, AmqpConnection],
         settings: Settings,
         subscription: Subscription,
     ) -> None:
-        definition, credential = subscription.definition, subscription.credential
-        self._connections = connections
-        self._seconds = settings.delivery_timeout_seconds
-        self._settings = AmqpSettings.model_validate(definition.settings)
-        self._address = address_of(definition.sink, self._settings)
+        self._settings = AmqpSettings.model_validate(subscription.definition.settings)
+        self._address = self._settings.address_of(subscription.definition.sink)
         self._encode = structured if self._settings.contentmode == "structured" else binary
-        url = urlsplit(definition.sink)
-        self._server = AmqpServer(
-            host=url.hostname or "",
-            port=url.port or _PORTS[url.scheme],
-            is_tls=url.scheme == "amqps",
-            cacertificate=self._settings.cacertificate,
-            credential=credential if isinstance(credential, PlainCredential) else None,
-            owner=None if self._settings.linkname is None else subscription.id,
-        )
         self._link: AmqpLink | None = None
+        owner = None if self._settings.linkname is None else subscription.id
+        server = AmqpServer.of(subscription, self._settings, owner=owner)
+        super().__init__(shared, settings, server)
 
-    async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
-        is_delivered = False
+    async def _send(
+        self, connection: AmqpConnection, events: Sequence[OutgoingEvent]
+    ) -> Sequence[SinkAnswer]:
+        answers: Sequence[SinkAnswer] = ()
         try:
-            async with self._connections.hold(self._server) as connection:
-                link = self._link_on(connection)
-                answers = await send_by_subject(events, partial(self._send_one, link))
-                is_delivered = isinstance(answers[-1], Delivered)
-                return answers
-        except AmqpFailed as failed:
-            return [failed.answer]
-        except TimeoutError:
-            return [_LATE]
+            link = self._link_on(connection)
+            answers = await send_by_subject(events, partial(self._send_one, link))
+            return answers
         finally:
             # The old link may still transfer a message; a new link starts empty.
-            if not is_delivered:
+            if not (answers and isinstance(answers[-1], Delivered)):
                 await self.close()
 
     async def close(self) -> None:
@@ -115,7 +88,7 @@ class AmqpSink(Sink):
             async with asyncio.timeout(self._seconds):
                 return await link.send(event.encoded(self._encode))
         except TimeoutError:
-            return _LATE
+            return SinkRefused(reason="the sink did not answer in time")
 
     def _link_on(self, connection: AmqpConnection) -> AmqpLink:
         """The sink's link; a new link after the connection or the server has ended the old link."""

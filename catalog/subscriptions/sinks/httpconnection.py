@@ -13,7 +13,7 @@ import asyncio
 import functools
 import re
 import ssl
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -38,42 +38,17 @@ _VISIBLE = re.compile(r"[\x21-\x7e]+")
 
 
 class PostFailure(Exception):
-    """A request without an answer; `reason` is for the subscriber, the text is for the log only."""
+    """A request without a whole answer; the text of the exception is for the log only.
 
-    reason: str
-
-
-class NoConnection(PostFailure):
-    """The sink cannot be reached, must not be connected to, or offers no TLS that both accept."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(described(error))
-        self.reason = f"the sink {why_unreachable(error)}"
-
-
-class NoAnswerInTime(PostFailure):
-    """The answer was not complete in time."""
-
-    reason = "the sink did not answer in time"
-
-
-class PostConnectionEnded(PostFailure):
-    """The sink ended the connection before the answer was complete.
-
-    `is_unanswered` tells that no byte of an answer had come.
+    Args:
+        reason: a sentence for the subscriber.
+        is_unanswered: the connection ended before a byte of an answer came.
     """
 
-    reason = "the sink did not answer as a whole"
-
-    def __init__(self, text: str, *, is_unanswered: bool) -> None:
+    def __init__(self, reason: str, text: str, *, is_unanswered: bool = False) -> None:
         super().__init__(text)
+        self.reason = reason
         self.is_unanswered = is_unanswered
-
-
-class NotHttp(PostFailure):
-    """The sink sent bytes that are not an answer of HTTP/1.1."""
-
-    reason = "the answer of the sink is not HTTP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,10 +179,8 @@ class HttpTarget:
         """The request line and the given headers; the caller may append more headers.
 
         Raises:
-            ValueError: the method or a header has forbidden characters.
+            ValueError: a header has forbidden characters.
         """
-        if not _NAME.fullmatch(method):
-            raise ValueError("the method is not one")
         line = f"{method} {self.path} HTTP/1.1\r\n".encode("ascii")
         return line + header_lines({"Host": self.authority, **headers})
 
@@ -270,12 +243,13 @@ class HttpConnection(asyncio.Protocol):
             PostFailure: there is no answer.
         """
         if self._transport is None:
-            raise PostConnectionEnded("the connection has ended", is_unanswered=True)
+            raise _ended("the connection has ended", is_unanswered=True)
         self.is_reusable = False
         self._reader.begin()
         waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
         self._waiter = waiter
-        timer = self._loop.call_at(deadline, self._fail, NoAnswerInTime("no whole answer"))
+        late = PostFailure("the sink did not answer in time", "no whole answer")
+        timer = self._loop.call_at(deadline, self._fail, late)
         self._transport.write(request)
         try:
             return await waiter
@@ -305,7 +279,7 @@ class HttpConnection(asyncio.Protocol):
             return
         fault = self._reader.feed(data)
         if fault is not None:
-            self._fail(NotHttp(fault))
+            self._fail(PostFailure("the answer of the sink is not HTTP", fault))
         elif self._reader.is_done:
             self._finish(waiter)
 
@@ -318,7 +292,7 @@ class HttpConnection(asyncio.Protocol):
                 waiter.set_result(self._reader.answer)
             else:
                 text = "the connection ended" if exc is None else f"{type(exc).__name__}: {exc}"
-                self._fail(PostConnectionEnded(text, is_unanswered=not self._reader.has_bytes))
+                self._fail(_ended(text, is_unanswered=not self._reader.has_bytes))
         self._lost(self)
 
     def _finish(self, waiter: asyncio.Future[HttpAnswer]) -> None:
@@ -337,6 +311,10 @@ class HttpConnection(asyncio.Protocol):
             self._waiter.set_exception(failure)
 
 
+def _ended(text: str, *, is_unanswered: bool) -> PostFailure:
+    return PostFailure("the sink did not answer as a whole", text, is_unanswered=is_unanswered)
+
+
 # Many servers close a connection that has been idle for a minute.
 _IDLE_SECONDS = 30.0
 
@@ -352,9 +330,9 @@ class IdleConnections:
     def __init__(self, most: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
         self._most = most
         self._idle_seconds = idle_seconds
-        self._since: OrderedDict[HttpConnection, tuple[Hashable, float]] = OrderedDict()
+        # The target and the expiry of each connection, longest idle first.
+        self._idle: dict[HttpConnection, tuple[Hashable, asyncio.TimerHandle]] = {}
         self._by_key: defaultdict[Hashable, list[HttpConnection]] = defaultdict(list)
-        self._timer: asyncio.TimerHandle | None = None
 
     def take(self, key: Hashable) -> HttpConnection | None:
         """The most recently used connection that leads to `key`."""
@@ -367,44 +345,30 @@ class IdleConnections:
 
     def keep(self, key: Hashable, connection: HttpConnection) -> None:
         loop = asyncio.get_running_loop()
-        self._since[connection] = key, loop.time()
+        expiry = loop.call_later(self._idle_seconds, self._close, connection)
+        self._idle[connection] = key, expiry
         self._by_key[key].append(connection)
-        if len(self._since) > self._most:
-            self._close_oldest()
-        if self._timer is None:
-            self._timer = loop.call_later(self._idle_seconds, self._close_old)
+        if len(self._idle) > self._most:
+            self._close(next(iter(self._idle)))
 
     def forget(self, connection: HttpConnection) -> None:
         """Leave out a connection that has ended, or is in use."""
-        if connection in self._since:
-            key, _ = self._since.pop(connection)
+        if connection in self._idle:
+            key, expiry = self._idle.pop(connection)
+            expiry.cancel()
             self._by_key[key].remove(connection)
             if not self._by_key[key]:
                 del self._by_key[key]
 
     def close(self) -> None:
         """Close all idle connections."""
-        while self._since:
-            self._close_oldest()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for connection in [*self._idle]:
+            self._close(connection)
 
     def __len__(self) -> int:
-        return len(self._since)
+        return len(self._idle)
 
-    def _close_old(self) -> None:
-        loop = asyncio.get_running_loop()
-        oldest = loop.time() - self._idle_seconds
-        while self._since and next(iter(self._since.values()))[1] <= oldest:
-            self._close_oldest()
-        self._timer = None
-        if self._since:
-            due = next(iter(self._since.values()))[1] + self._idle_seconds
-            self._timer = loop.call_at(due, self._close_old)
-
-    def _close_oldest(self) -> None:
-        connection = next(iter(self._since))
+    def _close(self, connection: HttpConnection) -> None:
         self.forget(connection)
         connection.abort()
 
@@ -442,8 +406,8 @@ class HttpClient:
         if connection is not None:
             try:
                 answer = await connection.exchange(request, deadline)
-            except PostConnectionEnded as ended:
-                if not ended.is_unanswered:
+            except PostFailure as failure:
+                if not failure.is_unanswered:
                     raise
         if connection is None or answer is None:
             connection = await self._connect(target, deadline)
@@ -465,7 +429,7 @@ class HttpClient:
                 return await self._open(target)
         # A few event loops raise RuntimeError for a socket that fails.
         except (OSError, RuntimeError) as error:
-            raise NoConnection(error) from error
+            raise PostFailure(f"the sink {why_unreachable(error)}", described(error)) from error
 
     async def _open(self, target: HttpTarget) -> HttpConnection:
         with names_hidden(if_private_refused=not self._settings.allows_private_addresses):

@@ -29,8 +29,8 @@ from catalog.subscriptions.sinks.httpconnection import (
     header_lines,
     target_of,
 )
-from catalog.subscriptions.sinks.httpsettings import HttpSettings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent, count_within
+from catalog.subscriptions.sinks.protocols import HttpSettings
 from catalog.subscriptions.sinks.sink import (
     Delivered,
     Sink,

@@ -1,31 +1,33 @@
-"""Guards the connections of aiokafka to a cluster, including advertised brokers; a producer."""
+"""Guards the connections of aiokafka to a cluster, including advertised brokers.
+
+aiokafka opens its connections itself, to unchecked addresses, and has no setting for the purpose:
+the guard replaces members that are not public, which the version in pyproject.toml has.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import ssl
 import struct
 import types
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, cast
 from weakref import ReferenceType
 
-from aiokafka import AIOKafkaProducer, errors
+from aiokafka import errors
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, ScramAuthenticator
-from aiokafka.partitioner import murmur2
 from aiokafka.protocol.metadata import MetadataRequest
 
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential
 from catalog.operations.cacertificate import tls_context
 from catalog.settings import Settings
-from catalog.subscriptions.sinks.kafkarecords import KafkaRecord
-from catalog.subscriptions.sinks.kafkasettings import KafkaCluster
+from catalog.subscriptions.sinks.protocols import KafkaCluster
+from catalog.subscriptions.sinks.sharedconnections import take_error
 
 _MOST_CONNECTIONS = 64
 _LARGEST_RESPONSE = 2 * 1024 * 1024
@@ -35,20 +37,6 @@ _LENGTH = struct.Struct(">i")
 # The methods of aiokafka that open connections, and the global function that both call.
 _OPENERS = ("bootstrap", "_get_conn")
 _OPENED_BY = "create_conn"
-# The largest batch of several records in bytes. Kafka's own default limit is a megabyte.
-BATCH_BYTES = 512 * 1024
-# A producer gives up a little earlier than deliveries, which then report the producer's error.
-_SHARE_OF_TIME = 0.8
-# Errors that aiokafka also raises after a failure to connect.
-_VAGUE = (
-    errors.KafkaConnectionError,
-    errors.KafkaTimeoutError,
-    errors.NodeNotReadyError,
-    errors.RequestTimedOutError,
-    TimeoutError,
-    errors.UnknownTopicOrPartitionError,
-)
-_HASHES = 4096
 
 # At the level debug, aiokafka would log passwords; deliveries report its errors.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -70,11 +58,7 @@ class ConnectionGuard:
         self._opened: set[AIOKafkaConnection] = set()
 
     def watch(self, client: AIOKafkaClient) -> None:
-        """Have a client open its connections through the guard.
-
-        aiokafka has no setting for the purpose: the methods that open connections get a different
-        `create_conn`.
-        """
+        """Have a client open its connections through the guard."""
         for name in _OPENERS:
             method = getattr(client, name)
             setattr(client, name, with_global(method, _OPENED_BY, self._open))
@@ -113,7 +97,7 @@ class ConnectionGuard:
         """
         self._is_closed = True
         stops = asyncio.create_task(stopping)
-        stops.add_done_callback(_ignore)
+        stops.add_done_callback(take_error)
         try:
             await asyncio.wait([stops], timeout=_CLOSE_SECONDS)
         finally:
@@ -128,12 +112,6 @@ def _break_off(connection: AIOKafkaConnection) -> None:
     connection.close()
     if writer is not None:
         writer.transport.abort()
-
-
-def _ignore(stopped: asyncio.Task[object]) -> None:
-    """Retrieve the error of a stopped client, which asyncio would log as lost otherwise."""
-    if not stopped.cancelled():
-        stopped.exception()
 
 
 def create_no_topics(client: AIOKafkaClient) -> None:
@@ -285,114 +263,3 @@ class _AnsweredToken(OAuthAuthenticator):
             raise errors.SaslAuthenticationFailed("the server refused the token")
         found: tuple[bytes, bool] | None = await super().step(answer)
         return found
-
-
-def partition_of(key: bytes, partitions: Sequence[int]) -> int:
-    """The partition of a key, as Kafka's own clients choose it."""
-    return partitions[_hash_of(key) % len(partitions)]
-
-
-@functools.lru_cache(maxsize=_HASHES)
-def _hash_of(key: bytes) -> int:
-    # It is computed in Python, byte by byte, and most subjects come again.
-    return int(murmur2(key)) & 0x7FFFFFFF
-
-
-class KafkaProducer:
-    """An aiokafka producer, unusable after the first failure.
-
-    A failure leaves the sequence numbers of records in doubt, or records that the producer would
-    keep sending.
-    """
-
-    @classmethod
-    async def connect(cls, cluster: KafkaCluster, settings: Settings) -> KafkaProducer:
-        """Connect a producer.
-
-        Raises:
-            KafkaError, OSError: no bootstrap server can be used.
-        """
-        producer = cls(cluster, settings)
-        try:
-            async with asyncio.timeout(producer._seconds):
-                await producer._producer.start()
-        except BaseException as error:
-            await producer.close()
-            raise producer.cause_of(error) from None
-        return producer
-
-    def __init__(self, cluster: KafkaCluster, settings: Settings) -> None:
-        self.is_open = True
-        self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
-        self._guard = ConnectionGuard(settings)
-        self._producer = AIOKafkaProducer(
-            max_batch_size=2 * BATCH_BYTES,
-            request_timeout_ms=max(1, int(self._seconds * 1000)),
-            acks=cluster.acks if cluster.acks == "all" else int(cluster.acks),
-            enable_idempotence=cluster.acks == "all",
-            **connection_options(cluster),
-        )
-        self._guard.watch(self._producer.client)
-
-    async def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic.
-
-        Raises:
-            KafkaError: the topic does not exist, or its metadata cannot be read.
-        """
-        try:
-            return sorted(await self._producer.partitions_for(topic))
-        except errors.KafkaError:
-            # The producer may only know brokers that no longer exist.
-            self.is_open = self._guard.failure is None
-            raise
-
-    async def append(self, topic: str, partition: int, records: Sequence[KafkaRecord]) -> int:
-        """Append records to a partition as one batch, and return the offset of the first record.
-
-        Without acknowledgements, the offset is -1.
-
-        Raises:
-            KafkaError: the records are not appended, or the outcome is unknown.
-        """
-        batch = self._producer.create_batch()
-        for each in records:
-            batch.append(timestamp=None, key=each.key, value=each.value, headers=each.headers)
-        batch.close()
-        try:
-            future = await self._producer.send_batch(batch, topic, partition=partition)
-            metadata = await future
-        except BaseException:
-            self.is_open = False
-            raise
-        return -1 if metadata is None else int(metadata.offset)
-
-    def create_no_topics(self) -> None:
-        """Keep brokers from creating missing topics, regardless of the cluster's default."""
-        create_no_topics(self._producer.client)
-
-    def cause_of(self, error: BaseException) -> BaseException:
-        """The failure to connect to a broker, if an error may come from such a failure."""
-        return self._guard.failure or error if isinstance(error, _VAGUE) else error
-
-    async def close(self) -> None:
-        """Close the connections soon; unacknowledged records are given up."""
-        self.is_open = False
-        await self._guard.close(self._stop())
-
-    async def _stop(self) -> None:
-        producer, client = self._producer, self._producer.client
-        # aiokafka's own method waits until every record is acknowledged.
-        producer._closed = True
-        refreshing, client._sync_task = client._sync_task, None
-        if refreshing is not None:
-            refreshing.cancel()
-            await asyncio.gather(refreshing, return_exceptions=True)
-        # Requests would wait for metadata, which is no longer refreshed.
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        done.set_result(False)
-        awaited, client._md_update_fut = client._md_update_fut, done
-        if awaited is not None and not awaited.done():
-            awaited.set_result(False)
-        # Requests that wait for an answer end with the connections.
-        await asyncio.gather(producer._sender.close(), client.close())

@@ -1,14 +1,61 @@
-"""Connections that the sinks of a process share where server and credential are the same."""
+"""Connections that the sinks of a process share where server and credential are the same.
+
+Every protocol but HTTP has such connections.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
+from urllib.parse import urlsplit
+
+from catalog.http.listener import most_outbound_connections
+from catalog.model.credentials import PlainCredential, SinkCredential
+from catalog.model.sinkterms import DEFAULT_PORTS
+from catalog.settings import Settings
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import TLS_SCHEMES, BrokerSettings
+from catalog.subscriptions.sinks.sink import Sink, SinkAnswer, SinkConnections, connect_failure
+from catalog.subscriptions.stored.subscriptions import Subscription
 
 _IDLE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The server of a sink, equal for sinks that share a connection.
+
+    Args:
+        host: the name or IP address.
+        cacertificate: the certificates to trust, as PEM; `None` for the certificates of the system.
+    """
+
+    host: str
+    port: int
+    is_tls: bool
+    cacertificate: str | None
+    credential: SinkCredential | None
+
+    @classmethod
+    def of(cls, subscription: Subscription, settings: BrokerSettings, **more: Any) -> Self:
+        """The server of a subscription; `more` are the further members of a subclass."""
+        url = urlsplit(subscription.definition.sink)
+        return cls(
+            host=url.hostname or "",
+            port=url.port or DEFAULT_PORTS[url.scheme],
+            is_tls=url.scheme in TLS_SCHEMES,
+            cacertificate=settings.cacertificate,
+            credential=subscription.credential,
+            **more,
+        )
+
+    @property
+    def login(self) -> PlainCredential | None:
+        """The credential, if it is a user and a password."""
+        return self.credential if isinstance(self.credential, PlainCredential) else None
 
 
 class Closable(Protocol):
@@ -20,7 +67,7 @@ class Closable(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the connection, if it is still open."""
+        """Close the connection, if it is still open, in bounded time."""
         ...
 
 
@@ -157,3 +204,52 @@ async def _close(opening: asyncio.Task[_Connection]) -> None:
     await asyncio.wait([opening])
     if not opening.cancelled() and opening.exception() is None:
         await opening.result().close()
+
+
+class BrokerSink(Sink, Generic[_Key, _Connection]):
+    """A sink that sends over a shared connection to `server`."""
+
+    def __init__(
+        self, shared: SharedConnections[_Key, _Connection], settings: Settings, server: _Key
+    ) -> None:
+        self._shared = shared
+        self._seconds = settings.delivery_timeout_seconds
+        self._server = server
+
+    async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        try:
+            async with self._shared.hold(self._server) as connection:
+                return await self._send(connection, events)
+        except (OSError, UnicodeError) as error:
+            return [connect_failure(error)]
+
+    async def _send(
+        self, connection: _Connection, events: Sequence[OutgoingEvent]
+    ) -> Sequence[SinkAnswer]:
+        """Send over the connection; the rest as `Sink.send`."""
+        raise NotImplementedError
+
+
+def broker_connections(
+    settings: Settings,
+    connect: Callable[[_Key, Settings], Awaitable[_Connection]],
+    make: Callable[[SharedConnections[_Key, _Connection], Settings, Subscription], Sink],
+) -> SinkConnections:
+    """The connections of a process to servers of a protocol, and the sinks that share them.
+
+    Args:
+        connect: opens a connection to a server.
+        make: makes the sink of a subscription.
+    """
+    shared: SharedConnections[_Key, _Connection] = SharedConnections(
+        lambda server: connect(server, settings),
+        connect_seconds=settings.delivery_timeout_seconds,
+        most_idle=max(1, most_outbound_connections(settings) // 8),
+    )
+    return SinkConnections(open=lambda each: make(shared, settings, each), close=shared.close)
+
+
+def take_error(task: asyncio.Task[Any]) -> None:
+    """Retrieve the error of a task without a waiting caller, which asyncio would log otherwise."""
+    if not task.cancelled():
+        task.exception()

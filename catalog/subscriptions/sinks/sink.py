@@ -1,69 +1,25 @@
-"""The interface of every protocol to deliveries: its description, its sinks and their answers."""
+"""The interface of the sinks of every protocol, and the sinks that a process opens."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import import_module
 
-from pydantic import BaseModel, ConfigDict
-
+from catalog.keys.keyring import KeyRing, SecretUnreadable
 from catalog.model.connectionfailure import why_unreachable
-from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.masking import described
 from catalog.operations.deliveries import AttemptOutcome
+from catalog.settings import Settings
+from catalog.settings.keyfile import key_ring
+from catalog.store.signingkeys import open_key
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
+from catalog.subscriptions.stored import sinkcredentials
+from catalog.subscriptions.stored.sinkcredentials import StoredCredential
 from catalog.subscriptions.stored.subscriptions import Subscription
-
-
-class ProtocolSettings(BaseModel):
-    """The `protocolsettings` of one protocol, checked (subscriptions-spec.md 3.2.2).
-
-    The docstring of each setting is one line for users.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
-    )
-
-
-Unfit = tuple[str, str]
-"""The name of an attribute of a subscription, and a sentence that describes the fault."""
-
-
-def _fits_always(_: str, __: Mapping[str, Any], ___: SinkCredential | None) -> Unfit | None:
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryProtocol:
-    """A protocol that subscriptions can name.
-
-    Args:
-        schemes: the identifiers in the Subscriptions API, each with the URL schemes of sinks.
-        settings: the model of the `protocolsettings`.
-        module: the module with the function `open_connections(settings, now) -> SinkConnections`.
-        extra: the extra of the distribution that installs `library`; `None` if not needed.
-        library: the name of the module that the protocol needs.
-        credentials: the types of credentials that the protocol can use.
-        masked: the maps among the settings whose values are never shown.
-        most_hosts: the largest number of hosts in the URL of a sink, separated by commas.
-        why_unfit: takes a sink's URL, the protocol's settings and the credential, and returns
-            the attribute that does not fit the rest, or `None`.
-    """
-
-    schemes: Mapping[str, tuple[str, ...]]
-    settings: type[ProtocolSettings]
-    module: str
-    extra: str | None = None
-    library: str | None = None
-    credentials: tuple[type[SinkCredential], ...] = (PlainCredential, TokenCredential)
-    masked: tuple[str, ...] = ()
-    most_hosts: int = 1
-    why_unfit: Callable[[str, Mapping[str, Any], SinkCredential | None], Unfit | None] = (
-        _fits_always
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,27 +104,29 @@ class SinkConnections:
     close: Callable[[], Awaitable[None]]
 
 
-class ConnectionRefusedByServer(OSError):
-    """A server was reached, and refused the connection.
+class SinkFailed(OSError):
+    """A server cannot be used, for the reason in `answer`."""
+
+    def __init__(self, answer: SinkRefused) -> None:
+        super().__init__(answer.reason)
+        self.answer = answer
+
+
+def connection_refused(reason: str, *, is_unauthorized: bool = False) -> SinkFailed:
+    """The error for a server that was reached, and refused the connection.
 
     Args:
         reason: the answer of the server, in words of the protocol and without secrets.
         is_unauthorized: the server did not accept the credential.
     """
-
-    def __init__(self, reason: str, *, is_unauthorized: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.is_unauthorized = is_unauthorized
+    told = f"the sink refused the connection: {reason}"
+    return SinkFailed(SinkRefused(reason=told, is_unauthorized=is_unauthorized))
 
 
-def connect_failure(error: OSError) -> SinkRefused:
-    """The answer for the subscriber."""
-    if isinstance(error, ConnectionRefusedByServer):
-        return SinkRefused(
-            reason=f"the sink refused the connection: {error.reason}",
-            is_unauthorized=error.is_unauthorized,
-        )
+def connect_failure(error: OSError | UnicodeError) -> SinkRefused:
+    """The answer for the subscriber; a name that is no host name is a `UnicodeError`."""
+    if isinstance(error, SinkFailed):
+        return error.answer
     return SinkRefused(reason=f"the sink {why_unreachable(error)}", cause=described(error))
 
 
@@ -220,3 +178,126 @@ async def send_by_subject(
             subject = event.texts.get("subject", "")
             latest[subject] = group.create_task(send_after(latest.get(subject), number))
     return up_to_first_failure(answers[number] for number in range(len(events)))
+
+
+class ClosedSink(Sink):
+    """Refuses each event for now, with a reason."""
+
+    def __init__(self, reason: str, cause: str) -> None:
+        self._refusal = SinkRefused(reason=reason, cause=cause, is_withheld=True)
+
+    async def send(self, _: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        return [self._refusal]
+
+
+# A refresh rarely takes longer; a new token reopens the sink at once.
+_REFRESH_SECONDS = 10.0
+
+
+class ExpiringSink(Sink):
+    """A sink that refuses events once the access token of its credential has expired.
+
+    A token that the sink refuses before its expiry is refreshed as well, if the credential has a
+    refresh token. The next early refresh needs an event that the sink has accepted in between: a
+    sink that refuses every token causes no further refreshes.
+
+    Args:
+        deliveredat: the time at which the sink last accepted an event.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        stored: StoredCredential,
+        now: Callable[[], datetime],
+        *,
+        deliveredat: datetime | None = None,
+    ) -> None:
+        self.most_events = sink.most_events
+        self._sink = sink
+        self._stored = stored
+        self._now = now
+        self._deliveredat = deliveredat
+        self._earlyat = stored.earlyat
+
+    async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        stored = self._stored
+        if stored.expiresat is not None and stored.expiresat <= self._now():
+            reason = "the access token of the sink credential has expired"
+            if stored.type == "REFRESHTOKEN":
+                reason = f"{reason}: {stored.error or 'it is being refreshed'}"
+            return [SinkRefused(reason=reason, is_withheld=True)]
+        answers = await self._sink.send(events)
+        if isinstance(answers[0], Delivered):
+            self._deliveredat = self._now()
+        last = answers[-1]
+        if isinstance(last, SinkRefused) and last.is_unauthorized and self._may_refresh():
+            self._earlyat = self._now()
+            retry_after = max(last.retry_after, _REFRESH_SECONDS)
+            refused = replace(
+                last, is_withheld=True, retry_after=retry_after, refusedtoken=stored.revision
+            )
+            return [*answers[:-1], refused]
+        return answers
+
+    async def close(self) -> None:
+        await self._sink.close()
+
+    def _may_refresh(self) -> bool:
+        if self._stored.type != "REFRESHTOKEN" or self._stored.failures:
+            return False
+        if self._earlyat is None:
+            return True
+        is_proven = self._deliveredat is not None and self._deliveredat > self._earlyat
+        return is_proven and self._now() - self._earlyat >= sinkcredentials.BETWEEN_EARLY_REFRESHES
+
+
+class Sinks:
+    """Opens the sinks of subscriptions; loads each protocol when the first sink needs it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        keys: KeyRing | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._keys = keys or key_ring(settings)
+        self._now = now
+        self._connections: dict[str, SinkConnections] = {}
+
+    def open(self, subscription: Subscription) -> Sink:
+        """The sink of a subscription; opening neither waits nor fails.
+
+        A sink whose credential or signing key cannot be decrypted refuses every event.
+
+        Raises:
+            ImportError: the library of the protocol has been removed.
+        """
+        stored = subscription.stored
+        try:
+            keys = tuple(open_key(self._keys, each) for each in subscription.storedkeys)
+            credential = subscription.credential
+            if stored is not None:
+                credential = sinkcredentials.open_credential(self._keys, stored)
+        except SecretUnreadable as error:
+            return ClosedSink(error.reason, error.cause)
+        sink = self._open(replace(subscription, credential=credential, signingkeys=keys))
+        if stored is None:
+            return sink
+        return ExpiringSink(sink, stored, self._now, deliveredat=subscription.deliveredat)
+
+    def _open(self, subscription: Subscription) -> Sink:
+        module = PROTOCOLS[subscription.definition.protocol].module
+        if module not in self._connections:
+            found = import_module(f"catalog.subscriptions.sinks.{module}")
+            self._connections[module] = found.open_connections(self._settings, self._now)
+        return self._connections[module].open(subscription)
+
+    async def __aenter__(self) -> Sinks:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(each.close() for each in self._connections.values()))

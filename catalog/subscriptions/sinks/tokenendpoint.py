@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated
 from urllib.parse import quote_plus
 
 import aiohttp
 import orjson
 from aiohttp import hdrs
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ClientError
@@ -29,9 +30,6 @@ _LARGEST_ANSWER = 64 * 1024
 # The lifetime if the endpoint states none: an early refresh does less harm than a late one.
 _UNKNOWN_LIFETIME = 300.0
 _LONGEST_LIFETIME = 10 * 365 * 24 * 3600.0
-_TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
-_REFRESH_TOKEN = re.compile(r"[\x20-\x7e]{1,8192}")
-_SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
 # The only errors that are shown (RFC 6749 5.2, RFC 8707 2): free text could repeat the token.
 _ERRORS = {
     "invalid_request",
@@ -44,19 +42,34 @@ _ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshedToken:
+def _lifetime(value: object) -> float:
+    """The lifetime of a token in seconds; some endpoints write the number as a string."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if isinstance(value, bool) or not math.isfinite(seconds):
+        return _UNKNOWN_LIFETIME
+    return min(max(seconds, 0.0), _LONGEST_LIFETIME)
+
+
+class RefreshedToken(BaseModel):
     """A new access token.
 
-    Args:
-        scheme: the type of the token, if the endpoint names it.
-        refresh: the refresh token that replaces the used refresh token, if the endpoint gives one.
+    `scheme` is the type of the token, if the endpoint names it. `refresh` replaces the used refresh
+    token, if the endpoint gives one.
     """
 
-    token: str = field(repr=False)
-    scheme: str | None
-    lifetime_seconds: float
-    refresh: str | None = field(repr=False)
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    token: str = Field(alias="access_token", pattern=r"^[\x21-\x7e]{1,8192}$", repr=False)
+    scheme: str | None = Field(None, alias="token_type", pattern=r"^[A-Za-z0-9-]{1,32}$")
+    lifetime_seconds: Annotated[float, BeforeValidator(_lifetime)] = Field(
+        _UNKNOWN_LIFETIME, alias="expires_in"
+    )
+    refresh: str | None = Field(
+        None, alias="refresh_token", pattern=r"^[\x20-\x7e]{1,8192}$", repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,49 +145,20 @@ async def _ask(
 def _answer(
     status: int, body: bytes, retry_after: float, shown: str
 ) -> RefreshedToken | RefreshFailed:
-    try:
+    reason = f"the token endpoint answered {status}"
+    if status == HTTPStatus.OK:
+        try:
+            return RefreshedToken.model_validate_json(body)
+        except ValidationError as error:
+            name = "".join(map(str, error.errors()[0]["loc"])) or "access_token"
+            return RefreshFailed(reason=f"the token endpoint answered without a usable {name}")
+    with contextlib.suppress(orjson.JSONDecodeError):
         found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        found = None
-    members = found if isinstance(found, dict) else {}
-    if status == 200:
-        return _token_from(members)
-    error = members.get("error")
-    if isinstance(error, str) and error in _ERRORS:
-        reason = f"the token endpoint refused the {shown} ({error})"
-    else:
-        reason = f"the token endpoint answered {status}"
+        named = found.get("error") if isinstance(found, dict) else None
+        if isinstance(named, str) and named in _ERRORS:
+            reason = f"the token endpoint refused the {shown} ({named})"
     may_pass = status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
     return RefreshFailed(reason=reason, retry_after=retry_after, may_pass=may_pass)
-
-
-def _token_from(members: Mapping[str, Any]) -> RefreshedToken | RefreshFailed:
-    token, scheme = members.get("access_token"), members.get("token_type")
-    refresh, lifetime = members.get("refresh_token"), members.get("expires_in")
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        return RefreshFailed(reason="the token endpoint answered without an access token")
-    if not _is_usable(scheme, _SCHEME):
-        return RefreshFailed(reason="the token endpoint answered with an unusable token type")
-    if not _is_usable(refresh, _REFRESH_TOKEN):
-        return RefreshFailed(reason="the token endpoint answered with an unusable refresh token")
-    return RefreshedToken(
-        token=token, scheme=scheme, lifetime_seconds=_lifetime(lifetime), refresh=refresh
-    )
-
-
-def _is_usable(value: object, pattern: re.Pattern[str]) -> bool:
-    return value is None or (isinstance(value, str) and pattern.fullmatch(value) is not None)
-
-
-def _lifetime(value: object) -> float:
-    """The lifetime of a token in seconds; some endpoints write the number as a string."""
-    try:
-        seconds = float(value) if isinstance(value, int | float | str) else math.nan
-    except (ValueError, OverflowError):
-        seconds = math.nan
-    if isinstance(value, bool) or not math.isfinite(seconds):
-        return _UNKNOWN_LIFETIME
-    return min(max(seconds, 0.0), _LONGEST_LIFETIME)
 
 
 def why_unanswered(error: Exception, request: str = "") -> str:
