@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from catalog.store.changes import Position
-from catalog.subscriptions.delivery.deliveryrecord import DeliveryRecord
+from catalog.subscriptions.delivery.progress import DeliveryRecord
 from catalog.subscriptions.stored.subscriptions import Subscription, SubscriptionDefinition
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,8 +29,8 @@ def test_only_the_next_event_has_its_attempts_counted(is_next: bool) -> None:
         lostat=None,
         lag=0,
     )
-    record = DeliveryRecord(subscription)
+    record = DeliveryRecord.of(subscription)
     record.refused("no", AT)
     record.accepted(1, AT, is_next=is_next)
-    assert (record.failures, record.delivered) == (0, 1)
+    assert (record.failures, record.total) == (0, 1)
     assert (record.tried, record.triedsince) == ((0, None) if is_next else (1, AT))

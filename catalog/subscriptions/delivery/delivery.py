@@ -16,12 +16,11 @@ from catalog.model.errors import ServerBusy
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.audience import Audience
-from catalog.subscriptions.delivery.batches import BatchSizes, DueEvent
-from catalog.subscriptions.delivery.deliveryrecord import DeliveryRecord, RetryPolicy
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.filters import Predicate, compile_filters, required_of
 from catalog.subscriptions.delivery.logtail import LogEntry, Waiter
-from catalog.subscriptions.delivery.progress import ProgressWriter
+from catalog.subscriptions.delivery.pacing import BatchSizes, DueEvent, RetryPolicy
+from catalog.subscriptions.delivery.progress import DeliveryRecord, ProgressWriter
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.delivery.undelivered import UndeliveredEvents
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
@@ -70,7 +69,7 @@ class Delivery:
         self.id = subscription.id
         self.revision = subscription.revision
         self.tail = resources.tails.of(subscription.definition)
-        self.record = DeliveryRecord(subscription)
+        self.record = DeliveryRecord.of(subscription)
         self._subscription = subscription
         self._config = subscription.definition.config
         self._resources = resources
@@ -159,7 +158,7 @@ class Delivery:
     async def _is_over(self) -> bool:
         """Whether the subscription got its last event or expired. `expire` updates the row."""
         config = self._config
-        if config.maxevents is not None and self.record.delivered >= config.maxevents:
+        if config.maxevents is not None and self.record.total >= config.maxevents:
             self.record.end(f"{config.maxevents} events were delivered, as many as it wanted")
             await self._save()
             self._has_ended = True

@@ -1,4 +1,4 @@
-"""Saves the cursors and the attempts of deliveries, many at a time."""
+"""The progress of deliveries: in memory for each delivery, and saved for many at a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Self
 
 from catalog.model.errors import ServerBusy
+from catalog.store.changes import Position
 from catalog.store.database import Database, Signal
+from catalog.subscriptions.delivery.logtail import LogEntry
 from catalog.subscriptions.stored.deliveryattempts import Attempt, add_attempts
-from catalog.subscriptions.stored.subscriptions import Progress, save_progress
+from catalog.subscriptions.stored.subscriptions import Progress, Subscription, save_progress
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -22,6 +26,121 @@ _UNSAVED_LIMIT = 200
 _MOST_ATTEMPTS = 10_000
 _SAVE_TIMEOUT_SECONDS = 10
 _LAST_SAVE_SECONDS = 2
+# The members of `Progress` that begin anew with each save, and the other members.
+_SINCE_SAVE: dict[str, Any] = {
+    **dict.fromkeys(("delivered", "failed", "failedattempts"), 0),
+    **dict.fromkeys(("deliveredat", "failedat", "failedcause", "lostat")),
+}
+_KEPT = [each.name for each in fields(Progress) if each.name not in _SINCE_SAVE]
+
+
+@dataclass(slots=True, kw_only=True)
+class DeliveryRecord(Progress):
+    """The position and the failures of a delivery, with the progress that is not saved yet.
+
+    Args:
+        total: the number of events that the sink has accepted in all.
+        settled: the number of events of the change after the cursor that need no more delivery.
+        is_due: the progress is to be saved soon.
+    """
+
+    total: int
+    settled: int = 0
+    is_due: bool = False
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> Self:
+        """The record of a delivery that begins."""
+        kept = {name: getattr(subscription, name) for name in _KEPT}
+        return cls(total=subscription.delivered, **kept)
+
+    def continue_from(self, earlier: DeliveryRecord) -> None:
+        """Take over the unsaved progress of an earlier delivery of the subscription."""
+        self.total = max(self.total, earlier.total)
+        # A command moved the cursor in between, so the earlier position no longer counts.
+        if self.course != earlier.course:
+            return
+        self.cursor = max(self.cursor, earlier.cursor)
+        if earlier.initial is None or (self.initial is not None and earlier.initial > self.initial):
+            self.initial = earlier.initial
+
+    def pass_entry(self, entry: LogEntry) -> None:
+        """Move on past an entry without undelivered events."""
+        self.settled = 0
+        if entry.initial is None:
+            self.cursor = entry.position
+        else:
+            self.initial = entry.initial
+
+    def finish_initial(self) -> None:
+        """Note that every initial event has been delivered."""
+        self.initial = None
+        self.is_due = True
+
+    def accepted(self, count: int, now: datetime, *, is_next: bool = True) -> None:
+        """Note that the sink accepted events.
+
+        Args:
+            count: the number of events.
+            is_next: whether the events were next in the log, so that the following event is
+                untried.
+        """
+        self.total += count
+        self.delivered, self.deliveredat = self.delivered + count, now
+        self.failures, self.failingsince, self.error, self.nextattemptat = 0, None, None, None
+        if is_next:
+            self.tried, self.triedsince = 0, None
+        self.is_due = True
+
+    def refused(self, cause: str, now: datetime, *, is_next: bool = True) -> None:
+        """Note that an attempt failed and will be repeated.
+
+        Args:
+            is_next: whether the attempt was with the next event of the log.
+        """
+        self.waits(cause, now)
+        self.attempt_failed(cause, now)
+        if is_next:
+            self.tried += 1
+            self.triedsince = self.triedsince or now
+
+    def attempt_failed(self, cause: str, now: datetime) -> None:
+        """Note a failed attempt for which further events of the sink need not wait."""
+        self.failedattempts += 1
+        self.failedat, self.failedcause = now, cause
+        self.is_due = True
+
+    def waits(self, cause: str, now: datetime) -> None:
+        """Note the cause of a pause in sending."""
+        self.failures += 1
+        self.failingsince = self.failingsince or now
+        self.error = cause
+        self.is_due = True
+
+    def gave_up(self, count: int) -> None:
+        """Note that events became dead letters; the following event has not been tried."""
+        self.failed += count
+        self.tried, self.triedsince = 0, None
+        self.is_due = True
+
+    def lost(self, begin: Position, now: datetime) -> None:
+        """Go on where the log begins; earlier changes are lost without delivery."""
+        self.cursor, self.settled, self.lostat = begin, 0, now
+        self.is_due = True
+
+    def end(self, reason: str) -> None:
+        """Note that the subscription has ended."""
+        self.state, self.reason = "ended", reason
+        self.is_due = True
+
+    def take(self) -> tuple[Progress, bool]:
+        """The progress since the last call, and whether to save it soon."""
+        since = {name: getattr(self, name) for name in _SINCE_SAVE}
+        progress = Progress(**{name: getattr(self, name) for name in _KEPT}, **since)
+        for name, empty in _SINCE_SAVE.items():
+            setattr(self, name, empty)
+        is_due, self.is_due = self.is_due, False
+        return progress, is_due
 
 
 class ProgressWriter:

@@ -17,7 +17,7 @@ from catalog.model.masking import described
 from catalog.operations.cacertificate import tls_context
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.protocols import AmqpSettings
-from catalog.subscriptions.sinks.sharedconnections import Server
+from catalog.subscriptions.sinks.sharedconnections import BrokerServer
 from catalog.subscriptions.sinks.sink import Delivered, SinkAnswer, SinkFailed, SinkRefused
 
 _SHUTDOWN_SECONDS = 2.0
@@ -37,7 +37,7 @@ _PASSING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AmqpServer(Server):
+class AmqpServer(BrokerServer):
     """A server, by SASL PLAIN with the user and password, else by ANONYMOUS.
 
     `owner` is the subscription that does not share the connection. Link names are unique within a

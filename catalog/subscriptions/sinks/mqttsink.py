@@ -30,8 +30,8 @@ from catalog.settings import Settings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import Mqtt3Settings, Mqtt5Settings
 from catalog.subscriptions.sinks.sharedconnections import (
+    BrokerServer,
     BrokerSink,
-    Server,
     SharedConnections,
     broker_connections,
 )
@@ -63,7 +63,7 @@ _LAST_QOS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MqttServer(Server):
+class MqttServer(BrokerServer):
     """A server, and the version of the protocol."""
 
     version: Literal[3, 5]

@@ -31,8 +31,8 @@ from catalog.settings import Settings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import NatsSettings
 from catalog.subscriptions.sinks.sharedconnections import (
+    BrokerServer,
     BrokerSink,
-    Server,
     SharedConnections,
     broker_connections,
     take_error,
@@ -160,7 +160,7 @@ class NatsConnection:
         transport.client = self._client
 
     @classmethod
-    async def open(cls, server: Server, settings: Settings) -> NatsConnection:
+    async def open(cls, server: BrokerServer, settings: Settings) -> NatsConnection:
         """Connect to a server; the caller bounds the time by cancelling the call.
 
         Raises:
@@ -178,7 +178,7 @@ class NatsConnection:
             raise
         return connection
 
-    async def _connect(self, server: Server) -> None:
+    async def _connect(self, server: BrokerServer) -> None:
         host = f"[{server.host}]" if ":" in server.host else server.host
         login, credential = server.login, server.credential
         try:
@@ -333,7 +333,7 @@ def open_connections(settings: Settings, _: Callable[[], datetime]) -> SinkConne
     return broker_connections(settings, NatsConnection.open, NatsSink)
 
 
-class NatsSink(BrokerSink[Server, NatsConnection]):
+class NatsSink(BrokerSink[BrokerServer, NatsConnection]):
     """The NATS sink of one subscription: a subject of a server.
 
     Where a stream captures the subject, an event is delivered once the stream has acknowledged the
@@ -344,13 +344,13 @@ class NatsSink(BrokerSink[Server, NatsConnection]):
 
     def __init__(
         self,
-        shared: SharedConnections[Server, NatsConnection],
+        shared: SharedConnections[BrokerServer, NatsConnection],
         settings: Settings,
         subscription: Subscription,
     ) -> None:
         self._settings = NatsSettings.model_validate(subscription.definition.settings)
         self._delivery = f"{subscription.id}/{subscription.course}"
-        super().__init__(shared, settings, Server.of(subscription, self._settings))
+        super().__init__(shared, settings, BrokerServer.of(subscription, self._settings))
 
     async def _send(
         self, connection: NatsConnection, events: Sequence[OutgoingEvent]

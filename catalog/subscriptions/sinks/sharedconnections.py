@@ -25,7 +25,7 @@ _IDLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class BrokerServer:
     """The server of a sink, equal for sinks that share a connection.
 
     Args:

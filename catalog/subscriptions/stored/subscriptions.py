@@ -347,7 +347,7 @@ def _definition_from(given: dict[str, Any]) -> SubscriptionDefinition:
     return SubscriptionDefinition(**given | sequences | {"config": config})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Progress:
     """The progress of one revision of a subscription since the last `save_progress`.
 
